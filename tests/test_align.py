@@ -123,7 +123,7 @@ def test_both_directions_become_one_alignment(run, back, pairs):
     assert run.align(sources, targets, reverse=back, **options).links == both.links
     assert not any("swapped" in note for note in both.notes)
     same_way = run.align(sources, targets, reverse=run)
-    assert f"for the run that translates back, '{run.folder}': the sides look swapped" in same_way.notes[0]
+    assert f"for the reverse run '{run.folder}': the sides look swapped" in same_way.notes[0]
     single = [run.align(sources, targets, scores=True)[0], back.align(targets, sources, scores=True)[0]]
     assert both[0].score == pytest.approx(np.mean([one.score for one in single]))
     nll, _, tokens = run.task.forced_scores(run.model, run.task.encode_pairs(pairs[:1]))
@@ -205,7 +205,7 @@ def test_the_command_writes_a_line_for_each_pair(run, back, data, pairs, capsys)
     score, first = scored[0].split("\t")
     assert float(score) < 0 and all(0 < float(link.split(":")[1]) <= 1 for link in first.split())
     code, _, err = command(capsys, "align", run.folder, *files, "--gold", data / "out")
-    assert code == 0 and "chosen of 10 by every second pair" in err and "AER 0.0%" in err
+    assert code == 0 and "chosen among 10 on every second pair" in err and "AER 0.0%" in err
 
 
 def test_evaluate_scores_links_against_gold(run, data, capsys):
@@ -224,10 +224,10 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
         (["--head", "last"], "--head is 'last'; give a number or mean"),
         (["--symmetrize", "gd"], "--symmetrize gd needs the links of both directions; name a run that translates back"),
         (["--gold-base", "1"], "--gold-base says how --gold counts words; give both"),
-        (["--gold", "short"], "'short' has 2 lines and there are 10 pairs; line N must have the links of pair N"),
+        (["--gold", "short"], "'short' has 2 lines, but there are 10 pairs; line N must have the links of pair N"),
         (
             ["--gold", "one"],
-            "'one' never links a word 0, and 1 link to a word after the last (the first on line 1: 1-6)",
+            "'one' has no link to a word 0, but 1 link to a word after the last (the first on line 1: 1-6)",
         ),
         (["--gold", "empty"], "'empty' has no links"),
     ],

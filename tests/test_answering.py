@@ -233,7 +233,7 @@ def test_bad_lines_are_named_and_leave_an_empty_line(short, call):
     said = err.splitlines()
     assert any(line.startswith("heed: stdin line 2: byte 0xff at position 2") for line in said)
     assert any(line.startswith("heed: stdin line 3: a sequence of length 2") for line in said)
-    assert any(line.startswith("heed: stdin line 5 holds a NUL byte") for line in said)
+    assert any(line.startswith("heed: stdin line 5 contains a NUL byte") for line in said)
     assert said[-1] == ("heed: 3 inputs could not be used (2, 5, 3); the output is empty there")
 
 

@@ -33,7 +33,7 @@ def texts(content, name="a.txt", folder=None, **form):
 @pytest.mark.parametrize(
     ("name", "content", "rule", "message"),
     [
-        ("a.txt", b"pos good\nneg \0\n", "NUL byte", "line 2 holds a NUL byte at position 5"),
+        ("a.txt", b"pos good\nneg \0\n", "NUL byte", "line 2 contains a NUL byte at position 5"),
         ("a.txt", b"pos good\nneg \xff\n", "not UTF-8", "line 2: byte 0xff at position 5"),
         ("a.txt", b"pos good\nneg " + b"x" * 60, "more than data.max_line 50 characters", "line 2 has more than"),
         ("a.txt", b"pos good\n__label__a __label__b x\n", "several labels", "line 2 has 2 labels (a, b)"),
@@ -43,7 +43,7 @@ def texts(content, name="a.txt", folder=None, **form):
             "a.jsonl",
             b'{"text": "good", "label": "pos"}\n{"text": "bad", "label": "\\ud800"}\n',
             "half a surrogate pair",
-            "line 2: field 'label' holds half a surrogate pair",
+            "line 2: field 'label' contains half a surrogate pair",
         ),
         (
             "a.jsonl",
@@ -121,8 +121,8 @@ def test_scripts_of_texts_are_told_as_those_of_pairs(tmp_path):
     path.write_text("\n".join([*GOOD, "pos שלום"]), encoding="utf-8")
     test.write_text("pos кот\n", encoding="utf-8")
     splits = opened(path, test=[str(test)])
-    assert "train, texts: Hebrew letters, right to left; tokens stand in the order of reading: 1 text" in splits.notes
-    assert "warning: test, texts: Cyrillic letters, of which the training set has none: 1 text" in splits.notes
+    assert "train, texts: Hebrew letters, written right to left; tokens are in reading order: 1 text" in splits.notes
+    assert "warning: test, texts: Cyrillic letters, which do not occur in the training set: 1 text" in splits.notes
 
 
 def test_a_cut_off_archive_of_texts_is_read_up_to_there_if_asked_for(tmp_path):
@@ -148,11 +148,11 @@ def sentences(folder, content, **policy):
 @pytest.mark.parametrize(
     ("line", "rule", "message"),
     [
-        (b"b\0 O", "NUL byte", "line 4 holds a NUL byte"),
+        (b"b\0 O", "NUL byte", "line 4 contains a NUL byte"),
         (b"\xff O", "not UTF-8", "line 4: byte 0xff at position 1"),
         (b"b" * 60 + b" O", "more than data.max_line 50 characters", "line 4 has more than"),
         (b"b", "another number of columns", "line 4 has 1 column ('b'), but the lines before it have 2"),
-        (b"b x", "illegal tag", "line 4: 'x' is no tag"),
+        (b"b x", "illegal tag", "line 4: 'x' is not an entity tag"),
     ],
 )
 def test_a_bad_line_takes_its_sentence_with_it(tmp_path, line, rule, message):

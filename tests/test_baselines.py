@@ -59,9 +59,9 @@ def test_a_translation_below_its_baselines_says_so(translator):
     assert copied["exact_match"]["value"] == 0.0 and 0 < nearest["bleu"]["value"] < 100
     assert report["better_baselines"]["nearest training sentence"] == ["bleu"]
     text = scores_text(translator, {"valid": report})
-    assert "  nearest training sentence, a baseline: BLEU " in text
-    below = f"BLEU {report['bleu']['value']:.4g} against {nearest['bleu']['value']:.4g}"
-    assert f"    the model is below this baseline: {below}" in text
+    assert "  baseline (nearest training sentence): BLEU " in text
+    worse = f"BLEU {report['bleu']['value']:.4g}, baseline {nearest['bleu']['value']:.4g}"
+    assert f"    the model is worse than this baseline: {worse}" in text
     assert report["examples"] == translator.outcomes(translator.examples("valid")).measures[0].statistics.shape[0]
 
 
@@ -70,8 +70,8 @@ def test_without_a_test_set_the_validation_scores_stand_beside_the_baselines(tra
     nearest = valid["baselines"]["nearest training sentence"]["bleu"]
     assert nearest["value"] == translator.evaluate("valid")["baselines"]["nearest training sentence"]["bleu"]["value"]
     card = (translator.folder / "README.md").read_text()
-    assert "valid: loss " in card and "  nearest training sentence, a baseline: BLEU " in card
-    assert f"the model is below this baseline: BLEU {valid['bleu']:.4g} against {nearest['value']:.4g}" in card
+    assert "valid: loss " in card and "  baseline (nearest training sentence): BLEU " in card
+    assert f"the model is worse than this baseline: BLEU {valid['bleu']:.4g}, baseline {nearest['value']:.4g}" in card
 
 
 def test_baselines_of_a_file_learn_from_the_training_data_alone(translator, tmp_path):
@@ -94,9 +94,9 @@ def test_a_model_above_its_baseline_is_not_said_to_be_below():
             "guess": {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6, "label": "accuracy", "is_share": True}}
         }
     }
-    assert baseline_lines(better) == ["  guess, a baseline: accuracy 50.00% [40.00%, 60.00%]"]
+    assert baseline_lines(better) == ["  baseline (guess): accuracy 50.00% [40.00%, 60.00%]"]
     of_before = {"baselines": {"trigram": {"bits_per_byte": {"value": 2.0, "low": 1.0, "high": 3.0}}}}
-    assert baseline_lines(of_before) == ["  trigram, a baseline: bits per byte 2 [1, 3]"]
+    assert baseline_lines(of_before) == ["  baseline (trigram): bits per byte 2 [1, 3]"]
 
 
 def test_tags_and_rows_have_baselines(tmp_path):
@@ -116,4 +116,4 @@ def test_tags_and_rows_have_baselines(tmp_path):
     run = heed.train("table", train=table, test=table, steps=1, out=tmp_path / "table", quiet=True)
     majority = run.report["scores"]["test"]["baselines"]["majority class"]
     assert majority["accuracy"]["value"] == pytest.approx(60 / 90)
-    assert "majority class, a baseline: accuracy 66.67%" in (run.folder / "README.md").read_text()
+    assert "baseline (majority class): accuracy 66.67%" in (run.folder / "README.md").read_text()

@@ -51,7 +51,7 @@ def test_by_default_the_last_layer_and_the_mean_of_its_heads(both):
     for one in shown.maps:
         assert_close(one.weights, seen.maps(one.mechanism, 2).weights[0].mean(0))
         assert one.scores is None  # no softmax of any scores gives a mean of weights
-    assert "shown: the last layer, the mean of 2 heads; --layer, --head and --mechanism choose" in shown.notes
+    assert "shown: the last layer, the mean of 2 heads; change with --layer, --head and --mechanism" in shown.notes
 
 
 def test_one_head_of_one_layer(both):
@@ -92,13 +92,13 @@ def test_frames_hold_a_row_of_each_map_and_the_states_of_each_block(both):
 
 
 def test_what_the_model_has_not_is_refused(both):
-    with pytest.raises(ConfigError, match="no 'words' attention to look at: this model has encoder, decoder, cross"):
+    with pytest.raises(ConfigError, match="no 'words' attention: this model has encoder, decoder, cross"):
         look(both, "words")
-    with pytest.raises(ConfigError, match="no layer 3: there are 3 of encoder attention, 3 of decoder attention"):
+    with pytest.raises(ConfigError, match="and this model has 3 of encoder attention, 3 of decoder attention"):
         look(both, None, 3)
     with pytest.raises(ConfigError, match="no layer -4"):
         look(both, None, -4)
-    with pytest.raises(ConfigError, match="no head 2: there are 2, counted from 0"):
+    with pytest.raises(ConfigError, match="no head 2: there are 2 heads, counted from 0"):
         look(both, "cross", 0, 2)
 
 

@@ -189,7 +189,7 @@ def is_the_mean_of_its_heads(case, one, count):
         assert_close(one.weights, torch.stack([m.weights for m in heads]).mean(0))
 
 
-@claim(r"Words: weights summed over the parts of a word that is looked at, averaged over the parts of one that looks\.")
+@claim(r"Words: weights are summed over the parts of the attended word and averaged over those of the attending word\.")
 def words_join_parts(case, one):
     batch, encoded = batch_of(case)
     with torch.no_grad(), trace(case.model) as seen:
@@ -400,7 +400,7 @@ def the_output_has_that_probability(case, _, given, cut, value, log):
         assert best.text == case.look.target and best.finished == (cut is None)
 
 
-@claim(r"shown: the last layer, the mean of (\d+) heads; --layer, --head and --mechanism choose")
+@claim(r"shown: the last layer, the mean of (\d+) heads; change with --layer, --head and --mechanism")
 def one_layer_is_shown(case, _, heads):
     assert all(one.head is None for one in case.attention)
     assert len({one.mechanism for one in case.attention}) == len(case.attention)
@@ -465,8 +465,8 @@ def steps_hold_what_is_said(case, _, unit, parts):
     frames = [*case.look.encoder, *case.look.decoder]
     assert ("the mean of each gate" in parts) == any(frame.gates for frame in frames)
     assert ("where it looked" in parts) == any(frame.glances for frame in frames)
-    assert ("most probable next" in parts) == any(frame.top for frame in frames) == (unit == "Token")
-    assert "what the model held" in parts
+    assert ("the most probable next tokens" in parts) == any(frame.top for frame in frames) == (unit == "Token")
+    assert "the model's state" in parts
 
 
 @claim(
@@ -478,8 +478,8 @@ def the_decoder_attends_at_each_step(case, _):
         assert float(cross.weights.sum()) == pytest.approx(1, abs=1e-5) and frame.top
 
 
-@claim(r"The encoder reads the source token by token; then the decoder writes one token a step: it moves its state, .*")
-@claim(r"No attention: every output token knows the source through this one vector only\.")
+@claim(r"The encoder reads the source token by token; then the decoder .* one token a step: it updates its state, .*")
+@claim(r"No attention: every output token sees the source only through this one vector\.")
 def another_source_with_that_vector_writes_the_same(case, _):
     model, task = case.model, case.task
     batch, other = task.forced_batch(case.text, [5, 6]), task.forced_batch("99", [5, 6])
@@ -490,12 +490,12 @@ def another_source_with_that_vector_writes_the_same(case, _):
     assert torch.equal(hidden[0], hidden[1]) and not torch.equal(hidden[0], hidden[2])
 
 
-@claim(r"In the strips? each bar is one unit(?:\.|, above the line positive, below it negative\.)")
+@claim(r"In the strips?, each bar is one unit(?:\.|: positive above the line, negative below\.)")
 def a_bar_is_a_unit(case, _):
     """test_draw compares the bars of a strip with the values."""
 
 
-@claim(r"Choose from the (.*); the (.*) it looked at are shaded\.")
+@claim(r"Choose from the (.*); the (.*) attended to are shaded\.")
 def words_belong_to_a_map(case, _, queries, keys):
     names = [(one.query.name, one.key.name) for one in case.attention]
     assert any(queries.startswith(query) and keys.startswith(key) for query, key in names)
@@ -506,7 +506,7 @@ def gates_belong_to_traces(case, _):
     assert any(isinstance(one, Traces) for one in case.look.maps)
 
 
-@claim(r"at the end of a row: its peak, a word or field with over half of the weight, or twice an even share of it")
+@claim(r"at the end of a row: its peak, a word or field with over half of the weight, or at least twice an even share")
 def a_peak_stands_out(case, _):
     for one in case.attention:
         for row, peak in zip(one.weights.tolist(), peaks(one), strict=True):
@@ -515,7 +515,7 @@ def a_peak_stands_out(case, _):
                 assert peak.share >= 2 * even
 
 
-@claim(r"share: the part of each (\w+)'s weight on that span; the mean where rows are joined")
+@claim(r"share: the part of each (\w+)'s weight on that span; the mean if several rows are joined")
 def a_share_is_a_sum(case, _, kind):
     for one in case.attention:
         units = key_units(one.key)
@@ -554,8 +554,8 @@ def test_a_sentence_without_a_check_is_found():
 # Reports ------------------------------------------------------------------------------------------------------
 
 PRINTED = {
-    "  the model is below this baseline": "better_baselines",
-    "longer than data.max_length, and read up to there": "cut",
+    "  the model is worse than this baseline": "better_baselines",
+    "longer than data.max_length and read only up to it": "cut",
     "never seen in training, so never predicted": "never_seen",
 }
 """What a report says was found, and the key of report.json that it is said of."""
@@ -579,7 +579,7 @@ def test_a_report_says_what_its_numbers_say():
     for more, expected in ((report, False), (with_all, True)):
         text = "\n".join([*label_body(more), *tag_body(more), *baseline_lines(more)])
         assert {said: said in text for said in PRINTED} == dict.fromkeys(PRINTED, expected)
-    (below,) = [line for line in baseline_lines(with_all) if "below" in line]
-    assert below.strip() == "the model is below this baseline: accuracy 0.5 against 0.6"
+    (worse,) = [line for line in baseline_lines(with_all) if "worse" in line]
+    assert worse.strip() == "the model is worse than this baseline: accuracy 0.5, baseline 0.6"
     assert "  3 texts are longer" in "\n".join(label_body(with_all))
     assert "  1 text is longer" in "\n".join(label_body({**with_all, "cut": 1}))

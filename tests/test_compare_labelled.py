@@ -181,7 +181,7 @@ def test_models_may_be_planned_and_one_that_weighs_no_words_says_so(folder, labe
     assert [one.name for one in planned][:2] == ["bag-seed1", "rnn_pooling=max-seed1"]
     assert planned[1].config.model.model_extra == {"pooling": "max"}
     bag = trained(folder, "classification", "bag", 2, **{"model.name": "bag", "model.d_hidden": 8})
-    assert "This model has no attention of which words could be shaded" in heed.compare(
+    assert "This model has no attention by which words could be shaded" in heed.compare(
         [labels[0], bag], resamples=20
     ).to_html(sentences=2)
 
@@ -232,7 +232,7 @@ def test_what_cannot_answer_together_is_named(folder, labels, tags, tmp_path):
     for name in ("train", "valid", "test"):
         (tmp_path / f"{name}.txt").write_text((folder / f"{name}.txt").read_text().replace("so-so", "neg"))
     two = trained(folder, "classification", "two", steps=1, files=tmp_path)
-    with pytest.raises(ConfigError, match="cannot answer together, their labels differ: only one has 'so-so'"):
+    with pytest.raises(ConfigError, match="cannot form an ensemble: their labels differ, only one has 'so-so'"):
         heed.ensemble([labels[0], two])
 
 

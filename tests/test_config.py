@@ -89,7 +89,7 @@ def test_every_mistake_is_reported_at_once():
         ({"training": {"label_smoothing": 1.0}}, "training.label_smoothing is 1.0: .*less than 1"),
         (
             {"tokenizer": {"shared": True, "lowercase": "source"}},
-            "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one",
+            "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer",
         ),
         ({"training": 3}, "training is 3: .*dictionary"),
         ({"model": {"size": "huge"}}, "model.size is 'huge': .*'auto', 'scarce', 'tiny', 'small', 'base' or 'large'"),
@@ -272,7 +272,7 @@ def test_the_sections_found_are_the_ones_of_a_run():
 
 def test_embedded_data_and_own_files_at_once_are_refused():
     with pytest.raises(
-        ConfigError, match=r"data.name 'dates' means embedded data and data.train \['a', 'b'\] your own"
+        ConfigError, match=r"data.name 'dates' selects embedded data and data.train \['a', 'b'\] your own"
     ):
         check_config({"data": {"name": "dates", "train": ["a", "b"]}}, "my.yaml")
 

@@ -87,15 +87,15 @@ def test_packed_files_and_several_paragraphs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "line", "fields", "message"),
     [
-        ("a.txt", "Hi there. Hello.", {}, r"a.txt' has neither __eou__ nor a tab in its lines \('Hi there. Hello.'\)"),
-        ("a.txt", "Hi\tHello", {"columns": {"turns": "x"}}, "data.columns.turns is 'x', but 'a.txt' is text"),
+        ("a.txt", "Hi there. Hello.", {}, r"nor a tab between turns \(its first line: 'Hi there. Hello.'\)"),
+        ("a.txt", "Hi\tHello", {"columns": {"turns": "x"}}, "data.columns.turns is 'x', but 'a.txt' is a text file"),
         (
             "a.txt",
             "1\tHi|Yes",
             {"columns": {"turns": 2}, "separator": "|"},
             "line 1 has 2 columns, so data.columns.turns",
         ),
-        ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(its fields: 'a', 'b'\)"),
+        ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(fields: 'a', 'b'\)"),
         ("a.jsonl", {"turn": ["x"]}, {"columns": {"turns": "turns"}}, "has no field 'turns'; did you mean 'turn'"),
         (
             "a.jsonl",
@@ -105,7 +105,7 @@ def test_packed_files_and_several_paragraphs(tmp_path):
         ),
         ("a.jsonl", {"turns": "Hi"}, {}, "field 'turns' is the text 'Hi', expected a list"),
         ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is the number 3, expected a text or an object"),
-        ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(its fields: 'said'\)"),
+        ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(fields: 'said'\)"),
         ("a.jsonl", {"turns": [{"text": 3}]}, {}, r"\[0\]: field 'text' is the number 3, expected text"),
         (
             "a.jsonl",

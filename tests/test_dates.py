@@ -328,15 +328,15 @@ def test_counts_say_what_was_left_out() -> None:
     counts = DateSource(["pt", "es", "zh"], unseen=(), years=(2001, 2001)).counts
     assert counts.languages == 3
     nameless = [locale for locale in (*locales()["pt"], *locales()["zh"]) if not has_month_names(locale)]
-    assert counts.left_out.get("no month names of its own (CLDR falls back to 'M05')", ()) == tuple(nameless)
+    assert counts.left_out.get("no month names in this locale (CLDR falls back to 'M05')", ()) == tuple(nameless)
     left_out = sum(len(names) for names in counts.left_out.values())
     assert counts.locales + left_out == sum(len(locales()[language]) for language in ("pt", "es", "zh"))
     # dd/MM/y in Angola and MM/dd/y in Panama: 12 x 12 dates less the 12 that read the same
     assert counts.ambiguous["pt"] == 132
     assert counts.ambiguous["zh"] == 0
     assert counts.strings["pt"] % 365 == 0
-    alike = len(counts.left_out["writes as another locale of its language does"])
-    for said in ("3 languages", f"{alike} writes as another locale", f"{sum(counts.ambiguous.values())} of", "pt"):
+    alike = len(counts.left_out["same formats as another locale of the language"])
+    for said in ("3 languages", f"{alike} same formats as another", f"{sum(counts.ambiguous.values())} of", "pt"):
         assert said in str(counts)
 
 
@@ -354,9 +354,9 @@ def test_all_languages_have_month_names_and_four_digit_years() -> None:
     ("pattern", "rule"),
     [
         ("d MMM yy", "no four-digit year"),
-        ("d MMM", "a field is missing or said twice"),
-        ("d. (dd) MMM y", "a field is missing or said twice"),
-        ("ddMMy", "the year's digits do not stand apart"),
+        ("d MMM", "a field is missing or repeated"),
+        ("d. (dd) MMM y", "a field is missing or repeated"),
+        ("ddMMy", "the year's digits are not separate from others"),
         ("d MMM Y", "a field other than year, month, day, weekday and era"),
     ],
 )
@@ -375,7 +375,7 @@ def test_formats_that_give_no_fair_example_are_refused(
 
 def test_an_unseen_language_shares_no_format_with_a_trained_one() -> None:
     source = DateSource(["pt"], unseen=["fur"], years=(1998, 1998))  # both have dd/MM/y in the medium style
-    left_out = source.counts.left_out["an unseen language's format that a trained one shares"]
+    left_out = source.counts.left_out["a format of an unseen language that a trained language shares"]
     assert left_out == ("fur:medium", "fur_IT:medium")
     assert {pair.origin for pair in source.sample("unseen", 100)} == {"dates:fur:long", "dates:fur:full"}
 
@@ -393,12 +393,12 @@ def test_default_unseen_languages_give_way_to_trained_ones() -> None:
         ({"languages": ["es", "es_MX"]}, "languages: CLDR has no language 'es_MX'; did you mean 'es'?"),
         ({"languages": ["fr"], "unseen": ["IT"]}, "unseen: CLDR has no language 'IT'; did you mean 'it'?"),
         ({"languages": "fil-PH"}, "languages: CLDR has no language 'fil-PH'; did you mean 'fil'?"),
-        ({"languages": ["es", "es"]}, "languages: 'es' is named twice"),
-        ({"languages": []}, "languages is empty; name some, or write 'all'"),
-        ({"languages": ["es"], "unseen": ["es"]}, "language 'es' stands in both 'languages' and 'unseen'"),
+        ({"languages": ["es", "es"]}, "languages: 'es' is given twice"),
+        ({"languages": []}, "languages is empty; list some, or use 'all'"),
+        ({"languages": ["es"], "unseen": ["es"]}, "language 'es' is in both 'languages' and 'unseen'"),
         (
             {"languages": ["arn"]},
-            "language 'arn' has no date format to use: no month names of its own (CLDR falls back to 'M05')",
+            "language 'arn' has no usable date format: no month names in this locale (CLDR falls back to 'M05')",
         ),
         ({"styles": ["ful"]}, "unknown style 'ful'; did you mean 'full'?"),
         ({"styles": []}, "styles is empty; valid: medium, long, full"),

@@ -118,7 +118,7 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
     counts = task.report_counts()["train"]
     assert counts["responses"] == counts["turns"] - counts["examples"]
     assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
-    assert "read up to there, and not trained on as responses" in task.overview()
+    assert "read only up to it, and not trained on as responses" in task.overview()
     assert "(data.max_length 6 tokens)" in task.overview()
 
 
@@ -243,7 +243,7 @@ def test_a_chat_keeps_its_history(runs):
     assert chat.say("what is it").text == "the grass"
     chat.reset()
     assert chat.turns == []
-    with pytest.raises(ConfigError, match="nothing was said yet"):
+    with pytest.raises(ConfigError, match="the conversation has no turns yet"):
         chat.undo()
     with pytest.raises(ConfigError, match="a turn is blank"):
         chat.say("  ")
@@ -259,7 +259,7 @@ def test_a_response_is_written_piece_by_piece(runs):
         chat = run.chat()
         assert "".join(chat.write("think of green")) == "i do"
         assert chat.turns == ["think of green", "i do"]
-        with pytest.raises(ConfigError, match="by greedy search or sampling, and no beam"):
+        with pytest.raises(ConfigError, match="by greedy search or sampling only; set beam_size=1"):
             list(run.write(turns, beam_size=2))
         with pytest.raises(ConfigError, match="speaker is 'me'"):
             list(run.chat().write("wait")) and list(run.write(turns, "me"))
@@ -296,11 +296,11 @@ def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
     outputs = outputs_of(runs["bahdanau"], {})
     ask(outputs)
     out = capsys.readouterr().out.splitlines()
-    assert "/undo takes back the last exchange" in out[0]
-    assert out[1:4] == ["i do", "taken back: 'think of red' and the response to it", "i do"]
-    assert out[4].startswith("no command '/more'; /undo takes") and out[5] == "the snow"
-    assert out[6].startswith("no command '/undo now'")
-    assert out[7:] == ["a new conversation", "nothing was said yet"]
+    assert "/undo removes the last exchange" in out[0]
+    assert out[1:4] == ["i do", "removed: 'think of red' and the response to it", "i do"]
+    assert out[4].startswith("unknown command '/more'; /undo removes") and out[5] == "the snow"
+    assert out[6].startswith("unknown command '/undo now'")
+    assert out[7:] == ["started a new conversation", "the conversation has no turns yet"]
 
 
 class Terminal(io.StringIO):
@@ -371,7 +371,7 @@ def test_predict_reads_arguments_files_and_lines(runs, folder, tmp_path, capsys)
 
 def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
     code, out, err = call(capsys, "evaluate", runs["hred"].folder, folder / "test.jsonl")
-    assert code == 0 and "test.jsonl: 12 conversations" in out and "response to the nearest history, a baseline" in out
+    assert code == 0 and "test.jsonl: 12 conversations" in out and "baseline (response to the nearest history)" in out
     (tmp_path / "ask.jsonl").write_text(
         '{"turns": [{"speaker": "bot", "text": "a"}, {"speaker": "ask", "text": "b"}]}\n'
     )
@@ -390,7 +390,7 @@ def test_runs_of_different_speakers_are_not_compared(runs, folder, tmp_path, cap
     (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "hred")))
     run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
     code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
-    assert code == 2 and "the runs learned the responses of different speakers" in err
+    assert code == 2 and "the runs were trained on responses of different speakers" in err
 
 
 def test_conversations_of_python_train_and_are_scored(tmp_path):

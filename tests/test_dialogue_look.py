@@ -161,9 +161,9 @@ def test_the_response_is_the_one_that_the_model_writes(runs):
     assert run.look(TURNS, speaker="guest").look.target.startswith("guest: ")
     with pytest.raises(ConfigError, match=r"speaker is .ghost., but .* guest, host; did you mean"):
         run.look(TURNS, speaker="ghost")
-    with pytest.raises(ConfigError, match="no 'cross' attention to look at: this model has turns, words attention"):
+    with pytest.raises(ConfigError, match="no 'cross' attention: this model has turns, words attention"):
         run.look(TURNS, mechanism="cross")
-    with pytest.raises(DataError, match="nothing to look at in a conversation without turns"):
+    with pytest.raises(DataError, match="the conversation has no turns; give at least one"):
         run.look([])
 
 
@@ -212,7 +212,7 @@ def test_the_command_takes_the_turns_and_a_conversation_shows_its_last_response(
     assert not ended.value.code and "turns attention, layer 0" in out and "words attention" not in out
     options = {"nbest": 1, "json": False, "beam": None, "length": None, "speaker": None, "sample": False}
     talking = DialogueOutputs(run, {**options, "temperature": 1.0, "top_k": None, "top_p": None, "seed": 1})
-    assert talking.command("/look") == "nothing was said yet"
+    assert talking.command("/look") == "the conversation has no turns yet"
     said = talking.answer(TURNS[0])
     shown = talking.command("/look")
     assert f"host: {said}" in shown and "1 guest" in shown and "response: written by the model" in shown

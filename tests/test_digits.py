@@ -66,7 +66,7 @@ def test_a_split_without_strings_is_refused() -> None:
     empty = {split for split in SPLITS if not any(split_of(str(digit)) == split for digit in range(10))}
     assert empty  # ten strings do not fill three splits of which two are small
     for split in empty:
-        with pytest.raises(DataError, match=rf"length \(1, 1\): no string .* split '{split}'; allow longer"):
+        with pytest.raises(DataError, match=rf"length \(1, 1\): split '{split}' has no strings .*; allow longer"):
             DigitSource(length=(1, 1)).sample(split, 1)
         assert {len(pair.source) for pair in DigitSource(length=(1, 3)).sample(split, 50)} <= {2, 3}
 

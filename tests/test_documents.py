@@ -169,7 +169,7 @@ def test_an_empty_separator_is_an_empty_line(tmp_path, separator):
 def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     findings = Findings()
     assert len(read(write(tmp_path / "a.txt", "a\nb\n"), findings, separator="<end>")) == 1
-    assert "data.separator '<end>' stands on no line, the file is one document" in str(findings.found[0])
+    assert "no line equals data.separator '<end>', the file is one document" in str(findings.found[0])
 
 
 # What cannot be read
@@ -180,11 +180,11 @@ def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     [
         ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
         ("a.jsonl", b'{"text": 3}\n', "a.jsonl' line 1: field 'text' is the number 3, expected text"),
-        ("a.jsonl", b'["a"]\n', "a.jsonl' line 1 holds a list, expected an object with the field 'text'"),
+        ("a.jsonl", b'["a"]\n', "a.jsonl' line 1 is a list, expected an object with the field 'text'"),
         ("a.jsonl", b"text\n", """a.jsonl' line 1 is not JSON.* as {"text": "..."}"""),
-        ("a.csv", b"id,body\n1,x\n", "names no column 'text'; .*data.columns.text says .* data.format=text reads"),
+        ("a.csv", b"id,body\n1,x\n", "names no column 'text'; .*data.columns.text selects .* data.format=text reads"),
         ("a.txt", b"fine\ncaf\xe9\n", "a.txt' line 2: byte 0xe9 at position 4 .* is not UTF-8; .*Windows-1252"),
-        ("a.txt", b"fine\na\0b\n", "a.txt' line 2 holds a NUL byte"),
+        ("a.txt", b"fine\na\0b\n", "a.txt' line 2 contains a NUL byte"),
         ("a.txt", b"", "a.txt' is empty"),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_missing_file_and_an_empty_folder(tmp_path):
     with pytest.raises(DataError, match=r"no file '.*nothing.txt'"):
         open_documents(section(train=[str(tmp_path / "nothing.txt")]))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no training document is left of .*empty"):
+    with pytest.raises(DataError, match=r"no training document is left from .*empty"):
         open_documents(section(train=[str(tmp_path / "empty")]))
 
 
@@ -282,7 +282,7 @@ def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
 
 
 def test_documents_cannot_be_held_out_of_one(tmp_path):
-    with pytest.raises(ConfigError, match=r"data.valid is 5, documents to hold out, but .*a.txt holds one document"):
+    with pytest.raises(ConfigError, match=r"data.valid is 5, documents to hold out, but .*a.txt is one document"):
         open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
 
 
@@ -290,7 +290,7 @@ def test_holding_out_much_of_the_text_is_a_warning(tmp_path):
     texts = [f"{n} " * (4_000 if n == 3 else 10) for n in range(6)]
     held = next(n for n in range(2, 6) if texts[3] in said(opened(tmp_path, texts, valid=n))["valid"])
     assert "warning: the" in opened(tmp_path, texts, valid=held).notes
-    assert "held-out documents hold" not in opened(tmp_path, ["text " * 9 + str(n) for n in range(6)], valid=1).notes
+    assert "held-out documents contain" not in opened(tmp_path, ["text " * 9 + str(n) for n in range(6)], valid=1).notes
 
 
 # Near-duplicates
@@ -351,8 +351,9 @@ def test_near_duplicates_across_the_split_are_named_or_dropped(tmp_path):
     test = folder_of(tmp_path / "test", [article(70), texts[3] + " and a last word", article(71)])
     fields = {"train": [str(train)], "valid": [str(folder_of(tmp_path / "valid", [article(80)]))], "test": [str(test)]}
     splits = open_documents(section(**fields))
-    named = "near-duplicate: most of the text stands in one training document (data.overlap=drop leaves that out): 1 "
-    assert f"warning: test: {named}document (00001.txt in 00003.txt)" in splits.notes
+    hint = "(data.overlap=drop leaves that document out)"
+    named = f"near-duplicate: most of the text is in one training document {hint}"
+    assert f"warning: test: {named}: 1 document (00001.txt in 00003.txt)" in splits.notes
     assert len(splits.examples["train"]) == 30
     splits = open_documents(section(**fields, overlap="drop"))
     assert texts[3] not in said(splits)["train"] and len(splits.examples["train"]) == 29

@@ -464,7 +464,7 @@ def test_a_large_map_is_drawn_as_pixels():
         assert pixels[i][j] == expected, (i, j)
     shown = {text.text for text in root.iter(f"{SVG}text")}
     assert {"q0", "k0", "masked"} <= shown and "q1" not in shown
-    assert "JSON forms." in " ".join(filter(None, shown))
+    assert "JSON form." in " ".join(filter(None, shown))
 
 
 # html

@@ -180,7 +180,7 @@ def test_the_commands_take_further_runs(runs, capsys, monkeypatch):
 
 def test_other_vocabularies_are_refused_by_their_first_difference(runs, tmp_path):
     other = trained(tmp_path / "c", 3, **{"tokenizer.kind": "word", "tokenizer.min_count": 1})
-    with pytest.raises(ConfigError, match=r"a' and '.*c' cannot write together, their source tokenizers differ: token"):
+    with pytest.raises(ConfigError, match=r"a' and '.*c' cannot form an ensemble: their source tokenizers differ"):
         heed.ensemble([runs[0], other])
     with pytest.raises(ConfigError, match="an ensemble needs at least one run"):
         heed.ensemble([])

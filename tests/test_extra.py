@@ -161,7 +161,7 @@ def test_nothing_of_a_further_corpus_is_held_out_and_nothing_held_out_is_trained
     assert corpus.counts.kept == len(corpus.examples) == len(rows) - 20 == len(task.encoded("extra bt.tsv"))
     known = {pair.source for split in ("valid", "test") for pair in task.splits.examples[split]}
     assert not known & {pair.source for pair in task.training.window(0).examples}
-    assert "warning: 1 targets of extra bt.tsv stand in the test set as well" in task.splits.notes
+    assert "warning: 1 targets of extra bt.tsv are also in the test set" in task.splits.notes
     line = next(line for line in task.splits.notes.splitlines() if line.startswith("extra bt.tsv"))
     assert "56 of 76 pairs kept" in line and line.endswith("(weight 0.5)")
 
@@ -235,5 +235,5 @@ def test_files_that_do_not_fit_are_refused_as_training_files_are(tmp_path):
     train = write(tmp_path, "a.tsv", numbered(20))
     with pytest.raises(DataError, match=r"no file '.*missing.tsv'"):
         prepared({"train": train, "extra": [{"files": str(tmp_path / "missing.tsv")}]})
-    with pytest.raises(DataError, match=r"data.extra columns says where both sides stand in one file, but files names"):
+    with pytest.raises(DataError, match=r"data.extra columns selects columns of one file, but files names"):
         prepared({"train": train, "extra": [{"files": [train, train], "columns": {"source": 1}}]})

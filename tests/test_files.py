@@ -84,7 +84,8 @@ def test_how_much_is_held_out_by_default(tmp_path, count, expected):
     pairs, counts, remarks = opened(train=[write(tmp_path, "a.tsv", numbered(count))])
     assert len(pairs["valid"]) == expected == counts["valid"].kept
     assert len(pairs["train"]) == count - expected == counts["train"].kept
-    assert any(f"{expected:,} pairs held out for validation by a hash" in remark for remark in remarks)
+    held = f"{expected:,} pair{'' if expected == 1 else 's'} held out for validation by a hash"
+    assert any(held in remark for remark in remarks)
 
 
 def test_validation_as_a_number_and_as_files(tmp_path):
@@ -159,7 +160,7 @@ def test_sources_of_a_test_set_that_training_has_are_remarked(tmp_path):
     _, counts, remarks = opened(train=[train], valid=[write(tmp_path, "v.tsv", numbered(3, "v"))], test=[test])
     assert remarks == [] and [found.warning for found in counts["test"].found] == [True]
     assert str(counts["test"].found[0]) == (
-        "source stands in the training set as well (data.overlap=drop leaves it out there): 4 pairs "
+        "source is in the training set as well (data.overlap=drop leaves it out there): 4 pairs "
         "(t.tsv:1, t.tsv:2, t.tsv:3, ...)"
     )
 
@@ -167,7 +168,7 @@ def test_sources_of_a_test_set_that_training_has_are_remarked(tmp_path):
 def test_nothing_left_is_an_error_that_says_where_it_went(tmp_path):
     blank = write(tmp_path, "blank.tsv", [("", "")] * 3)
     with pytest.raises(
-        DataError, match=r"no training pair is left of .*blank.tsv: 0 of 3 .*, 3 left out: both sides blank"
+        DataError, match=r"no training pair is left from .*blank.tsv: 0 of 3 .*, 3 left out: both sides blank"
     ):
         opened(train=[blank])
     few = write(tmp_path, "few.tsv", numbered(4))
@@ -189,6 +190,6 @@ def test_a_small_vocabulary_grows_with_the_characters_of_the_script(tmp_path):
 
 def test_columns_for_two_parallel_files_are_refused_instead_of_ignored():
     with pytest.raises(
-        DataError, match=r"data.columns says where both sides stand in one file, .* names two: a.en, a.yo"
+        DataError, match=r"data.columns selects columns of one file, .* names two parallel files: a.en, a.yo"
     ):
         opened(train=["a.en", "a.yo"], columns={"source": 1})

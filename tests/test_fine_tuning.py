@@ -68,7 +68,7 @@ def test_the_body_and_the_tokenizer_come_along(folder, parent, task, file, data,
     for name, tensor in model.body.state_dict().items():
         assert torch.equal(tensor, theirs[f"body.{name}"]), name
     assert set(taken.new) == new and "body.pooler.weight" in taken.whole
-    assert any("the tokenizer is another run's:" in line for line in made.notes.splitlines())
+    assert any("the tokenizer comes from another run:" in line for line in made.notes.splitlines())
 
 
 def test_a_fine_tuned_run_is_trained_used_and_opened(folder, parent):
@@ -85,7 +85,7 @@ def test_a_fine_tuned_run_is_trained_used_and_opened(folder, parent):
 
 def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
     made, model, taken = child(parent, "classification", folder / "greek.txt")
-    assert any("unknown to it" in line for line in made.notes.splitlines())
+    assert any("unknown to this tokenizer" in line for line in made.notes.splitlines())
     made, model, taken = child(parent, "classification", folder / "greek.txt", tokenizer={"extend": True})
     theirs, name = parent.task.tokenizer, "body.inputs.embedding.weight"
     added = made.tokenizer.vocab_size - theirs.vocab_size

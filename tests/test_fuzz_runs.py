@@ -122,7 +122,7 @@ def test_data_that_has_become_a_pipe_is_not_waited_for(bench, tmp_path):
     for command in ("evaluate", "resume"):
         found = bench.ask(command, Damage("config.yaml", "data.train is a pipe", point_to_pipe), "made anew")
         assert (found.code, found.wrong) == (2, "")
-        assert f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe; a run reads its data again" in found.err
+        assert f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe; a run can read its data again" in found.err
 
 
 @pytest.mark.parametrize("bench", ["table"], indirect=True)
@@ -199,3 +199,11 @@ def test_weights_that_a_checkpoint_keeps_are_not_hashed_anew(bench):
         assert found.wrong == "" and found.code in (0, 2, 3)
         if (bench.run / "checkpoints/step-1").exists():
             assert not heed.check_run(bench.run).whole
+
+
+@pytest.mark.parametrize("bench", ["dialogue"], indirect=True)
+def test_speakers_that_the_tokenizer_lacks_are_damage(bench):
+    for command in ("predict", "evaluate", "resume"):
+        found = bench.ask(command, Damage("speakers.json", "one more", becomes('[""]')), "removed")
+        assert (found.code, found.wrong) == (2, "")
+        assert "speakers.json is damaged: tokenizer.json has no tokens for some of its 1 speakers" in found.err

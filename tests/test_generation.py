@@ -283,12 +283,12 @@ class TestLimits:
 
 
 def test_more_hypotheses_than_beams_are_refused():
-    with pytest.raises(ConfigError, match="num_best 4 is more than beam_size 3 keeps"):
+    with pytest.raises(ConfigError, match="num_best is 4, expected at most beam_size, 3"):
         generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, beam_size=3, num_best=4))
 
 
 def test_a_negative_length_penalty_is_refused():
-    with pytest.raises(ConfigError, match=r"length_penalty -0\.5 is negative"):
+    with pytest.raises(ConfigError, match=r"length_penalty is -0\.5, expected at least 0"):
         generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, beam_size=3, length_penalty=-0.5))
 
 

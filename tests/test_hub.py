@@ -54,7 +54,7 @@ def opened(hub, **fields):
 
 def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):
     hub = saved(tmp_path / "set", train=[*rows(9, "w"), *rows(1, "a\0b")])
-    with pytest.raises(DataError, match="set split train row 10 holds a NUL character, which is no text"):
+    with pytest.raises(DataError, match="set split train row 10 contains a NUL character, which is not text"):
         opened(hub, valid=2)
     _, counts, _ = opened(hub, valid=2, bad_lines="skip")
     assert counts["train"].filtered == {"NUL byte": 1, "held out for validation": 2} and counts["train"].read == 10
@@ -152,7 +152,7 @@ def test_without_a_network_it_says_what_to_do(tmp_path):
     ended = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
     assert ended.returncode == 2 and ended.stdout == ""
     assert ended.stderr.startswith("heed: data.hub 'user/name' is not in the cache and cannot be fetched: ")
-    assert ended.stderr.endswith("run this once with a network, or give the folder of a copy as data.hub\n")
+    assert ended.stderr.endswith("run this once with network access, or set data.hub to the folder of a copy\n")
     assert ended.stderr.count("\n") == 1
 
 

@@ -208,9 +208,9 @@ def fails(words, capsys):
         (["--patch", "left"], "--patch is 'left'; give row and column of a patch, counted from 0, as in --patch 3,5"),
         (["--map", "fields"], "there is no map 'fields'; did you mean 'field'?"),
         (["--label", "rad"], "there is no label 'rad'; did you mean 'red'?"),
-        (["--layer", "3"], "no layer 3: there are 3 of encoder attention, counted from 0"),
-        (["--head", "2"], "no head 2: there are 2, counted from 0"),
-        (["--mechanism", "cross"], "no 'cross' attention to look at: this model has encoder attention"),
+        (["--layer", "3"], "no layer 3: layers are counted from 0, and this model has 3 of encoder attention"),
+        (["--head", "2"], "no head 2: there are 2 heads, counted from 0"),
+        (["--mechanism", "cross"], "no 'cross' attention: this model has encoder attention"),
     ],
 )
 def test_what_there_is_not_is_named(vit, photos, arguments, said, capsys):
@@ -229,4 +229,4 @@ def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
     said = fails(["look", str(vit.folder), "valid:9"], capsys)
     assert "there is no picture valid:9: the valid set has 4, counted from 0" in said
     said = fails(["look", str(vit.folder), "--out", str(tmp_path / "curves.png")], capsys)
-    assert "a PNG is for a look at a picture; write .svg or .html" in said
+    assert "PNG is available only for looks at pictures; write .svg or .html" in said

@@ -189,7 +189,7 @@ def test_an_output_that_fills_the_context_is_shaded_alone(file):
 
 def test_what_there_is_not_is_refused(file):
     run = random_run(file, "rnn")
-    with pytest.raises(ConfigError, match="no 'decoder' attention to look at: this model has no attention"):
+    with pytest.raises(ConfigError, match="no 'decoder' attention: this model has no attention"):
         run.look(PROMPT, mechanism="decoder")
     with pytest.raises(ConfigError, match="--given looks at the text alone, so --length and --beam do not apply"):
         run.look(PROMPT, given=True, length=3)

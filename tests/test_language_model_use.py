@@ -307,10 +307,13 @@ def test_score_gives_every_token(run, folder, capsys):
     [
         (["--score", "--beam", "2"], "--score writes nothing, so --beam does not apply to it"),
         (["--score", "--choice", "a"], "--score reads whole texts and --choice ranks continuations; give one of them"),
-        (["--temperature", "2"], "--temperature 2.0 is about drawing outputs, so it needs --sample"),
+        (["--temperature", "2"], "--temperature 2.0 applies only to drawn outputs; add --sample"),
         (["--sample", "--beam", "2"], "--beam 2 searches and --sample draws; give one of them"),
         (["--beam", "2", "--nbest", "3"], "num_best 3 needs a beam_size of at least 3, or sampling"),
-        (["--beam", "2", "--repetition-penalty", "2"], "repetition_penalty 2.0 is for greedy search and sampling"),
+        (
+            ["--beam", "2", "--repetition-penalty", "2"],
+            "repetition_penalty 2.0 works only with greedy search and sampling",
+        ),
         (["--stop", ""], "a stop text is empty"),
         (["--sample", "--top-p", "1.5"], "top_p is 1.5, expected more than 0 and at most 1"),
         (

@@ -33,7 +33,7 @@ def test_the_lessons_have_their_stages_in_every_form(name, module, stages, monke
     for stage in lesson.stages:
         assert stage.title in lesson.text() and f'id="{stage.name}"' in lesson.html()
     assert json.loads(lesson.json())["lesson"] == name
-    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row, so row 0 does not apply"):
+    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
     lines = [line for width in (60, 80, 100) for line in lesson.text(width=width).splitlines()]
     assert all("\u2581" not in line and "nan" not in line for line in lines)

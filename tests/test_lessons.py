@@ -275,11 +275,11 @@ def test_one_row_is_that_row_of_all_rows():
 
 def test_a_row_may_be_a_number_or_a_token():
     assert run_lesson("lion", row="8")["one-row"].title == run_lesson("lion", row=8)["one-row"].title == "Row: the (8)"
-    with pytest.raises(ConfigError, match=re.escape("'the' stands at 4 and 8; give the number")):
+    with pytest.raises(ConfigError, match=re.escape("'the' occurs at 4 and 8; give one of these numbers")):
         run_lesson("lion", row="the")
     with pytest.raises(ConfigError, match=re.escape("no token 'zeebra'; did you mean 'zebra'?")):
         run_lesson("lion", row="zeebra")
-    with pytest.raises(ConfigError, match=re.escape("there is no 11; numbers go from 0 to 10")):
+    with pytest.raises(ConfigError, match=re.escape("there is no number 11; numbers go from 0 to 10")):
         run_lesson("lion", row=11)
 
 
@@ -391,7 +391,7 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"w_query": [[1]]}, "w_query has 1 row, expected 2: input is 2 x 2"),
         ({"w_key": [[1, 2], [3]]}, "w_key row 1 has 1 number, expected 2, as many as row 0"),
         ({"w_query": [[1], [2]]}, "queries are 1 wide and keys 2"),
-        ({"tokens": ["a", True]}, "tokens 1 is True; YAML reads bare numbers, yes, no, on and off"),
+        ({"tokens": ["a", True]}, "tokens 1 is True, not text; YAML does not read bare numbers, yes, no, on and off"),
         ({"input": [[1, "x"], [0, 1]]}, "input.0.1 is 'x', but must be a number"),
         ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan, but must be a finite number"),
         ({"input": None}, "give either 'input' (a row per token) or 'embeddings'"),
@@ -404,7 +404,7 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"does_not_compute": [{"txt": "x"}]}, "does_not_compute[0]: field 'text' is missing; a remark is a text"),
         ({"steps": [{"rosw": ["a"]}]}, "unknown field 'steps.0.rosw'; did you mean 'rows'?"),
         ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
-        ({"input": [[1e300, 0], [0, 1e300]]}, "a score is too large for a number"),
+        ({"input": [[1e300, 0], [0, 1e300]]}, "a score or context overflows; make the input or the weights smaller"),
         ({"steps": [{"rows": ["q"]}]}, "steps 0.rows: no token 'q'"),
     ],
 )
@@ -610,7 +610,7 @@ def test_a_pipe_a_file_and_one_stage_are_not_paged(call, answers, lion):
 def test_the_command_refuses_in_one_line(call):
     assert call("lesson", "loin")[0::2] == (
         2,
-        "heed: unknown lesson 'loin'; did you mean 'lion'? (matrices of your own go into a .yaml file)\n",
+        "heed: unknown lesson 'loin'; did you mean 'lion'? (for a lesson on your own matrices, give a .yaml file)\n",
     )
     assert "no format is known for 'lion.png'" in call("lesson", "lion", "--out", "lion.png")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy"

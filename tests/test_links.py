@@ -49,12 +49,12 @@ def test_anything_else_is_named_with_file_line_and_value(tmp_path, written):
     path = write(tmp_path, f"0-0\n\n1-1 {written}\n")
     with pytest.raises(DataError) as error:
         read_links(path)
-    assert str(error.value).startswith(f"'{path}' line 3 holds {written!r}, expected links between words, separated by")
+    assert str(error.value).startswith(f"'{path}' line 3 contains {written!r}, expected links between words, separated")
 
 
 def test_a_word_zero_where_words_are_counted_from_one_is_an_error(tmp_path):
     path = write(tmp_path, "1-1\n2-0\n")
-    with pytest.raises(DataError, match=r"line 2 links a word 0 \(2-0\), but words are counted from 1"):
+    with pytest.raises(DataError, match=r"line 2 links word 0 \(2-0\), but words are counted from 1"):
         read_links(path, base=1)
 
 

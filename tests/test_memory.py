@@ -115,13 +115,13 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     assert fields(held("classification", wide, columns={"text": 0, "label": 1})) == first
     wide = wide.rename(columns={"review": "first"})
     message = (
-        r"train has no column 'text'; its columns are first, stars, answer, user; name the one that holds the text: "
-        r'settings={"data.columns.text": "first"} \(\'first\' and \'answer\' hold texts'
+        r"train has no column 'text'; its columns are first, stars, answer, user; select the column of the text: "
+        r'settings={"data.columns.text": "first"} \(\'first\' and \'answer\' both contain texts'
     )
     with pytest.raises(DataError, match=message):
         held("classification", wide)
     wide = wide.rename(columns={"first": "review"})
-    with pytest.raises(DataError, match=r"the labels hardly repeat \(as 'good film 0'\) and the texts do \(as 'pos'\)"):
+    with pytest.raises(DataError, match=r"the labels hardly repeat \(as 'good film 0'\) but the texts do \(as 'pos'\)"):
         held("classification", [(label, text) for text, label in TEXTS])
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
@@ -176,10 +176,10 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("classification", [("a", "x"), (float("nan"), "y")], r"train\[1\]: the text is missing \(nan\), expected te"),
         ("classification", [("a", "x"), ("b", None)], r"train\[1\]: the label is missing"),
         ("classification", [("a", "x"), ("b", " ")], r"train\[1\]: the label has no label; data.several_labels=true"),
-        ("classification", [("a", "x"), ("b\0", "y")], r"train\[1\]: the text holds a NUL character"),
+        ("classification", [("a", "x"), ("b\0", "y")], r"train\[1\]: the text contains a NUL character"),
         ("classification", [("a", "x"), ("b", {"y": 1})], r"train\[1\]: the label is the dict {'y': 1}, expected a"),
         ("classification", {"text": ["a"], "label": []}, "train: the columns differ in length: 'text' has 1, 'label'"),
-        ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; each needs one of the other"),
+        ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; the numbers must be equal"),
         ("classification", [{"text": "a", "label": "x"}, {"text": "b", "lable": "x"}],
          r"train\[1\] has no field 'label'; did you mean 'lable'"),
         ("translation", [("a", "b"), ("c", None)], r"train\[1\]: the target is missing \(None\), expected text"),
@@ -188,10 +188,10 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("tagging", [(["a", 3], ["O", "O"])], r"train\[0\]: word 1 is the number 3, expected text"),
         ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0, 'FOO', is none; expected O, or B-"),
         ("table", {"a": [1, None], "label": ["x", "y"]}, r"train\[1\], column 'a': the value is missing; fill it in"),
-        ("table", {"a": [1, "?"], "label": ["x", "y"]}, r"train\[1\], column 'a': '\?' is no number; data.columns"),
-        ("table", {"a": [1, float("inf")], "label": ["x", "y"]}, r"train\[1\], column 'a': inf is no finite number"),
+        ("table", {"a": [1, "?"], "label": ["x", "y"]}, r"train\[1\], column 'a': '\?' is not a number; data.columns"),
+        ("table", {"a": [1, float("inf")], "label": ["x", "y"]}, r"train\[1\], column 'a': inf is not a finite number"),
         ("table", {"a": [1], "lable": ["x"]}, "train has no column 'label'; did you mean 'lable'"),
-        ("table", [(1, "x")], r"train has no names of columns; hand over a data frame, a dict of columns or \(rows, l"),
+        ("table", [(1, "x")], r"train has no column names; give a data frame, a dict of columns or \(rows, l"),
         ("table", ([[1.0], [2.0]], ["x"]), "train has 2 rows and 1 label"),
         ("series", [1, None], r"train\[1\], column 'value': the value is missing"),
         ("series", [[1, 2], [3]], r"train\[1\] has 1 value"),
@@ -307,7 +307,7 @@ def test_series_and_tables_in_memory():
     assert rows.shape == (3, 2) and list(rows.to_frame().columns) == ["x", "y"]
     assert (run.predict(frame[["y", "x"]]) == rows).all() and (run.predict(frame.to_numpy()) == rows).all()
     assert run.evaluate(frame)["examples"] == 12
-    with pytest.raises(DataError, match=r"series\[0\], column 'value': 'a' is no number"):
+    with pytest.raises(DataError, match=r"series\[0\], column 'value': 'a' is not a number"):
         run.predict(["a"])
     table = train("table", ROWS, valid=5, test=ROWS, settings=SMALL)
     frame = pandas.DataFrame(ROWS)
@@ -389,7 +389,10 @@ def test_predictions_of_lists_series_and_frames_are_the_same():
     for given, message in (
         (5, "texts is the number 5, expected a text or a list of texts"),
         (["a", None], r"texts\[1\] is missing \(None\), expected text"),
-        (pandas.DataFrame({"a": texts, "b": texts}), "texts has the columns a, b and none called 'text'; give one of"),
+        (
+            pandas.DataFrame({"a": texts, "b": texts}),
+            "texts has the columns a, b and none called 'text'; give one column",
+        ),
         ({"good film": 1}, "texts is the dict"),
     ):
         with pytest.raises(DataError, match=message):

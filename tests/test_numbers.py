@@ -61,13 +61,13 @@ def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_
     ("content", "message"),
     [
         ("x,label\n1,a\n,b\n", r"a.csv' line 3, column 'x': the value is missing"),
-        ("x,label\n1,a\nabc,b\n", r"a.csv' line 3, column 'x': 'abc' is no number; data.columns says"),
-        ("x,label\n1,a\ninf,b\n", r"a.csv' line 3, column 'x': 'inf' is no finite number"),
+        ("x,label\n1,a\nabc,b\n", r"a.csv' line 3, column 'x': 'abc' is not a number; data.columns selects"),
+        ("x,label\n1,a\ninf,b\n", r"a.csv' line 3, column 'x': 'inf' is not a finite number"),
         ("x,label\n1,a\n2\n", r"a.csv' line 3 has 1 columns, but its first line names 2"),
         ("x,label\n1,\n", r"a.csv' line 2, column 'label': the label is missing"),
-        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; data.columns.label says"),
-        ("x,label\n", r"a.csv' has a first line of names \(x, label\) and no row after it"),
-        ("label\na\n", r"a.csv' has no column of numbers beside the label 'label'"),
+        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; set data.columns.label"),
+        ("x,label\n", r"a.csv' has a header \(x, label\) but no rows"),
+        ("label\na\n", r"a.csv' has no column of numbers besides the label 'label'"),
     ],
 )
 def test_a_mistake_is_named_with_file_line_and_column(tmp_path, content, message):
@@ -325,4 +325,4 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     assert_close(traces.weights[-1], states[0].abs().mean(1))
     assert sales.look(values[:, 0].tolist()).target == shown.target
     page = shown.html()
-    assert "the rows are shaded by its values" in page and "Row by row: what the model held" in page
+    assert "the rows are shaded by its values" in page and "Row by row: the model's state" in page

@@ -278,14 +278,14 @@ def test_what_was_never_seen_is_counted_and_said(call, run):
 
 def test_predict_refuses_in_one_line(call, run, data):
     for words, message in [
-        (["x", "--temperature", 2], "--temperature 2.0 is about drawing outputs, so it needs --sample"),
-        (["x", "--top-k", 2], "--top-k 2 is about drawing"),
-        (["x", "--top-p", 0.5], "--top-p 0.5 is about drawing"),
-        (["x", "--seed", 2], "--seed 2 is about drawing"),
+        (["x", "--temperature", 2], "--temperature 2.0 applies only to drawn outputs; add --sample"),
+        (["x", "--top-k", 2], "--top-k 2 applies only to drawn outputs"),
+        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to drawn outputs"),
+        (["x", "--seed", 2], "--seed 2 applies only to drawn outputs"),
         (["x", "--sample", "--beam", 3], "--beam 3 searches and --sample draws"),
         (["x", "--sample", "--temperature", 0], r"temperature is 0.0, expected"),
         (["x", "--sample", "--top-p", 2], r"top_p is 2.0, expected"),
-        (["x", "--prefix", "\u732b"], "prefix '\u732b' holds '\u732b', which was never seen in training"),
+        (["x", "--prefix", "\u732b"], "prefix '\u732b' has '\u732b', which was never seen in training"),
         (["--input", "test.en", "--out", "test.en"], "--out 'test.en' is the input; it would be overwritten"),
         (["--input", "test.en", "--out", "none/a"], "cannot write 'none/a': No such file"),
         (["--input", "."], r"'.' is a folder; name the folder for the outputs with --out"),

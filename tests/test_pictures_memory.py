@@ -84,10 +84,10 @@ def test_a_data_frame_and_a_dict_of_columns(tmp_path):
     [
         ([(np.zeros(64), "a")], "train[0] is an array of shape (64,), expected (height, width)"),
         ([(noise(1), None)], "train[0] has the label missing (None), expected a name or a number"),
-        ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a picture of Pillow or"),
+        ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a Pillow image or"),
         ([("none.png", "a")], "train[0] ('none.png') does not exist"),
-        ([(b"hello you", "a")], "train[0] is no picture: it is text that begins with 'hello you'"),
-        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; each needs one of the other"),
+        ([(b"hello you", "a")], "train[0] is not a picture: it is text that begins with 'hello you'"),
+        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; the numbers must be equal"),
         ([], "train is empty"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_damaged_picture_of_a_data_set_is_named_by_its_row(tmp_path):
     bad = [{"img": {"bytes": b"no picture", "path": None}, "id": 0, "fine": 0}]
     hub = saved(tmp_path / "set", test=bad)
     with pytest.raises(
-        DataError, match=r"set split test row 1 is no picture: it is text that begins with 'no picture'"
+        DataError, match=r"set split test row 1 is not a picture: it is text that begins with 'no picture'"
     ):
         of_hub(hub, valid=2)
     missing = [{"img": None, "id": 0, "fine": 0}, {"img": Image.fromarray(noise(1)), "id": 1, "fine": None}]
@@ -198,9 +198,7 @@ def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):
     rows = [{"img": Image.fromarray(noise(i)), "a": "x", "b": "yz"[i % 2]} for i in range(8)]
     datasets.DatasetDict({"train": datasets.Dataset.from_list(rows, features=features)}).save_to_disk(tmp_path / "set")
     hub = str(tmp_path / "set")
-    with pytest.raises(
-        DataError, match=r"data.columns.label: which column of .*set holds the label is unclear \(a, b\)"
-    ):
+    with pytest.raises(DataError, match=r"data.columns.label: the label column of .*set is unclear \(a, b\)"):
         of_hub(hub, valid=2)
     assert {one.label for one in of_hub(hub, valid=2, columns={"label": "b"})[0].examples["train"]} == {"y", "z"}
     with pytest.raises(DataError, match=r"data.columns.path: .*set has no column 'imgs'; did you mean 'img'\?"):

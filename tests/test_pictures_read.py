@@ -66,7 +66,7 @@ def test_folders_inside_those_of_the_classes_belong_to_them(photos):
     splits, _ = opened(photos, valid=2)
     assert labels_of(splits) == ["cat", "dog"] and splits.counts["train"].read == 13
     said = "\n".join(splits.remarks)
-    assert "folders inside those of the classes" in said and "cat/siamese is class 'cat'" in said
+    assert "subfolders belong to the class of the outer folder" in said and "cat/siamese is class 'cat'" in said
 
 
 def test_the_folder_above_the_classes_is_found(tmp_path):
@@ -126,18 +126,18 @@ def test_pictures_without_class_folders_say_what_is_expected(tmp_path):
     assert "is empty; expected a folder for each class" in refusal(tmp_path / "photos")
     for i in range(3):
         (tmp_path / "photos" / f"{i}.png").write_bytes(encoded(noise(i)))
-    assert "holds 3 pictures and no folders; expected a folder for each class, or give a table" in refusal(
+    assert "contains 3 pictures and no folders; expected a folder for each class, or a table" in refusal(
         tmp_path / "photos"
     )
     (tmp_path / "photos" / "labels.csv").write_text("file,label\n0.png,a\n")
-    assert f"has no folders of classes but the table labels.csv; give {tmp_path}/photos/labels.csv" in refusal(
+    assert f"has no class folders but a table, labels.csv; give {tmp_path}/photos/labels.csv" in refusal(
         tmp_path / "photos"
     )
 
 
 def test_a_picture_beside_the_class_folders_is_a_bad_one(photos):
     (photos / "lost.png").write_bytes(encoded(noise(99)))
-    assert f"'{photos}/lost.png' lies beside the folders of the classes; move it into one" in refusal(photos)
+    assert f"'{photos}/lost.png' is next to the class folders; move it into one of them" in refusal(photos)
     splits, _ = opened(photos, valid=2, bad_lines="skip")
     assert splits.counts["train"].filtered["in no class folder"] == 1
 
@@ -147,7 +147,7 @@ def test_a_folder_of_texts_is_no_folder_of_pictures(tmp_path):
         (tmp_path / "texts" / name).mkdir(parents=True)
         (tmp_path / "texts" / name / "1.txt").write_text(f"a {name} film")
     said = refusal(tmp_path / "texts")
-    assert "holds no pictures: " in said and "it is text that begins with 'a bad film'" in said
+    assert "contains no pictures: " in said and "it is text that begins with 'a bad film'" in said
 
 
 def test_a_missing_folder_and_a_single_picture_are_named(tmp_path):
@@ -176,7 +176,7 @@ def spoil(photos, kind):
 @pytest.mark.parametrize(
     ("kind", "rule", "reason"),
     [
-        ("text", "no picture", "is no picture: it is text that begins with 'notes about cats'"),
+        ("text", "no picture", "is not a picture: it is text that begins with 'notes about cats'"),
         ("empty", "empty file", "is empty (0 bytes)"),
         ("cut", "damaged picture", "is cut off or damaged: "),
         ("bomb", "too many pixels", "has 12,000 x 10,000 = 120,000,000 pixels, more than data.max_pixels=100000000"),
@@ -231,7 +231,7 @@ def test_the_same_picture_in_training_and_test_is_found(photos, tmp_path):
     test = folder_of(tmp_path / "test", first=50_000, each=2)
     shutil.copy(photos / "dog" / "4.png", test / "dog" / "new_name.png")
     splits, _ = opened(photos, valid=2, test=[str(test)])
-    assert "warning: test: picture stands in the training set as well" in splits.notes
+    assert "warning: test: picture is in the training set as well" in splits.notes
     dropped, _ = opened(photos, valid=2, test=[str(test)], overlap="drop")
     assert len(dropped.examples["train"]) == len(splits.examples["train"]) - 1
 
@@ -312,7 +312,7 @@ def test_columns_of_a_table_can_be_named(photos, tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["where;what;odd", *rows]) + "\n")
     assert labels_of(opened(tmp_path / "labels.csv", valid=2, columns={"label": "odd"})[0]) == ["0", "1"]
     said = refusal(tmp_path / "labels.csv")
-    assert "which column holds the label is unclear ('what', 'odd'); data.columns.label says which" in said
+    assert "the label column is unclear ('what', 'odd'); data.columns.label selects it" in said
     said = refusal(tmp_path / "labels.csv", columns={"label": "wat"})
     assert "wat" in said and "did you mean 'what'?" in said
 
@@ -329,8 +329,8 @@ def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
 def test_a_table_of_texts_is_no_table_of_pictures(tmp_path):
     (tmp_path / "texts.csv").write_text("text,label\n" + "a fine film to see,good\nthe worst of all,bad\n" * 10)
     said = refusal(tmp_path / "texts.csv")
-    assert "data.columns.path says which does" in said
-    assert "no column names pictures: column 1 (good, bad) repeats beside the texts" in said
+    assert "data.columns.path selects the column" in said
+    assert "no column contains picture paths: column 1 (good, bad) repeats its values next to the texts" in said
 
 
 # --- idx
@@ -372,7 +372,7 @@ def test_a_folder_of_idx_files_gives_both_sets_and_classes_have_names(idx):
     (idx.parent / "names.txt").write_text("shirt\nshoe\nbag\n")
     named, _ = opened(idx, valid=5, classes=str(idx.parent / "names.txt"))
     assert [one.label for one in named.examples["test"]] == [one.label for one in splits.examples["test"]]
-    assert "has the label 2 (the first too large is at 2), but data.classes names 2 classes" in refusal(
+    assert "has the label 2 (the first one too large is at position 2), but data.classes names 2 classes" in refusal(
         idx, classes=["a", "b"]
     )
 
@@ -380,7 +380,8 @@ def test_a_folder_of_idx_files_gives_both_sets_and_classes_have_names(idx):
 def test_labels_can_be_given_after_the_pictures(idx):
     (idx / "train-labels-idx1-ubyte.gz").rename(idx / "answers")
     pictures = idx / "train-images-idx3-ubyte.gz"
-    assert "has no labels beside it ('train-labels-idx1-ubyte' or 'train-labels-idx1-ubyte.gz')" in refusal(pictures)
+    names = "'train-labels-idx1-ubyte' or 'train-labels-idx1-ubyte.gz'"
+    assert f"has no file of labels next to it ({names})" in refusal(pictures)
     (idx / "answers").write_bytes(gzip.decompress((idx / "answers").read_bytes()))
     assert len(opened([pictures, idx / "answers"], valid=5)[0].examples["train"]) == 35
 
@@ -389,7 +390,7 @@ def test_labels_can_be_given_after_the_pictures(idx):
     ("spoil", "message"),
     [
         (lambda data: data[:-3], r"40 x 5 x 4 bytes are 800, but 797 follow its header"),
-        (lambda data: data[:2] + bytes([0x0D]) + data[3:], "holds numbers of type float32, expected bytes"),
+        (lambda data: data[:2] + bytes([0x0D]) + data[3:], "contains numbers of type float32, expected bytes"),
         (lambda data: data[:9], "is cut off: its header has 9 bytes, expected 16"),
     ],
 )
@@ -400,7 +401,7 @@ def test_a_spoiled_idx_file_is_named(idx, spoil, message):
 
 
 def test_an_idx_file_of_labels_alone_and_unequal_counts_are_named(idx):
-    assert "holds labels, not pictures" in refusal(idx / "train-labels-idx1-ubyte.gz")
+    assert "contains labels, not pictures" in refusal(idx / "train-labels-idx1-ubyte.gz")
     write_idx(idx / "train-labels-idx1-ubyte.gz", np.zeros(39, np.uint8))
     assert "has 39 labels, and" in refusal(idx / "train-images-idx3-ubyte.gz")
 
@@ -481,7 +482,7 @@ def test_a_task_of_texts_or_numbers_says_that_it_was_given_pictures(task, photos
         "photos.zip": "it is an archive of pictures (as cat/0.png)",
         "photos.tar.gz": "it is an archive of pictures (as cat/0.png)",
         "mnist": "it is a folder of pictures (as t10k-images-idx3-ubyte.gz)",
-        "mnist/train-images-idx3-ubyte.gz": "it is an idx file, as those of MNIST",
+        "mnist/train-images-idx3-ubyte.gz": "it is an idx file, like those of MNIST",
         "photos/cat/1.png": "it is a picture",
         "list.csv": "its column 'file' names pictures (as photos/cat/0.png)",
     }

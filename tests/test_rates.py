@@ -89,7 +89,7 @@ def test_frozen_parts_stay_as_they_were(folder, freeze, still):
     ("freeze", "message"),
     [
         ("layers<3", r"training.freeze: 'layers<3', but the body has 2 layers"),
-        ("bodi", r"training.freeze: 'bodi' is no part of the model; did you mean 'body'\?; its parts are body, embed"),
+        ("bodi", r"training.freeze: 'bodi' is not a part of the model; did you mean 'body'\?; its parts are body, "),
         (["body", "output"], r"training.freeze leaves nothing to train: body, output"),
     ],
 )

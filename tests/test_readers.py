@@ -281,11 +281,11 @@ def test_a_name_that_no_column_has(tmp_path, name):
         ('{"source": "x", "targt": "y"}', "line 2 has no field 'target'; did you mean 'targt'?"),
         ('{"source": "x", "target": 7}', "line 2: field 'target' is the number 7, expected text"),
         ('{"source": null, "target": "y"}', "line 2: field 'source' is null, expected text"),
-        ('["x", "y"]', "line 2 holds a list, expected an object with the fields 'source' and 'target'"),
+        ('["x", "y"]', "line 2 is a list, expected an object with the fields 'source' and 'target'"),
         ('{"source": "x", "target"', "line 2 is not JSON: Expecting ':' delimiter at position 25"),
         ("x\ty", "line 2 is not JSON: Expecting value at position 1 ('x\\ty'); expected one object a line"),
         ("[" * 100_000, "line 2 is not JSON"),
-        (r'{"source": "\ud800", "target": "y"}', "line 2: field 'source' holds half a surrogate pair"),
+        (r'{"source": "\ud800", "target": "y"}', "line 2: field 'source' contains half a surrogate pair"),
     ],
 )
 def test_json_that_is_not_a_pair(tmp_path, line, message):

@@ -110,7 +110,7 @@ def test_learned_positions_bound_what_is_trained_on_sampled_or_not(file):
     file.with_name("valid.tsv").write_text("the cat sat\tthe mat\n")
     few = prepared(file, letters, held_out, positions="learned", max_length=50)
     assert 0 < short < 380
-    assert few.splits.counts["train"].filtered["longer than 49 tokens, for which model.max_length has positions"] > 20
+    assert few.splits.counts["train"].filtered["longer than the 49 tokens that model.max_length has positions for"] > 20
     assert max(len(pair.target) for pair in few.encoded("train")) <= 49
 
 

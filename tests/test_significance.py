@@ -63,7 +63,7 @@ def test_a_sacrebleu_that_has_changed_inside_is_named(method, monkeypatch):
     for kept in {"_extract_corpus_statistics", "_compute_score_from_stats"} - {method}:
         setattr(Other, kept, None)
     monkeypatch.setattr("sacrebleu.metrics.chrf.CHRF", Other)
-    with pytest.raises(ConfigError, match=rf"sacrebleu \d.*lacks Other.{method}, by which heed scores; install"):
+    with pytest.raises(ConfigError, match=rf"sacrebleu \d.*lacks Other.{method}, which heed needs to score; install"):
         text_measure("chrf", ["a"], ["a"])
 
 

@@ -82,7 +82,7 @@ def test_at_its_end_a_stream_is_read_again_without_what_is_held_out(file):
     left = pairs - last * WINDOW
     assert numbers(task, last) == sorted([*range(COUNT - left + 1, COUNT + 1), *range(21, 21 + WINDOW - left)])
     assert task.splits.stream.passes == 1
-    assert "when it ends it is read again from the beginning" in task.notes
+    assert "at its end it is read again from the beginning" in task.notes
 
 
 def test_the_first_pairs_are_held_out_and_their_sources_left_out_wherever_they_come(tmp_path, file):
@@ -213,7 +213,7 @@ def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     with pytest.raises(DataError, match="no validation pair is left"):
         prepare(path)
     path.write_text(lines(5), encoding="utf-8")
-    with pytest.raises(DataError, match=r"no training pair is left of '.*': 0 of 5 pairs kept, 5 left out: held out"):
+    with pytest.raises(DataError, match=r"no training pair is left from '.*': 0 of 5 pairs kept, 5 left out: held out"):
         prepare(path)
 
 

@@ -345,7 +345,7 @@ def test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead(run):
     assert run.config.evaluation.select_by == "rougeL"
     lines = "\n".join(run.body(scores))
     assert "ROUGE-2 by document tokens:" in lines
-    assert f"{scores['cut']} documents are longer than data.max_source, and read up to there: test.jsonl:" in lines
+    assert f"{scores['cut']} documents are longer than data.max_source and read only up to it: test.jsonl:" in lines
 
 
 def test_a_loaded_run_scores_and_writes_the_same(run, capsys):

@@ -257,7 +257,7 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path, form):
         expected = turned if pair.target.startswith("B") else torch.eye(2)
         assert_close(task.collate([index]).alignment[0, :2], expected)
     write_lines(tmp_path / "my.links", *["0-0"] * (count - 1))
-    with pytest.raises(DataError, match=r"my.links' has 29 lines, but train has 30 pairs; line N must hold the links"):
+    with pytest.raises(DataError, match=r"my.links' has 29 lines, but train has 30 pairs; line N must contain the"):
         Translation.prepare(made, {"train": Translation.hold(pairs, "train", made, Findings())})
 
 
@@ -401,21 +401,21 @@ def test_a_link_out_of_range_is_named_and_may_be_left_out(folder):
 @pytest.mark.parametrize("lines", [6, 8])
 def test_other_than_one_line_a_pair_is_an_error(folder, lines):
     write_lines(folder / "my.links", *["0-0"] * lines)
-    with pytest.raises(DataError, match=rf"my.links' has {lines} lines, but train has 7 pairs; line N must hold"):
+    with pytest.raises(DataError, match=rf"my.links' has {lines} lines, but train has 7 pairs; line N must contain"):
         prepared(folder)
 
 
 def test_a_file_without_a_link_of_the_training_pairs_is_an_error(folder):
     write_lines(folder / "my.links", *[""] * 7)
-    with pytest.raises(DataError, match=r"my.links' holds no links of the training pairs of train"):
+    with pytest.raises(DataError, match=r"my.links' contains no links of the training pairs of train"):
         prepared(folder)
 
 
 def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(folder):
     write_lines(folder / "my.links", *["1-1 2-2 3-3 4-3"] * 5, "1-1", "1-1")
     notes = prepared(folder).notes
-    assert "no link names a word 0: if words are counted from 1, set training.alignment.base=1" in notes
-    assert "no link names a word 0" not in prepared(folder, {"base": 1}).notes
+    assert "no link names word 0; if words are counted from 1, set training.alignment.base=1" in notes
+    assert "no link names word 0" not in prepared(folder, {"base": 1}).notes
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
         ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
         ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),
-        ({"alignment": {"data": True}}, "and data.train a.tsv; nobody knows the alignment of own data"),
+        ({"alignment": {"data": True}}, "and data.train a.tsv; only embedded data comes with an alignment"),
         ({"alignment": {"files": "a"}, "activation_checkpointing": True}, "activation_checkpointing true; what"),
     ],
 )  # fmt: skip
@@ -446,7 +446,7 @@ def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
         ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name dates; embedded data knows"),
         ({"data": {"train": "a.tsv", "stream": True}, "training": {"alignment": {"files": "a"}}}, "stream has no end"),
         ({"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"alignment": {"automatic": True}}},
-         "tokenizer.sampling 0.1; a learned alignment holds for one cut"),
+         "tokenizer.sampling 0.1; a learned alignment is valid for only one"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_have_links_is_refused(values, message):

@@ -196,7 +196,7 @@ def test_a_look_shows_tags_probabilities_and_gates(run):
     assert "B-per" in shown.text() and "encoder step 5 of 5" in shown.text()
     assert [(span.start, span.stop, span.label) for span in shading.spans] == [(2, 3, "per"), (4, 5, "loc")]
     assert "<bdi>Rome</bdi> <small>loc</small>" in shown.html()
-    assert "Word by word: what the model held and the mean of each gate." in shown.html()
+    assert "Word by word: the model's state and the mean of each gate." in shown.html()
     assert "B-loc" in shown.svg() and json.loads(shown.json())["shadings"][0]["tags"][2] == "B-per"
 
 

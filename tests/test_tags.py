@@ -146,7 +146,7 @@ def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
     sentences = read(path, findings)
     assert [s.tags for s in sentences] == [("B-x",), ("O", "B-x", "B-y"), ("B-y",)]
     (found,) = findings.found
-    assert str(found).startswith("tags that BIO does not allow, read as seqeval reads them")
+    assert str(found).startswith("tags that BIO does not allow, read as in seqeval (a new type begins an entity)")
     assert (found.where, found.count, found.unit, found.places) == (str(path), 1, "sentence", ["3"])
 
 
@@ -156,9 +156,9 @@ def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
         ("a\tO\nb\tO\tx\n", {}, r"a.conll' line 2 has 3 columns \('b\\tO\\tx'\), but the lines before it have 2"),
         ("a O\nb\n", {}, r"a.conll' line 2 has 1 column \('b'\), but the lines before it have 2, separated by spaces"),
         ("a O\n", {"columns": {"word": 2}}, r"line 1 has 2 columns \(0 'a', 1 'O'\), so data.columns.word cannot be 2"),
-        ("a B-x\nb x\n", {}, r"a.conll' line 2: 'x' is no tag; expected O, or B-"),
+        ("a B-x\nb x\n", {}, r"a.conll' line 2: 'x' is not an entity tag; expected O, or B-"),
         ("a\tO\nb\t\n", {}, r"a.conll' line 2: the tag is empty"),
-        ("\n\n", {}, r"a.conll' holds no word"),
+        ("\n\n", {}, r"a.conll' contains no word"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path, content, fields, message):
@@ -170,7 +170,7 @@ def test_an_empty_word_is_kept_and_told(tmp_path):
     findings = Findings()
     (sentence,) = read(write(tmp_path / "a.conll", "a\tB-x\n\tO\n"), findings)
     assert sentence.words == ("a", "")
-    assert list(map(str, findings.found)) == ["empty word, read as an unknown one: 1 line (2)"]
+    assert list(map(str, findings.found)) == ["empty word, read as an unknown word: 1 line (2)"]
 
 
 def test_every_line_of_a_file_is_known(tmp_path):

@@ -190,7 +190,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
         ({"columns": {"text": ["a", "b", "c"]}}, ConfigError, r"text is \['a', 'b', 'c'\], expected the column of"),
         ({"columns": {"second": 1}, "format": "lines"}, ConfigError, r"second is 1, but data.format lines has"),
         ({"columns": {"text": ["premise", "hypotesis"]}}, DataError, r"no column 'hypotesis'; did you mean 'hypoth"),
-        ({}, DataError, r"takes the first of them, data.columns.text=\[premise,hypothesis\] both as a pair"),
+        ({}, DataError, r"chooses the first, data.columns.text=\[premise,hypothesis\] reads both as a pair"),
     ],
 )  # fmt: skip
 def test_what_is_no_pair_is_said(folder, data, error, message):

@@ -100,7 +100,7 @@ def test_blank_lines_are_blank_texts(tmp_path):
         ("a.jsonl", '{"text": "x", "label": ["a", "b"]}\n', r"field 'label' is a list, .*data.several_labels=true"),
         ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"field 'label' is the number 0.5, expected a label"),
         ("a.jsonl", "x\n", r"a.jsonl' line 1 is not JSON"),
-        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 holds a list, expected an object"),
+        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 is a list, expected an object"),
         ("a.txt", "__label__a __label__b x\n", r"a.txt' line 1 has 2 labels \(a, b\); data.several_labels=true"),
     ],
 )
@@ -134,7 +134,7 @@ def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):
     data = TextsData(train=[path], valid=4, test=[path])
     splits = open_splits(data, text_reader(TextFormat()))
     shared = f"as well (data.overlap=drop leaves it out there): {len(splits.examples['train'])} texts (a.txt:"
-    assert f"warning: test: text stands in the training set {shared}" in splits.notes
+    assert f"warning: test: text is in the training set {shared}" in splits.notes
 
 
 def test_labels_are_ordered_by_value_and_by_letter():

@@ -508,7 +508,7 @@ def test_questions_that_cannot_be_answered_name_what_was_seen():
             model(**type(model).example(model.config, 1))
     listing = "seen: cross layer 0, decoder layer 0, decoder layer 1"
     for asked, problem in [
-        ({}, "which mechanism"),
+        ({}, "give a mechanism"),
         ({"mechanism": "encoder"}, "no 'encoder' attention"),
         ({"mechanism": "decoder", "layer": 5}, "no layer 5"),
         ({"mechanism": "decoder", "layer": -3}, "no layer -3"),
@@ -886,7 +886,7 @@ def test_an_edit_that_no_call_came_to_is_an_error(opened):
     ):
         model(**inputs)
     with (
-        pytest.raises(ConfigError, match="changed nothing: no attention that it names was asked anything"),
+        pytest.raises(ConfigError, match="changed nothing: none of the attention that it names was called"),
         opened(model, Uniform("cross")),
     ):
         model.encode(inputs["source"], inputs["source_mask"])
@@ -921,7 +921,7 @@ def test_a_filtered_trace_records_one_layer_of_one_mechanism_and_nothing_else(la
 
 @pytest.mark.parametrize("asked", [{"mechanism": "corss"}, {"mechanism": "cross", "layer": 3}, {"layer": -4}])
 def test_a_filter_that_fits_nothing_is_refused_with_what_there_is(asked):
-    with pytest.raises(ConfigError, match=r"nothing to record of .*attention.*: the model has encoder layer 0"):
+    with pytest.raises(ConfigError, match=r"cannot record .*attention.*: the model has encoder layer 0"):
         heed.trace(transformer(), **asked)
 
 

@@ -155,7 +155,7 @@ def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):
             r"a.txt' line 2 has 2 columns \('Two \| Dos'\), expected one sentence; data.colu",
         ),
         ('{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl", r"a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
-        ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 holds a list, expected an object with the field 'text'"),
+        ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 is a list, expected an object with the field 'text'"),
         ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, as \{"text": "..."\}'),
     ],
 )
@@ -289,7 +289,7 @@ def test_a_word_that_begins_another_can_be_written_before_and_after_it():
 
 def test_same_words_needs_one_vocabulary():
     values = {"task": "translation", "data": {"train": ["a.txt"]}, "generation": {"same_words": True}}
-    with pytest.raises(ConfigError, match=r"same_words is true, but source and target have tokenizers of their own"):
+    with pytest.raises(ConfigError, match=r"same_words is true, but source and target have separate tokenizers"):
         check_config(values, "test")
 
 
@@ -315,7 +315,7 @@ def test_a_run_scores_beside_its_baselines(run):
         for name in ("exact_match", "bleu"):
             assert values[name]["low"] <= values[name]["value"] <= values[name]["high"]
     card = (run.folder / "README.md").read_text()
-    assert "the shuffled input, a baseline: BLEU" in card and "beam 50, a baseline: BLEU" in card
+    assert "baseline (the shuffled input): BLEU" in card and "beam 50): BLEU" in card
     assert run.config.evaluation.select_by == "exact_match"
 
 

@@ -60,10 +60,10 @@ def test_the_word_itself_counts_before_its_lower_case_and_the_first_of_equal_one
     [
         ("the 1 2\nfilm 1\n", r"v.txt' line 2 has 1 number after its word \('film 1'\), expected 2 numbers"),
         ("the 1 2\nfilm 1 2 3\n", r"v.txt' line 2 has 3 numbers after its word .*expected 2 numbers"),
-        ("2 2\nthe 1 2\nfilm 1 x\n", r"v.txt' line 3: 'x' is no number"),
-        ("the 1 2\nfilm 1 nan\n", r"v.txt' line 2 holds a number that is not finite"),
+        ("2 2\nthe 1 2\nfilm 1 x\n", r"v.txt' line 3: 'x' is not a number"),
+        ("the 1 2\nfilm 1 nan\n", r"v.txt' line 2 contains a number that is not finite"),
         ("the\n", r"v.txt' line 1 has 0 numbers after its word .*expected numbers"),
-        ("2 2\n", r"v.txt' holds no vector"),
+        ("2 2\n", r"v.txt' contains no vector"),
         ("", r"v.txt' is empty"),
     ],
 )
@@ -152,7 +152,7 @@ def test_vectors_that_do_not_fit_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match=r"vectors.txt' have 8 numbers, but model.d_model is 64; set model.d_model=8"):
         task = prepared(folder, name="encoder")
         task.start(task.build_model())
-    with pytest.raises(ConfigError, match=r"model.word_vectors holds vectors of words, but tokenizer.kind is bpe"):
+    with pytest.raises(ConfigError, match=r"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is bpe"):
         prepared(folder, tokenizer={"kind": "bpe", "vocab_size": 50})
     with pytest.raises(DataError, match=r"no file .nowhere\.txt"):
         prepared(folder, word_vectors="nowhere.txt")

@@ -32,8 +32,8 @@ EDITS = [
     ),
     Edit(
         "links of the pairs held out for validation are not looked at",
-        "        for some in unused:\n            for pair, line",
-        "        for some in ():\n            for pair, line",
+        "for pair, line in self._lines(some, corpus):",
+        "for pair, line in self._lines((), corpus):",
         ("tests/test_supervision.py",),
     ),
     Edit(

@@ -76,7 +76,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
 
 
 def _no_png() -> str:
-    raise ConfigError("a PNG is for a look at a picture; write .svg or .html")
+    raise ConfigError("PNG is available only for looks at pictures; write .svg or .html")
 
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:

@@ -28,7 +28,7 @@ class Example(ABC):
     @property
     @abstractmethod
     def fields(self) -> tuple[str, ...]:
-        """All but the origin, as a fixed number of strings: its texts, then the rest; the first decides its split."""
+        """All but the origin as a fixed number of strings: texts, then the rest; the first decides the split."""
 
     @classmethod
     @abstractmethod
@@ -42,14 +42,14 @@ class Example(ABC):
 
     @property
     def stratum(self) -> str:
-        """Its labels, whose shares a subset of the training examples keeps; "" where there are none."""
+        """Labels, whose proportions a subset of the training set preserves; "" if there are none."""
         return ""
 
     @property
     def blank(self) -> str:
-        """Which of its texts are blank, as a rule that leaves it out; "" for none."""
+        """The rule that leaves the example out because of blank texts; "" if no rule does."""
         texts = self.texts
-        if all(map(str.strip, texts)):  # as nearly always
+        if all(map(str.strip, texts)):  # the common case
             return ""
         sides = [side for side, text in zip(self.sides, texts, strict=True) if not text.strip()]
         if len(sides) < len(texts):
@@ -92,7 +92,7 @@ class Pair(Example):
 
 @dataclass(frozen=True, slots=True)
 class Text(Example):
-    """A text and its labels: one, any number where texts may have several, none where they have none."""
+    """A text and its labels: one, any number in multi-label data, none in unlabelled data."""
 
     unit = "text"
     sides = ("text",)
@@ -118,7 +118,7 @@ class Text(Example):
 
     @property
     def blank(self) -> str:
-        """As for all examples; line breaks and `<br />` count as blank."""
+        """As in `Example`; line breaks and `<br />` count as blank."""
         return "blank" if is_blank(self.text) else ""
 
 
@@ -126,9 +126,9 @@ class Text(Example):
 class Picture(Example):
     """A picture and its label.
 
-    The digest of what its file holds decides its split and finds the same picture again, whatever its file is called.
-    `place` says where its pixels are (`heed.data.pictures.source`); like the origin it is of no account to what the
-    picture is compared with. Pictures are always held in memory as examples, their pixels are not.
+    The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
+    locates the pixels (`heed.data.pictures.source`); like `origin` it is ignored when pictures are compared. These
+    objects are always kept in memory, the pixels are not.
     """
 
     unit = "picture"
@@ -146,7 +146,7 @@ class Picture(Example):
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The picture with these fields, at the place that is its origin."""
+        """The picture with these fields, whose place is the origin."""
         return cls(fields[0], fields[1], origin, origin)
 
     @property
@@ -157,7 +157,7 @@ class Picture(Example):
 
 @dataclass(frozen=True, slots=True)
 class Sentence(Example):
-    """One example of tagging: words and the tag of each."""
+    """A tagging example: words and the tag of each."""
 
     unit = "sentence"
     sides = ("text",)
@@ -168,31 +168,31 @@ class Sentence(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The words with blanks between them, by which it is held out; words, and tags, that may hold blanks."""
+        """The words joined by spaces, which decide the split; then words and tags, which may contain spaces."""
         return " ".join(self.words), "\0".join((*self.words, *self.tags))
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The sentence of as many words as tags."""
+        """The sentence with these fields: as many words as tags."""
         both = fields[1].split("\0")
         return cls(tuple(both[: len(both) // 2]), tuple(both[len(both) // 2 :]), origin)
 
     @property
     def stratum(self) -> str:
-        """The types of entity in it, or its plain tags, each once."""
+        """The distinct entity types or, for tags without prefixes, the distinct tags."""
         return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in self.tags}))
 
     @property
     def blank(self) -> str:
-        """Whether all words are blank."""
+        """As in `Example`: a rule if all words are blank."""
         return "blank" if is_blank(self.fields[0]) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation(Example):
-    """What was said in a conversation, turn by turn, and by whom.
+    """A conversation: its turns and their speakers.
 
-    Turns hold no line breaks. `speakers` are as many as turns, "" where one is not known; empty where none is.
+    Turns contain no line breaks. `speakers` has an entry for each turn, "" if unknown; it is empty if all are unknown.
     """
 
     unit = "conversation"
@@ -204,7 +204,7 @@ class Conversation(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The turns, one a line, by which it is held out; the speakers."""
+        """The turns, one a line, which decide the split; then the speakers."""
         return "\n".join(self.turns), "\0".join(self.speakers)
 
     @classmethod
@@ -215,16 +215,16 @@ class Conversation(Example):
 
     @property
     def blank(self) -> str:
-        """Whether there is nothing to respond to: fewer than two turns."""
+        """As in `Example`: a rule if there is nothing to respond to (fewer than two turns)."""
         return "fewer than two turns" if len(self.turns) < 2 else ""
 
     def speaker(self, turn: int) -> str:
-        """Who says a turn; "" where that is not known."""
+        """The speaker of a turn; "" if unknown."""
         return self.speakers[turn] if self.speakers else ""
 
 
 def label_order(labels: Iterable[str]) -> list[str]:
-    """Labels in the order of their numbers: numeric labels by value, then names by letter."""
+    """Distinct labels in the order of their ids: numeric labels by value, then the others alphabetically."""
 
     def key(label: str) -> tuple[bool, float, str]:
         is_number = label.removeprefix("-").isdecimal()

@@ -20,10 +20,10 @@ class Lazy(Sequence[T]):
 
     @abstractmethod
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The items at these places (not negative)."""
+        """The items at these indices (not negative)."""
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
-        """The items at these places as a sequence, lazy where possible."""
+        """The items at these indices as a sequence, lazy where possible."""
         return self.take(indices)  # type: ignore[arg-type]  # an array of integers does as well
 
     @overload
@@ -51,11 +51,11 @@ class Joined(Lazy[T]):
         return self._ends[-1]
 
     def part_of(self, index: int) -> int:
-        """Number of the sequence that holds an item."""
+        """Index of the sequence that contains an item."""
         return bisect_right(self._ends, index)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The items at these places; one access to each sequence."""
+        """The items at these indices; one access to each sequence."""
         owners = [self.part_of(index) for index in indices]
         found: dict[int, T] = {}
         for part in set(owners):
@@ -66,12 +66,12 @@ class Joined(Lazy[T]):
 
 
 def take(items: Sequence[T], indices: Sequence[int]) -> list[T]:
-    """The items at these places, made at once if lazy."""
+    """The items at these indices, made together if lazy."""
     return items.take(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
 
 
 def select(items: Sequence[T], indices: Sequence[int] | NDArray[Any]) -> Sequence[T]:
-    """The items at these places as a sequence; stored ones stay on disk."""
+    """The items at these indices as a sequence; stored ones stay on disk."""
     return items.select(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
 
 

@@ -1,1 +1,1 @@
-"""Scores, intervals, reports: pure functions on outputs and references."""
+"""Scores, intervals and reports: pure functions of outputs and references."""

@@ -1,7 +1,7 @@
-"""Word alignments: their error against gold links, and how the alignments of both directions become one.
+"""Word alignments: error against gold links, and symmetrization of the alignments of both directions.
 
-A gold alignment marks links as sure or possible; every sure link is possible too. With A the links that are scored, S
-the sure and P the possible ones:
+A gold alignment marks links as sure or possible; every sure link is also possible. With A the scored links, S the sure
+and P the possible gold links:
 
     precision = |A and P| / |A|        recall = |A and S| / |S|        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
@@ -28,7 +28,7 @@ _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 class GoldLink(Protocol):
-    """A link that somebody annotated, such as a `heed.data.read.links.WordLink`."""
+    """An annotated link, such as a `heed.data.read.links.WordLink`."""
 
     @property
     def source(self) -> int:
@@ -40,25 +40,25 @@ class GoldLink(Protocol):
 
     @property
     def sure(self) -> bool:
-        """Whether the link is sure, not only possible."""
+        """True if the link is sure, not only possible."""
 
 
 def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[GoldLink]]) -> list[Measure]:
     """Alignment error rate, precision and recall of the links of some pairs.
 
     Args:
-        links: Of each pair the links that are scored.
-        gold: Of each pair the true ones.
+        links: For each pair, the links to score.
+        gold: For each pair, the gold links.
 
     Returns:
-        `aer` (less is better), `alignment_precision` and `alignment_recall`: statistics for each pair, so that all of
-        them have intervals.
+        `aer` (lower is better), `alignment_precision` and `alignment_recall`, with statistics for each pair, so that
+        all of them have intervals.
 
     Raises:
-        DataError: There are not as many gold alignments as alignments.
+        DataError: The numbers of alignments and of gold alignments differ.
     """
     if len(links) != len(gold):
-        raise DataError(f"{len(links):,} alignments cannot be scored against {len(gold):,} gold alignments")
+        raise DataError(f"{len(links):,} alignments but {len(gold):,} gold alignments; give as many of both")
     counts = np.array([_counts(set(one), [*true]) for one, true in zip(links, gold, strict=True)], dtype=np.float64)
     counts = counts.reshape(-1, 4)
     return [
@@ -95,34 +95,34 @@ def _ratio(top: Array, bottom: Array) -> Array:
 def symmetrize(
     forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]], how: Symmetrization = "gdfa"
 ) -> list[list[Cell]]:
-    """Make one alignment of those of two directions.
+    """Combine the alignments of two directions.
 
     | how | the result |
     |---|---|
     | intersection | links in both |
     | union | links in either |
-    | gd | grow-diag: the intersection, grown by neighbours in the union that link a word which has no link yet |
-    | gdfa | grow-diag-final-and: then the links of each direction, forward first, that join two words without a link |
+    | gd | grow-diag: the intersection, then neighbours in the union that link a word which has no link yet |
+    | gdfa | grow-diag-final-and: also the links of each direction, forward first, that join two words without a link |
 
     A neighbour differs by at most 1 in the source and in the target word. Links are visited by source word, then by
-    target word, and one that has just joined counts at once.
+    target word; an added link takes effect immediately.
 
     Args:
-        forward: Of each pair the links (source word, target word) of one direction.
-        reverse: Of each pair those of the other direction, written the same way round: (source word, target word).
-        how: See above.
+        forward: For each pair, the links (source word, target word) of one direction.
+        reverse: For each pair, the links of the other direction, also as (source word, target word).
+        how: See the table.
 
     Returns:
-        Of each pair its links, sorted.
+        For each pair, its links, sorted.
 
     Raises:
-        ConfigError: There is no such way to symmetrize.
-        DataError: One side has more pairs.
+        ConfigError: `how` is none of these methods.
+        DataError: The two directions differ in number of pairs.
     """
     if how not in SYMMETRIZATIONS:
         raise ConfigError(f"there is no symmetrization '{how}'{suggest(how, SYMMETRIZATIONS)}")
     if len(forward) != len(reverse):
-        raise DataError(f"one direction aligns {len(forward):,} pairs and the other {len(reverse):,}")
+        raise DataError(f"the forward direction has {len(forward):,} pairs, the reverse direction {len(reverse):,}")
     return [sorted(_joined(set(one), set(other), how)) for one, other in zip(forward, reverse, strict=True)]
 
 
@@ -141,20 +141,20 @@ def _joined(forward: set[Cell], reverse: set[Cell], how: Symmetrization) -> Coll
 
 
 class _Grown:
-    """Links that others join, with the words that they link."""
+    """A growing set of links, with the words that they link."""
 
     def __init__(self, links: set[Cell]) -> None:
         self.links = set(links)
         self.sources, self.targets = {i for i, _ in links}, {j for _, j in links}
 
     def add(self, cell: Cell) -> None:
-        """Let a link join."""
+        """Add a link."""
         self.links.add(cell)
         self.sources.add(cell[0])
         self.targets.add(cell[1])
 
     def grow(self, union: set[Cell]) -> None:
-        """Let neighbours join until none can."""
+        """Add neighbours until none can be added."""
         ordered, before = sorted(union), -1
         while len(self.links) > before:
             before = len(self.links)

@@ -1,4 +1,4 @@
-"""How varied outputs are: distinct n-grams, and the share of the commonest outputs."""
+"""Diversity of outputs: distinct n-grams, and the share of the most common outputs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from heed.evaluation.measures import Measure, share
 from heed.evaluation.rouge import rouge_words
 
 COMMONEST = 10
-"""How many outputs are the commonest."""
+"""Number of outputs that count as most common."""
 
 
 def distinct(outputs: Sequence[str], n: int) -> Measure:
-    """distinct-n: different n-grams of all outputs, divided by their n-grams. Words are those of ROUGE.
+    """distinct-n: the number of different n-grams in all outputs, divided by the number of n-grams.
 
-    Each occurrence of an n-gram counts 1 / (its occurrences in all outputs), so that the numerators of the examples add
-    up to the number of different ones, and an interval can be drawn by resampling. The interval takes these counts as
-    given; more outputs have a lower distinct-n, so only sets of the same size can be compared.
+    Words are those of ROUGE. Each occurrence of an n-gram counts 1 / (its occurrences in all outputs), so that the
+    numerators of the examples add up to the number of different n-grams, and resampling gives an interval. The interval
+    takes these counts as given. More outputs have a lower distinct-n, so only sets of the same size are comparable.
 
     Source: Li et al. 2016 (arXiv:1510.03055), section 5.2 (there divided by words, whatever n).
     """
@@ -28,16 +28,16 @@ def distinct(outputs: Sequence[str], n: int) -> Measure:
     counts = Counter(gram for one in grams for gram in one)
     new = [sum(1 / counts[gram] for gram in one) for one in grams]
     made = share(f"distinct_{n}", f"distinct-{n}", new, [len(one) for one in grams])
-    return replace(made, formula=lambda sums: np.nan_to_num(made.formula(sums)))  # without an n-gram none is distinct
+    return replace(made, formula=lambda sums: np.nan_to_num(made.formula(sums)))  # 0 if there are no n-grams
 
 
 def commonest_outputs(outputs: Sequence[str]) -> list[tuple[str, int]]:
-    """The ten commonest outputs and how often each was written, the most frequent first, the first of equal ones."""
+    """The ten most common outputs with their counts, most frequent first, ties in order of first occurrence."""
     return Counter(outputs).most_common(COMMONEST)
 
 
 def commonest_share(outputs: Sequence[str]) -> Measure:
-    """The share of outputs that are one of the ten commonest ones: near 1 where a model always says the same."""
+    """The share of outputs that are among the ten most common ones: near 1 if a model always says the same."""
     common = {text for text, _ in commonest_outputs(outputs)}
     inside = [float(text in common) for text in outputs]
     return share("commonest", f"{COMMONEST} commonest outputs", inside, higher_is_better=False)

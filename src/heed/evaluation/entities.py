@@ -16,12 +16,12 @@ Tags = Sequence[Sequence[str]]
 
 
 def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:
-    """Entity F1 (all types together, exact spans and types), precision, recall; accuracy, alone for plain tags.
+    """Entity F1 (all types together, exact spans and types), precision, recall and accuracy; plain tags: only accuracy.
 
     Args:
-        true: The tags of each sentence.
-        predicted: The same.
-        plain: Whether tags mark no entities (parts of speech).
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        plain: True if tags mark no entities (parts of speech).
     """
     right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
     accuracy = share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])
@@ -39,7 +39,7 @@ def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...
 
 
 def _f1(sums: Array) -> Array:
-    """2 P R / (P + R) in seqeval's order, as it rounds; 0 where nothing is right, NaN where nothing is there."""
+    """2 P R / (P + R), computed in seqeval's order to round alike; 0 without correct entities, NaN without entities."""
     hits, said, there = sums.T
     precision, recall = hits / np.maximum(said, 1), hits / np.maximum(there, 1)
     f1: Array = 2.0 * precision * recall / np.where(hits > 0, precision + recall, 1.0)
@@ -50,14 +50,14 @@ def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: boo
     """Tags of sentences with their scores.
 
     Args:
-        outputs: As people read them.
-        true: The tags of each sentence.
-        predicted: The same.
-        plain: Whether tags mark no entities.
+        outputs: Readable outputs.
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        plain: True if tags mark no entities.
 
     Returns:
-        `tag_measures`; in the details words, and for entities precision, recall, macro_f1 and per_type, for plain tags
-        per_tag. What cannot be divided (a type that nobody predicts) is 0.
+        `tag_measures`; the details have words, and for entities precision, recall, macro_f1 and per_type, for plain
+        tags per_tag. Undefined ratios (the precision of a type that was never predicted) are 0.
     """
     details: dict[str, Any] = {"words": sum(map(len, true))}
     measures = tag_measures(true, predicted, plain)
@@ -105,17 +105,17 @@ def _plain_report(true: Tags, predicted: Tags) -> dict[str, Any]:
 def score_words(
     words: Sequence[Sequence[str]], true: Tags, predicted: Tags, chosen: Sequence[str], resamples: int = 1000
 ) -> dict[str, Any]:
-    """How often the tag of some words is right, with intervals over the sentences.
+    """Tag accuracy of chosen words, with intervals over the sentences.
 
     Args:
         words: The words of each sentence.
-        true: Their tags.
-        predicted: Those that were said.
-        chosen: Which words are counted.
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        chosen: The words to score.
         resamples: Bootstrap resamples for the intervals.
 
     Returns:
-        Per word how often it occurs, and the share of right tags (NaN where it never does).
+        For each chosen word, its number of occurrences and the share of correct tags (NaN if it never occurs).
     """
     measures = []
     for word in chosen:
@@ -130,12 +130,12 @@ def score_words(
 
 @dataclass(frozen=True)
 class EntityError:
-    """One entity that is not as it should be.
+    """One wrong entity.
 
     Attributes:
         kind: "missed", "spurious", "type" (right words, wrong type) or "span" (overlapping words).
         true: The true entity, or None.
-        predicted: The predicted one, or None.
+        predicted: The predicted entity, or None.
     """
 
     kind: str
@@ -143,7 +143,7 @@ class EntityError:
     predicted: Entity | None
 
     def context(self, words: Sequence[str], around: int = 5) -> str:
-        """The words with some on both sides, true entities in [ ], predicted ones in { }."""
+        """The entity with `around` words on both sides, true entities in [ ], predicted ones in { }."""
         spans = [span for span in (self.true, self.predicted) if span is not None]
         first, last = min(span[1] for span in spans), max(span[2] for span in spans)
         shown = []
@@ -157,7 +157,7 @@ class EntityError:
 
 
 def entity_errors(true: Sequence[str], predicted: Sequence[str]) -> list[EntityError]:
-    """Every entity of one sentence that was missed, made up, given another type or cut elsewhere."""
+    """Every entity of one sentence that was missed, is spurious, or has a wrong type or span."""
     there, said = entities(true), entities(predicted)
     errors = []
     used: set[Entity] = set()

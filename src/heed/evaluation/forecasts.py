@@ -1,4 +1,4 @@
-"""Scores of forecasts of numbers, beside those of the forecasts that anybody can make without a model."""
+"""Scores of numeric forecasts, and naive forecasts to compare them with."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Values = NDArray[np.float64]
 
 
 def last_value(context: Values, horizon: int) -> Values:
-    """The last row again and again, `(horizon, columns)`."""
+    """The last row repeated, `(horizon, columns)`."""
     return np.repeat(context[-1:], horizon, axis=0)
 
 
 def seasonal_naive(context: Values, horizon: int, season: int) -> Values:
-    """The rows of one season ago, `(horizon, columns)`; of a season that is longer than the context, its first rows."""
+    """The rows of one season ago, `(horizon, columns)`; all of the context if it is shorter than a season."""
     start = max(0, len(context) - season)
     rows = start + np.arange(horizon) % max(1, len(context) - start)
     return context[rows]
 
 
 Errors = dict[str, dict[str, dict[str, Measure]]]
-"""By column and by who made the forecasts ("model", "last value", ...), the measures "mae" and "rmse"."""
+"""The measures "mae" and "rmse" by column and by forecaster ("model", "last value", ...)."""
 
 
 def error_measures(true: Sequence[Values], forecasts: Mapping[str, Sequence[Values]], columns: Sequence[str]) -> Errors:
-    """How wrong forecasts are, over origins.
+    """Errors of forecasts over all origins.
 
     Args:
         true: The rows that followed each origin, `(rows, columns)`.
-        forecasts: By who made them, the rows forecast, as `true`.
-        columns: Names.
+        forecasts: The forecast rows, shaped like `true`, by forecaster.
+        columns: Names of the columns.
     """
     return {
         column: {
@@ -49,9 +49,9 @@ def error_measures(true: Sequence[Values], forecasts: Mapping[str, Sequence[Valu
 
 
 def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
-    """By column and forecaster mae and rmse with intervals; and how much smaller the model's mae is than each other's.
+    """Errors (mae, rmse) with intervals, by column and forecaster; for forecasters other than the model also "gain".
 
-    That is "gain", a share; its interval is paired.
+    "gain" is the relative reduction of mae by the model, 1 - mae(model) / mae(other), with a paired interval.
     """
     measures = [one for column in errors.values() for kinds in column.values() for one in kinds.values()]
     draws = resampled([[one] for one in measures], resamples, SEED)

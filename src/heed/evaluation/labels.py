@@ -1,4 +1,4 @@
-"""Scores of predicted labels against true ones: by scikit-learn, with bootstrap intervals over the texts."""
+"""Scores of predicted labels against true ones, by scikit-learn, with bootstrap intervals over the examples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _BINS = 15
 
 
 def f1_measures(true: Array, predicted: Array) -> tuple[Measure, Measure, Measure]:
-    """Accuracy (all labels of an example right), macro F1 and micro F1.
+    """Accuracy (all labels of an example correct), macro F1 and micro F1.
 
-    F1 = 2 right / (predicted + true). Macro is the mean over the labels that occur on either side, micro that of all
-    decisions together.
+    F1 = 2 correct / (predicted + true). Macro F1 is the mean over the labels that were predicted or are true for some
+    example; micro F1 is over all decisions together.
 
     Args:
         true: `(examples, labels)` of bool.
-        predicted: The same.
+        predicted: `(examples, labels)` of bool.
     """
     hits, both = (true & predicted).astype(float), predicted.astype(float) + true
     return (
@@ -45,16 +45,16 @@ def label_outcomes(
     """Labels of examples with their scores.
 
     Args:
-        outputs: As people read them.
-        true: `(examples, labels)` of bool, one True a row unless `several`.
-        predicted: The same.
+        outputs: Readable outputs.
+        true: `(examples, labels)` of bool, one True in each row unless `several`.
+        predicted: As `true`.
         probabilities: `(examples, labels)`.
-        labels: Their names.
-        several: Whether an example may have several labels, or none.
+        labels: Names of the labels.
+        several: True if an example may have several labels, or none.
 
     Returns:
-        accuracy, macro_f1 and micro_f1 (which for one label is the accuracy), calibration_error; in the details
-        per_label precision, recall, f1 and support; for one label the confusion matrix, rows true.
+        accuracy, macro_f1, micro_f1 (equal to accuracy unless `several`) and calibration_error; the details have
+        per_label precision, recall, f1 and support, and unless `several` the confusion matrix, rows true.
     """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
@@ -83,11 +83,10 @@ def label_outcomes(
 
 
 def calibration_error(true: Array, predicted: Array, probabilities: Array, several: bool = False) -> float:
-    """Expected calibration error: how far the share of right decisions lies from the probability they were given.
+    """Expected calibration error: the difference between accuracy and confidence, averaged over bins of confidence.
 
     `sum over bins of (share of decisions in the bin) * |accuracy - mean confidence|`, 15 bins of equal width. A
-    decision is the predicted label of a text; with several labels each label of each text is one (confidence p or
-    1 - p).
+    decision is the predicted label of an example; with `several`, each label of each example (confidence p or 1 - p).
 
     Source: Guo et al. 2017 (arXiv:1706.04599), equation 3.
     """
@@ -96,7 +95,7 @@ def calibration_error(true: Array, predicted: Array, probabilities: Array, sever
 
 
 def _calibration(true: Array, predicted: Array, probabilities: Array, several: bool) -> Array:
-    """Per example the right decisions less their confidence in each bin, and how many decisions, `(examples, 16)`."""
+    """For each example: correct decisions minus confidence in each bin, and number of decisions, `(examples, 16)`."""
     if several:
         right, confidence = true == predicted, np.where(predicted, probabilities, 1 - probabilities)
     else:

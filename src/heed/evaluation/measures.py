@@ -1,8 +1,8 @@
-"""What a run did with some examples: an output for each, and measures that add up.
+"""Outcomes of a run on some examples: an output for each, and measures with per-example statistics.
 
-A measure is a formula over sums of per-example statistics: right and all for a share, n-gram counts for BLEU, counts
-of found and missed entities for F1. Whatever has this form can be cut into buckets, given intervals and tested,
-without knowing what the task is.
+A measure is a formula over sums of per-example statistics: correct and total for a share, n-gram counts for BLEU,
+counts of found and missed entities for F1. Any score of this form can be split into buckets, given an interval and
+tested, whatever the task.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Measure:
     """One score of a set of outputs.
 
     Attributes:
-        name: In files: "exact_match".
-        label: For people: "exact match".
-        statistics: `(examples, k)`, what is summed over examples.
-        formula: `(m, k) -> (m,)`, the scores of m such sums.
-        higher_is_better: Whether more is better.
-        is_share: Whether the score is a share of 1, which is shown in per cent.
-        note: What a reader must know to repeat it, such as a signature.
-        digits: Digits after the point in tables.
+        name: Name in files: "exact_match".
+        label: Name for readers: "exact match".
+        statistics: `(examples, k)`, to be summed over examples.
+        formula: `(m, k) -> (m,)`, the scores of m sums of statistics.
+        higher_is_better: True if a higher score is better.
+        is_share: True if the score is a share of 1, to be shown in per cent.
+        note: What is needed to reproduce the score, such as a signature.
+        digits: Digits after the decimal point in tables.
     """
 
     name: str
@@ -53,21 +53,21 @@ class Measure:
         return self.formula(self.statistics)
 
     def of(self, examples: Sequence[int]) -> Measure:
-        """The same measure of some of the examples."""
+        """The same measure for some of the examples."""
         return replace(self, statistics=self.statistics[np.asarray(examples, dtype=np.int64)])
 
 
 def share(
     name: str, label: str, right: Sequence[float], of: Sequence[float] | None = None, *, higher_is_better: bool = True
 ) -> Measure:
-    """A ratio of sums: right answers of all examples, right tokens of all tokens.
+    """A ratio of sums: correct answers to examples, correct tokens to tokens.
 
     Args:
-        name: In files.
-        label: For people.
+        name: Name in files.
+        label: Name for readers.
         right: Numerator of each example.
         of: Denominator of each example; ones by default.
-        higher_is_better: Whether more is better.
+        higher_is_better: True if a higher score is better.
     """
     bottom = np.ones(len(right)) if of is None else np.asarray(of, dtype=np.float64)
     statistics = np.stack([np.asarray(right, dtype=np.float64), bottom], axis=1)  # (examples, 2)
@@ -80,24 +80,24 @@ def _ratio(sums: Array) -> Array:
 
 
 def pooled(measures: Sequence[Measure]) -> Measure:
-    """Several runs' measure as one: each example's statistics are their mean over the runs.
+    """Combine a measure of several runs: each example's statistics are averaged over the runs.
 
-    The score of the result is the mean of the runs' scores where the denominators are the same (shares of the same
-    references), and close to it otherwise (BLEU, chrF).
+    The resulting score is the mean of the runs' scores if the denominators are equal (shares of the same references),
+    and close to it otherwise (BLEU, chrF).
     """
     return replace(measures[0], statistics=np.mean([measure.statistics for measure in measures], axis=0))
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What one run did with each example of a set: the one thing that evaluation, comparison and validation score.
+    """Outputs of one run for a set of examples, with measures, for evaluation, comparison and validation.
 
     Attributes:
-        outputs: As people read them.
-        measures: The task's own, the one that matters most first.
-        further: Measures that say the same as another, or little: in reports only.
-        lengths: Of each source, for scores by length; empty for none.
-        details: What a report says besides, as plain values. It wins over a measure of the same name.
+        outputs: Readable outputs.
+        measures: The task's measures, the most important first.
+        further: Redundant or minor measures, for reports only.
+        lengths: Length of each source, for scores by length; empty for none.
+        details: Further values of the report, as plain values; they replace measures of the same name.
     """
 
     outputs: tuple[str, ...]
@@ -112,12 +112,12 @@ class Outcomes:
 
 
 def values_of(measures: Iterable[Measure]) -> dict[str, float]:
-    """The scores alone, by name, as validation keeps them; 0 where nothing can be scored."""
+    """The scores by name, as validation records them; 0 if there is nothing to score."""
     return {measure.name: float(np.nan_to_num(measure.score())) for measure in measures}
 
 
 def length_buckets(lengths: Sequence[int], most: int = 5) -> list[tuple[int, int]]:
-    """Cut lengths into at most `most` ranges `(first, last)` with about equally many examples."""
+    """Split lengths into at most `most` ranges `(first, last)` with about equally many examples."""
     if not lengths:
         return []
     ordered = sorted(lengths)

@@ -1,4 +1,4 @@
-"""The report of a set of outcomes, as plain values."""
+"""Reports of outcomes, as plain values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def summarise(outcomes: Outcomes, resamples: int = 1000, by_length: Sequence[str
     """The report of one test set.
 
     Args:
-        outcomes: What a run did.
+        outcomes: Outcomes of a run.
         resamples: Bootstrap resamples for the intervals.
-        by_length: Measures that are also shown for ranges of source length.
+        by_length: Names of measures to report also for ranges of source length.
 
     Returns:
-        examples; by name each measure's value with its interval, and its note as "signature"; the details; and with
-        `by_length` the same under "by_source_length", a list of ranges.
+        "examples"; by name, each measure's value with its interval, and its note as "signature"; the details; and with
+        `by_length` the same by range of source length, a list under "by_source_length".
     """
     report = {"examples": len(outcomes.outputs), **shown((*outcomes.measures, *outcomes.further), resamples)}
     report |= outcomes.details
@@ -36,7 +36,7 @@ def summarise(outcomes: Outcomes, resamples: int = 1000, by_length: Sequence[str
 
 
 def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
-    """By name value, low, high and, where a measure has a note, signature; 0 where nothing can be scored."""
+    """value, low, high and, if a measure has a note, signature, by name; value 0 if there is nothing to score."""
     found = intervals(measures, resamples)
     return {
         measure.name: asdict(replace(one, value=0.0) if math.isnan(one.value) else one)
@@ -46,6 +46,6 @@ def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
 
 
 def score_line(scores: Mapping[str, float]) -> str:
-    """Validation scores in one line; micro F1 only where it is not the accuracy, as it is of one label each."""
+    """Validation scores in one line; micro F1 only if it differs from accuracy (it is equal with one label each)."""
     same = "accuracy" in scores and scores.get("micro_f1") == scores["accuracy"]
     return ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if not (same and name == "micro_f1"))

@@ -1,7 +1,7 @@
 """ROUGE of summaries against references, by rouge-score, with a tokenizer for every script.
 
-The only module that imports rouge-score. Its own tokenizer drops every letter but a-z, so that it scores a Greek or
-Hindi summary 0; `rouge_words` is used in its place and gives the same words for English.
+The only module that imports rouge-score. The tokenizer of that library drops every letter except a-z and so gives a
+Greek or Hindi summary a score of 0; `rouge_words` replaces it and gives the same words for English.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 from heed.evaluation.measures import Array, Measure
 
 ROUGE = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
-"""Name in reports -> name for people."""
+"""Names in reports, each with its name for readers."""
 
 _WITHOUT_BLANKS = ("CJK ", "HIRAGANA", "KATAKANA", "THAI ", "LAO ", "KHMER ", "MYANMAR ")
-"""Beginnings of the Unicode names of characters in scripts that do not separate words."""
+"""Prefixes of the Unicode names of characters in scripts that do not separate words."""
 
 
 def rouge_words(text: str) -> list[str]:
-    """The words of a text that ROUGE counts, lower-cased: runs of letters, digits and the marks on them.
+    """The words of a text that ROUGE counts, lower-cased: runs of letters and digits, with their combining marks.
 
-    Everything else separates words. Characters of scripts that do not separate words (Chinese, Japanese, Thai, Lao,
-    Khmer, Burmese) are words of their own, with the marks on them. Text is composed first (NFC), so that an accent
-    counts the same however it is encoded.
+    Everything else separates words. In scripts that do not separate words (Chinese, Japanese, Thai, Lao, Khmer,
+    Burmese), each character with its marks is a word. Text is composed first (NFC), so that an accent counts the same
+    however it is encoded.
     """
     words: list[str] = []
     inside = False
@@ -35,7 +35,7 @@ def rouge_words(text: str) -> list[str]:
         if kind == "alone":
             words.append(character)
         elif kind == "mark" and words:
-            # A mark belongs to the character before it, also where that is a word of its own.
+            # A mark belongs to the character before it, even if that character is a word by itself.
             words[-1] += character
             continue
         elif kind == "part":
@@ -58,7 +58,7 @@ def _kind(character: str) -> str:
 
 
 class _Words:
-    """What rouge-score calls a tokenizer."""
+    """`rouge_words` as a tokenizer of rouge-score."""
 
     def tokenize(self, text: str) -> list[str]:
         return rouge_words(text)
@@ -69,15 +69,15 @@ def rouge_measures(
 ) -> list[Measure]:
     """ROUGE-1, ROUGE-2 and ROUGE-L: the F1 of each output against its reference, averaged over outputs, times 100.
 
-    ROUGE-N counts n-grams that both have, ROUGE-L the longest common subsequence of words.
+    ROUGE-N counts common n-grams, ROUGE-L the longest common subsequence of words.
 
     Args:
         outputs: Raw text, one per example.
         references: Raw text, one per example.
-        names: Which of the three.
+        names: Which of the three to compute.
         stem: Compare the stems of English words (Porter 1980), as some published numbers do.
 
-    Source: Lin 2004 (W04-1013); rouge-score computes it.
+    Source: Lin 2004 (W04-1013); computed by rouge-score.
     """
     if not names:
         return []
@@ -93,7 +93,7 @@ def rouge_measures(
 
 
 class _Stems(_Words):
-    """Words by their stems, as rouge-score takes them: English words of more than three letters."""
+    """Stems of words, as rouge-score computes them: only of English words of more than three letters."""
 
     def __init__(self) -> None:
         from rouge_score.tokenizers import DefaultTokenizer

@@ -1,13 +1,13 @@
-"""Is one set of outputs better than another, or was it the choice of test examples?
+"""Bootstrap intervals and significance tests: is one run better, or is the difference due to the choice of examples?
 
-Intervals by the bootstrap over examples; differences by resampling both runs' outputs for the same examples
-together; p-values by approximate randomisation. All of it on the statistics of a `Measure`, so for any task.
+Intervals are from the bootstrap over examples; differences from resampling both runs' outputs for the same examples
+together; p-values from approximate randomisation. All use only the statistics of a `Measure`, so they suit any task.
 
-This is the only bootstrap: a measure of the same outputs, resampled as often with the same seed, has the same interval
-to the last digit wherever it is shown.
+This is the only bootstrap: for the same outputs, number of resamples and seed, a measure has the same interval to the
+last digit wherever it is shown.
 
-sacrebleu gives statistics and formulas, but not the test: its does not count trials that equal the observed difference,
-so that a run would differ from its own copy with p = 0.0001. Without ties the p-values are the same.
+sacrebleu provides statistics and formulas, but not the test: its test does not count trials that equal the observed
+difference, so a run would differ from its own copy with p = 0.0001. Without ties the p-values are the same.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from heed.evaluation.measures import Array, Measure
 
 SEED = 1
 _BLOCK = 5_000_000
-"""Random numbers held at a time."""
+"""Random numbers in memory at a time."""
 
 _EQUAL = 1e-9
-"""Differences that differ by less are the same number, added up in another order."""
+"""Tolerance for equal differences: sums in another order round differently."""
 
 
 def resampled(groups: Sequence[Sequence[Measure]], resamples: int, seed: int) -> list[Array]:
     """Bootstrap scores of several groups of measures, on the same resampled examples.
 
     Args:
-        groups: Each the same measure of one or more runs (seeds), whose scores are averaged in every resample. All
-            have the same examples.
-        resamples: How often the examples are drawn anew, with replacement.
-        seed: Of the draws.
+        groups: Each group is the same measure of one or more runs (seeds), whose scores are averaged in every resample.
+            All measures are of the same examples.
+        resamples: Number of resamples of the examples, with replacement.
+        seed: Seed of the draws.
 
     Returns:
-        Per group `(resamples,)` scores. Entry r of each group is on the same examples, so that differences are paired.
+        Scores `(resamples,)` for each group. Entry r of all groups is for the same examples, so differences are paired.
 
     Source: Efron and Tibshirani 1993, chapter 13; Koehn 2004 (W04-3250) for pairs of systems on one test set.
     """
@@ -50,7 +50,7 @@ def resampled(groups: Sequence[Sequence[Measure]], resamples: int, seed: int) ->
     for block in _blocks(resamples, examples):
         drawn = generator.multinomial(examples, np.full(examples, 1 / examples), size=block).astype(np.float64)
         for parts, measure in zip(sums, measures, strict=True):
-            # Each by itself: what stands beside a column may change how a product rounds.
+            # One measure at a time: neighbouring columns may change how a product rounds.
             parts.append(drawn @ measure.statistics)
     scores = iter([measure.formula(np.concatenate(parts)) for measure, parts in zip(measures, sums, strict=True)])
     return [np.mean([next(scores) for _ in group], axis=0) for group in groups]
@@ -69,9 +69,9 @@ class Interval:
 
 
 def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SEED) -> list[Interval]:
-    """The score of each measure of the same examples, with its interval.
+    """The score of each measure, all of the same examples, with its interval.
 
-    Where every example has the same score the interval is a point: the bootstrap cannot see errors that no example
+    If all examples have the same score, the interval is a point: the bootstrap cannot see errors that no example
     shows.
     """
     draws = resampled([[measure] for measure in measures], resamples, seed)
@@ -79,7 +79,7 @@ def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SE
 
 
 def interval(scores: Array) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the resamples that have a score; NaN where none has."""
+    """The 2.5th and 97.5th percentiles of the resamples with a score; NaN if none has one."""
     known = scores[~np.isnan(scores)]
     if not len(known):
         return float("nan"), float("nan")
@@ -90,20 +90,20 @@ def interval(scores: Array) -> tuple[float, float]:
 def randomisation_test(first: Measure, second: Measure, trials: int, seed: int) -> float:
     """Two-sided p-value of the difference of two runs on the same examples.
 
-    If the two were alike, it would not matter whose output is whose: in every trial each example's outputs change
-    sides with probability 1/2, and p = (1 + trials whose difference is at least as large) / (1 + trials). It is never
-    0; its smallest value is 1 / (1 + trials).
+    If the runs were equivalent, their outputs could be exchanged: in every trial, each example's outputs are swapped
+    with probability 1/2, and p = (1 + trials whose difference is at least as large) / (1 + trials). p is never 0; its
+    smallest value is 1 / (1 + trials).
 
     Args:
         first: The measure of one run.
         second: The same measure of the other.
         trials: Number of trials.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
-    Source: Noreen 1989; Riezler and Maxwell 2005 (W05-0908); the ones: Phipson and Smyth 2010.
-    Differs from sacrebleu's test: a trial with just the difference observed counts as one that is as large (there it
-    does not, by which a run differs from its own copy with p = 0.0001). Without such ties, and with the same seed,
-    the p-values are the same.
+    Source: Noreen 1989; Riezler and Maxwell 2005 (W05-0908); the added ones: Phipson and Smyth 2010.
+    Differs from sacrebleu's test: a trial with exactly the observed difference counts as at least as large (in
+    sacrebleu it does not, so a run differs from its own copy with p = 0.0001). Without such ties, and with the same
+    seed, the p-values are the same.
     """
     observed = abs(first.score() - second.score())
     generator = np.random.default_rng(seed)
@@ -119,7 +119,7 @@ def randomisation_test(first: Measure, second: Measure, trials: int, seed: int) 
 
 
 def _blocks(count: int, examples: int) -> Iterator[int]:
-    """Sizes of the pieces in which `count` draws over the examples fit into memory."""
+    """Sizes of blocks, which sum to `count`, so that each block of draws fits into memory."""
     largest = max(1, _BLOCK // max(1, examples))
     for start in range(0, count, largest):
         yield min(largest, count - start)

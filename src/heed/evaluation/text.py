@@ -1,7 +1,7 @@
 """Scores of translations against references, by sacrebleu, on raw text.
 
-The only module that imports sacrebleu. A corpus score can be resampled from the statistics of its examples, which no
-public function of sacrebleu gives: two methods behind its public ones are used, and looked for before.
+The only module that imports sacrebleu. Resampling a corpus score needs the statistics of its examples, which no public
+function of sacrebleu returns: two private methods are used, after a check that they exist.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NEEDED = ("_extract_corpus_statistics", "_compute_score_from_stats")
 
 
 def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -> Measure:
-    """A corpus score in a form that can be resampled: sacrebleu's statistics of each example, and its formula.
+    """A corpus score that can be resampled: sacrebleu's statistics of each example, and its formula.
 
-    Its score is sacrebleu's `corpus_score`; its note is sacrebleu's signature.
+    The score is sacrebleu's `corpus_score`; the note is sacrebleu's signature.
 
     Args:
         name: "bleu", "chrf" (higher is better) or "ter" (lower is better).
@@ -29,7 +29,7 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -
         references: Raw text, one per example.
 
     Raises:
-        ConfigError: The installed sacrebleu has changed inside.
+        ConfigError: The installed sacrebleu lacks a needed private method.
 
     Source: Post 2018 (arXiv:1804.08771).
     """
@@ -37,7 +37,7 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -
     statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
 
     def formula(sums: Array) -> Array:
-        # Python's numbers, not NumPy's: a score of 0 is Python's too, and sacrebleu must not get both kinds.
+        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
         return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
 
     return Measure(
@@ -60,7 +60,7 @@ def _metric(name: str) -> Any:
     for method in _NEEDED:
         if not hasattr(metric, method):
             raise ConfigError(
-                f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{method}, by which heed scores; "
-                "install the one it is tested with: pip install 'sacrebleu>=2.4,<3'"
+                f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{method}, which heed needs to score; "
+                "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
             )
     return metric

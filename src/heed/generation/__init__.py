@@ -1,4 +1,4 @@
-"""Writing sequences, over the start/step contract of decoders only."""
+"""Generation of sequences with any decoder, through its `start` and `step` only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def generate(
     prompt_lengths: Tensor | None = None,
     sampling: SamplingOptions | None = None,
 ) -> Generated:
-    """Write with a beam, greedily where its size is 1, or by sampling where that is asked for; as `beam_search`."""
+    """Generate by sampling if `sampling` is given, else by beam search, or greedily if `beam_size` is 1.
+
+    Arguments and result as for `beam_search`.
+    """
     with without_gradient():
         if sampling is not None:
             return sample(model, memory, prompt, options, sampling, prompt_lengths)
@@ -58,10 +61,10 @@ def generate_steps(
     prompt_lengths: Tensor | None = None,
     sampling: SamplingOptions | None = None,
 ) -> Generator[Step, None, Generated]:
-    """As `generate` without a beam, token by token: what each row wrote is yielded as soon as it is written.
+    """Like `generate` without a beam, token by token: yields each row's token as soon as it is generated.
 
-    Row i of `num_best` rows of source n has the number n * `num_best` + i; its place among the hypotheses that are
-    returned at the end may be another one.
+    Row i of the `num_best` rows of source n has the number n * `num_best` + i; its hypothesis may have another place
+    among those returned at the end.
     """
     assert sampling is not None or options.beam_size == 1
     if sampling is not None:

@@ -1,10 +1,10 @@
-"""Beam search with length normalisation over the start/step contract: any decoder, sources leave when they are done.
+"""Beam search with length normalisation for any decoder; finished sources leave the batch.
 
 A hypothesis y is ranked by log p(y | x) / |y| ** length_penalty, |y| counting the end token (Graves 2013;
 Bahdanau et al. 2015 normalise with exponent 1). The search of a source ends when no open row can still beat the
-hypotheses it would return: log-probabilities only fall, so an open row can reach at most
-log p / max_length ** length_penalty. With a beam as wide as the tree it is exhaustive search. `early_stopping` ends it
-earlier, as other programs do.
+hypotheses to return: log-probabilities only fall, so an open row can reach at most
+log p / max_length ** length_penalty. With a beam as wide as the tree, the search is exhaustive. `early_stopping` ends
+it earlier, as other programs do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heed.models.base import DecoderBody, Memory
 from heed.threads import threads_for
 
 _Row = tuple[float, int, int, float]
-"""A beginning that goes on or ends: its log-probability, the row it continues, its new token, the token's own."""
+"""A candidate: its log-probability, the row that it continues, its new token, and that token's log-probability."""
 
 
 def beam_search(
@@ -31,21 +31,21 @@ def beam_search(
     options: SearchOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Keep the `beam_size` most probable beginnings of each source at each step.
+    """Keep the `beam_size` most probable partial outputs of each source at each step.
 
     Args:
         model: Any decoder.
         memory: The encoded sources, or None for a language model.
-        prompt: `(sources, n)`, tokens to continue: the start token, perhaps with a forced prefix.
+        prompt: `(sources, n)`, tokens to continue: the start token, possibly followed by a forced prefix.
         options: Beam size, length penalty, limits and forbidden tokens.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
+        prompt_lengths: `(sources,)`, if prompts are padded on the right.
 
     Returns:
         Up to `num_best` hypotheses per source, best first, and every step of the search.
 
     Raises:
         ConfigError: `num_best` is larger than `beam_size`, the length penalty is negative, or a repetition penalty is
-            asked for.
+            set.
     """
     options.check()
     num_sources, width = len(prompt), options.beam_size
@@ -53,7 +53,7 @@ def beam_search(
     done: list[list[Hypothesis]] = [[] for _ in range(num_sources)]
     steps: list[BeamStep] = []
 
-    active = list(range(num_sources))  # sources still being written for; each has `beams` rows, side by side
+    active = list(range(num_sources))  # unfinished sources; each has `beams` adjacent rows
     totals = torch.zeros(num_sources, 1, device=prompt.device)
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
     scores = NextTokenScores(model, options)
@@ -61,7 +61,7 @@ def beam_search(
     for written in range(max(limits, default=0)):
         with threads_for(model, tokens.numel(), "step"):
             hidden, state = model.step(tokens, state, lengths)
-            # At most `beams` of the candidates end, so 2 * width hold `width` that go on (or all there are).
+            # At most `beams` of the candidates end, so 2 * width contain `width` open ones (or all there are).
             best = scores.best(hidden, lengths, written, totals, 2 * width)
         beams, num_candidates = totals.shape[1], best.tokens.shape[1]
         parts = (best.totals.tolist(), best.rows.tolist(), best.tokens.tolist(), best.log_probs.tolist())
@@ -89,7 +89,7 @@ def beam_search(
                 or _settled(done[source], open_rows[0][0], written + 1, limits[source], options)
             ):
                 leaving.add(a)
-            nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # every source has as many rows
+            nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # pads all sources to the same number of rows
             going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
         if len(leaving) == len(active):
             break
@@ -107,14 +107,14 @@ def beam_search(
 
 
 def _stops(options: SearchOptions, source: int, steps: list[BeamStep], parent: int, token: int) -> bool:
-    """Whether a row of the last step ends with one more token that is not the end token."""
+    """True if `options.stop` ends a row of the last step after `token`, which is not the end token."""
     return options.stop is not None and options.stop(source, [*_trace_back(steps, parent)[0], token])
 
 
 def _settled(done: list[Hypothesis], open_total: float, written: int, limit: int, options: SearchOptions) -> bool:
-    """Whether the search of a source ends, of which `written` tokens at most were written of `limit`.
+    """True if the search of a source ends, after `written` of at most `limit` tokens.
 
-    By default no open row can then still enter what is returned.
+    By default this means that no open row can still enter the result.
     """
     never = options.early_stopping == "never"
     needed = options.num_best if never else options.beam_size
@@ -127,7 +127,7 @@ def _settled(done: list[Hypothesis], open_total: float, written: int, limit: int
 
 
 def _collect(done: list[Hypothesis], rows: list[_Row], steps: list[BeamStep], options: SearchOptions) -> None:
-    """Turn rows into hypotheses of their source, which stay sorted, best first."""
+    """Add rows to the hypotheses of their source, sorted, best first."""
     for total, parent, token, log_prob in rows:
         written, probs = _trace_back(steps, parent)
         probs.append(log_prob)
@@ -140,7 +140,7 @@ def _collect(done: list[Hypothesis], rows: list[_Row], steps: list[BeamStep], op
 
 
 def _trace_back(steps: list[BeamStep], row: int) -> tuple[list[int], list[float]]:
-    """Tokens and log-probabilities of a row of the last step, from its beginning."""
+    """All tokens and log-probabilities of a row of the last step."""
     tokens, log_probs = [], []
     for step in reversed(steps):
         tokens.append(step.tokens[row])

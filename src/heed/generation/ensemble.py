@@ -1,4 +1,4 @@
-"""Several models that write together: their probabilities are averaged, over the start/step contract only."""
+"""Ensembles: several decoders whose next-token probabilities are averaged; an ensemble is itself a decoder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heed.models.base import Memory, ModelConfig, PairDecoder
 
 @dataclass(frozen=True)
 class EnsembleMemory(Memory):
-    """The sources as each member encoded them."""
+    """The sources as encoded by each member."""
 
     members: tuple[Memory, ...] = ()
 
@@ -27,29 +27,29 @@ class EnsembleMemory(Memory):
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """The state of each member."""
+    """Decoding state of each ensemble member."""
 
     members: tuple[Any, ...]
 
     def select(self, rows: Tensor) -> EnsembleState:
-        """Row i of the result continues row `rows[i]`."""
+        """Reorder the rows: row i of the result continues row `rows[i]`."""
         return EnsembleState(tuple(state.select(rows) for state in self.members))
 
 
 class Ensemble(PairDecoder):
-    """Pair decoders of any architecture over one source and one target vocabulary.
+    """Pair decoders of any architecture with the same source and target vocabularies.
 
         p(y_t | y_<t, x) = 1/N sum_n p_n(y_t | y_<t, x)
 
-    Hidden states are those of the members side by side; `output` gives log-probabilities, the logarithm of the mean,
-    so that whatever reads logits (a search, a score) reads an ensemble as it reads one model.
+    Hidden states are those of the members, concatenated; `output` gives log-probabilities, the logarithm of the mean,
+    so that code that reads logits (a search, a score) treats an ensemble like one model.
 
     Source: Sutskever, Vinyals and Le 2014 (arXiv:1409.3215), section 3.6, decode with an ensemble.
-    Differs: they do not say which mean; this is the arithmetic mean of probabilities.
+    Differs: they do not specify the mean; this is the arithmetic mean of probabilities.
     """
 
     def __init__(self, members: Sequence[PairDecoder]) -> None:
-        """Put models on one device together, in evaluation mode; ids mean the same tokens in each."""
+        """Combine models on one device, in evaluation mode; token ids must mean the same in all of them."""
         super().__init__(ModelConfig())
         assert members
         self.members = nn.ModuleList(members).eval()
@@ -57,21 +57,21 @@ class Ensemble(PairDecoder):
 
     @property
     def aligns(self) -> bool:
-        """Whether the first member attends to the source: what needs one model's attention asks that one."""
+        """True if the first member attends to the source; code that needs one model's attention uses that member."""
         return self._decoders()[0].aligns
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleMemory:
-        """Each member reads the sources."""
+        """Encode the sources with each member."""
         return EnsembleMemory((), None, tuple(member.encode(source, source_mask) for member in self._decoders()))
 
     def start(self, memory: Memory | None, rows: Rows) -> EnsembleState:
-        """The state of each member before the first token."""
+        """Initial decoding state of each ensemble member."""
         assert isinstance(memory, EnsembleMemory)
         pairs = zip(self._decoders(), memory.members, strict=True)
         return EnsembleState(tuple(member.start(own, rows) for member, own in pairs))
 
     def step(self, tokens: Tensor, state: EnsembleState, lengths: Tensor | None = None) -> tuple[Tensor, EnsembleState]:
-        """Each member reads the tokens; hidden states `(rows, n, sum of d)`."""
+        """Advance each member by the tokens; hidden states `(rows, n, sum of d)`."""
         pairs = zip(self._decoders(), state.members, strict=True)
         hidden, states = zip(*(member.step(tokens, own, lengths) for member, own in pairs), strict=True)
         return torch.cat(hidden, dim=-1), EnsembleState(states)
@@ -81,11 +81,11 @@ class Ensemble(PairDecoder):
 
 
 class _MeanProbability(nn.Module):
-    """From hidden states side by side to the logarithm of the members' mean probability."""
+    """From concatenated hidden states to the logarithm of the members' mean probability."""
 
     def __init__(self, members: Sequence[PairDecoder], widths: list[int]) -> None:
         super().__init__()
-        self._members = members  # a plain list: they are modules of the ensemble already
+        self._members = members  # a plain list: they are already modules of the ensemble
         self._widths = widths
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -97,6 +97,6 @@ class _MeanProbability(nn.Module):
 
 @torch.no_grad()
 def _width(member: PairDecoder) -> int:
-    """The width of a member's hidden states, which only its step tells."""
+    """The width of a member's hidden states, found by running one step."""
     token = torch.ones(1, 1, dtype=torch.long, device=next(member.parameters()).device)
     return int(member.eval()(token, token.bool(), token).shape[-1])

@@ -20,7 +20,7 @@ def greedy_search(
     options: SearchOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Write the most probable token at each step: one hypothesis per source. Arguments as of `beam_search`."""
+    """Write the most probable token at each step: one hypothesis per source. Arguments as for `beam_search`."""
     return to_the_end(greedy_steps(model, memory, prompt, options, prompt_lengths))
 
 
@@ -31,7 +31,7 @@ def greedy_steps(
     options: SearchOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generator[Step, None, Generated]:
-    """As `greedy_search`, step by step; yields as `write_steps`."""
+    """Like `greedy_search`, step by step; yields like `write_steps`."""
     repetition = None if options.repetition_penalty == 1 else Repetition(options, prompt, prompt_lengths)
 
     def most_probable(

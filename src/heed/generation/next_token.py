@@ -16,17 +16,17 @@ from heed.models.base import DecoderBody
 
 
 def without_gradient() -> AbstractContextManager[object]:
-    """Where outputs are written: nothing is differentiated; where nobody watches nothing ever can be, which is faster.
+    """Context for generation without gradients: inference mode, which is faster, unless a trace is open.
 
-    What a watcher keeps must stay tensors that he can do anything with.
+    Tensors that a trace keeps must stay usable everywhere, so then gradients are only disabled.
     """
     return torch.inference_mode() if watch.slot is None else torch.no_grad()
 
 
 class NextTokenScores:
-    """Scores the next token of each row of one search; forbidden ones get -inf.
+    """Scores of the next token of each row of one search; forbidden tokens get -inf.
 
-    The others are renormalised where the options say so.
+    With the option `renormalize`, the other probabilities are renormalised.
     """
 
     def __init__(self, model: DecoderBody, options: SearchOptions) -> None:
@@ -40,9 +40,9 @@ class NextTokenScores:
         """Log-probabilities of the next token of each row, `(rows, vocab_size)`.
 
         Args:
-            hidden: `(rows, n, d)`, of which only each row's last real position is used.
-            lengths: `(rows,)` number of real positions, or None where all are.
-            written: Tokens already written.
+            hidden: `(rows, n, d)`; only each row's last real position is used.
+            lengths: `(rows,)`, number of real positions, or None if there is no padding.
+            written: Number of tokens already written.
         """
         log_probs = torch.log_softmax(self._model.logits(last_of(hidden, lengths)).float(), dim=-1)
         return self._normalised(self._without_banned(log_probs, written))
@@ -50,7 +50,7 @@ class NextTokenScores:
     def changed(
         self, hidden: Tensor, lengths: Tensor | None, written: int, change: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """What `log_probs` returns, and the logits after `change`, -inf where forbidden; `(rows, vocab_size)` both."""
+        """The result of `log_probs`, and the logits after `change`, -inf if forbidden; both `(rows, vocab_size)`."""
         logits = self._model.logits(last_of(hidden, lengths)).float()
         log_probs = torch.log_softmax(logits, dim=-1)
         log_probs = self._normalised(self._without_banned(log_probs, written))
@@ -68,14 +68,14 @@ class NextTokenScores:
         return scores.index_fill_(1, self._banned[banned], -torch.inf)
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
-        """The `k` best continuations of each source as `best_of`; other arguments as of `log_probs`."""
+        """The `k` best continuations of each source, as from `best_of`; other arguments as for `log_probs`."""
         large = None if self._options.renormalize else self._large
         if large is not None and large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
             return large.best(last_of(hidden, lengths), self._options.banned(written), totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)
 
     def _is_unobserved_float32(self, hidden: Tensor) -> bool:
-        """Whether fast forms are on, on a CPU, and nobody watches, differentiates or casts."""
+        """True if fast forms may run: enabled, on a CPU in float32, without trace, gradients or autocast."""
         if not enabled() or watch.slot is not None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return False
         return (

@@ -25,8 +25,8 @@ class Repetition:
     Args:
         options: The penalty, the tokens that count as read, and those that are never penalised.
         prompt: `(sources, n)`, the tokens that count as read by default.
-        prompt_lengths: `(sources,)` where prompts are padded on the right.
-        times: Rows of each source, which lie side by side.
+        prompt_lengths: `(sources,)`, if prompts are padded on the right.
+        times: Number of rows of each source; they are adjacent.
     """
 
     def __init__(self, options: SearchOptions, prompt: Tensor, prompt_lengths: Tensor | None, times: int = 1) -> None:
@@ -41,7 +41,7 @@ class Repetition:
         self._seen = torch.empty(0)
 
     def __call__(self, logits: Tensor, rows: list[int]) -> Tensor:
-        """Penalised logits `(open rows, vocab_size)` of the rows with these numbers."""
+        """Penalised logits `(open rows, vocab_size)` of the rows numbered `rows`."""
         if not len(self._seen):
             self._seen = torch.zeros(len(self._read), logits.shape[-1], dtype=torch.bool, device=logits.device)
             for seen, tokens in zip(self._seen, self._read, strict=True):
@@ -51,5 +51,5 @@ class Repetition:
         return torch.where(self._seen[rows], penalised, logits)
 
     def add(self, rows: list[int], tokens: Tensor) -> None:
-        """Each of these rows wrote one token, `(open rows,)`; an end token closes its row."""
+        """Record the token that each of these rows wrote, `(open rows,)`; an end token closes its row."""
         self._seen[rows, tokens] = True

@@ -1,4 +1,4 @@
-"""Sampling: each next token drawn from the model's distribution, perhaps flattened, sharpened or cut."""
+"""Sampling: each next token is drawn from the model's distribution, with temperature, top-k and top-p."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from heed.models.base import DecoderBody, Memory
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How to draw: the same seed and source give the same outputs, in whatever batch.
+    """Options of sampling; the same seed and source give the same outputs in any batch.
 
-    Source: top_k as Fan et al. 2018 (arXiv:1805.04833), top_p as Holtzman et al. 2020 (arXiv:1904.09751).
+    Source: top_k as in Fan et al. 2018 (arXiv:1805.04833), top_p as in Holtzman et al. 2020 (arXiv:1904.09751).
     """
 
-    temperature: float = 1.0  # log-probabilities are divided by it: below 1 sharper, above 1 flatter
-    top_k: int | None = None  # draw from this many most probable tokens only
-    top_p: float | None = None  # draw from the smallest set of most probable tokens that holds this probability
+    temperature: float = 1.0  # divides log-probabilities: below 1 sharper, above 1 flatter
+    top_k: int | None = None  # draw only from this many most probable tokens
+    top_p: float | None = None  # draw from the smallest set of most probable tokens with this total probability
     seed: int | tuple[int, ...] = 1  # one for all sources, or one per source
 
     def __post_init__(self) -> None:
@@ -48,10 +48,10 @@ def sample(
     sampling: SamplingOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generated:
-    """Draw `num_best` outputs per source, independently. Arguments as of `beam_search`.
+    """Draw `num_best` outputs per source, independently. Arguments as for `beam_search`.
 
     Returns:
-        `num_best` hypotheses per source, by descending log-probability under the model (before temperature and cuts).
+        `num_best` hypotheses per source, by descending log-probability (before temperature, top-k and top-p).
     """
     return to_the_end(sample_steps(model, memory, prompt, options, sampling, prompt_lengths))
 
@@ -64,7 +64,7 @@ def sample_steps(
     sampling: SamplingOptions,
     prompt_lengths: Tensor | None = None,
 ) -> Generator[Step, None, Generated]:
-    """As `sample`, step by step; yields as `write_steps`, where the rows of one source lie side by side."""
+    """Like `sample`, step by step; yields like `write_steps`; the rows of one source are adjacent."""
     num_sources, times = len(prompt), options.num_best
     seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
     generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
@@ -74,8 +74,8 @@ def sample_steps(
     def draw(
         scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
-        # Each source has its own numbers, drawn for every row it ever had: what is drawn for one depends neither on
-        # its neighbours nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
+        # Each source has its own random numbers, one for each of its rows, open or ended: the draws of a row depend
+        # neither on other sources nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
         numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
         uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(hidden.device)
         if repetition is None:
@@ -103,5 +103,5 @@ def _draw(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Tens
         probabilities[before >= sampling.top_p * probabilities.sum(-1, keepdim=True)] = 0.0
     cumulative = probabilities.cumsum(-1)
     place = torch.searchsorted(cumulative, (uniform.double() * cumulative[:, -1]).unsqueeze(1), right=True)
-    last = (probabilities > 0).sum(-1, keepdim=True) - 1  # rounding must not step behind the last possible token
+    last = (probabilities > 0).sum(-1, keepdim=True) - 1  # rounding must not go past the last possible token
     return index.gather(1, torch.minimum(place, last)).squeeze(1)

@@ -1,4 +1,4 @@
-"""Writing row by row, one token a step, however the token is chosen. Finished rows leave the batch."""
+"""Generation one token a step, for any way to choose the token. Finished rows leave the batch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from heed.models.base import DecoderBody, Memory
 from heed.threads import threads_for
 
 Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
-"""From next-token scores, the hidden states `(open rows, n, d)`, their lengths, the number of tokens written and the
-numbers of the open rows to one token each and its log-probability, `(open rows,)` both."""
+"""Chooses the next tokens: from next-token scores, hidden states `(open rows, n, d)`, their lengths, the number of
+tokens written and the numbers of the open rows, to tokens and their log-probabilities, both `(open rows,)`."""
 
 
 T = TypeVar("T")
 Step = list[tuple[int, int]]
-"""The numbers of the rows that wrote a token, each with its token."""
+"""(number of row, token) for each row that wrote a token."""
 
 
 def write_steps(
@@ -33,12 +33,12 @@ def write_steps(
     times: int = 1,
     prompt_lengths: Tensor | None = None,
 ) -> Generator[Step, None, list[Hypothesis]]:
-    """Write `times` rows for each source, those of one source beside each other; `choose` picks each row's next token.
+    """Write `times` adjacent rows for each source; `choose` picks each row's next token.
 
-    Nothing is computed before the first step is asked for. Other arguments as of `beam_search`.
+    Nothing is computed before the first step is requested. Other arguments as for `beam_search`.
 
     Yields:
-        After each step the tokens that were written in it, end tokens left out.
+        After each step, the tokens written in it, without end tokens.
 
     Returns:
         One hypothesis per row.
@@ -56,7 +56,7 @@ def write_steps(
         lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
         scores = NextTokenScores(model, options)
     for written in range(max(limits, default=0)):
-        # Not around the whole loop: what runs between two steps is not ours.
+        # Not around the whole loop: between two steps the caller's code runs.
         with without_gradient(), threads_for(model, step.numel(), "step"):
             hidden, state = model.step(step, state, lengths)
             token, chosen = choose(scores, hidden, lengths, written, active)
@@ -90,7 +90,7 @@ def write_steps(
 
 
 def to_the_end(steps: Generator[Step, None, T]) -> T:
-    """What steps return after the last of them."""
+    """Run all steps and return their result."""
     while True:
         try:
             next(steps)

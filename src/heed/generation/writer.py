@@ -1,4 +1,4 @@
-"""What else than a torch model can write outputs."""
+"""Interface of other programs that generate outputs in place of a torch model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Writer(Protocol):
     """Another program that runs a trained model."""
 
     name: str
-    """What a user calls it."""
+    """Name of the engine, for users."""
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """The `num_best` hypotheses of each source, best first; one largest length for all sources.
+        """The `num_best` hypotheses of each source, best first; all sources have the same maximum length.
 
         Raises:
-            ConfigError: An option cannot be honoured, or a source is too long.
+            ConfigError: An option is not supported, or a source is too long.
         """

@@ -1,4 +1,4 @@
-"""Lessons: attention worked out by hand, with every number, on the notes' examples and on matrices of one's own."""
+"""Lessons: worked examples of attention with every number, on the lecture notes' examples or on your own matrices."""
 
 from heed.lessons.files import list_lessons
 from heed.lessons.lesson import Lesson, run_lesson

@@ -1,4 +1,4 @@
-"""The numbers of a lesson. Attention itself is `heed.attention`: here its parts are only asked for one by one."""
+"""The numbers of a lesson. `heed.attention` computes them; this module only asks for each intermediate result."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Numbers:
 
 
 def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> Numbers:
-    """Attention with every intermediate result: scores by `score` before and after its scale, the rest by `attend`."""
+    """Attention with every intermediate result: scores before and after the scale of `score`, the rest by `attend`."""
     context, weights = attend(query, key, value, mask, score)
     scaled = score.scores(score.project(query), score.prepare(key))
     return Numbers(query, key, value, Dot().scores(query, key), scaled, weights, context, mask)
 
 
 def divisor(score: Score) -> float:
-    """What a score divides its products by."""
+    """The divisor of a score's products."""
     assert score.scale is not None
     return 1.0 / score.scale
 
 
 class Bench:
-    """The basis of all stages: a file, its rows projected, and attention over all of them.
+    """The common basis of all stages: a file, its projected rows, and attention over all of them.
 
     Attributes:
         where: Name of the file in messages.
         tokens: One per row.
         x: The rows in float64, `(rows, d_model)`.
-        learned: Attention over all rows: `q = x W_Q`, or `q = x` where there are no weights.
+        learned: Attention over all rows: `q = x W_Q`, or `q = x` without weights.
         unlearned: Attention with q = k = v = x and no scale.
-        chosen: The row that single rows are shown for; by default the first that has something to weigh.
-        asked: Whether the reader chose it.
+        chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
+        asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
 
     Raises:
@@ -78,7 +78,7 @@ class Bench:
         self.chosen = self._telling_row() if row is None else find(row, self.tokens, f"{where}: --row")
         for numbers in (self.unlearned, self.learned):
             if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
-                raise ConfigError(f"{where}: a score is too large for a number; make the input or the weights smaller")
+                raise ConfigError(f"{where}: a score or context overflows; make the input or the weights smaller")
         self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
 
     def _telling_row(self) -> int:
@@ -94,13 +94,13 @@ class Bench:
         return compute(query, key, value, self._mask, score)
 
     def part(self, rows: list[int], keys: list[int]) -> Numbers:
-        """The same attention of some queries on some keys."""
+        """The same attention, restricted to some queries and keys."""
         query, key, value = self._projected
         mask = None if self._mask is None else self._mask[rows][:, keys]
         return compute(query[rows], key[keys], value[keys], mask, self.score)
 
     def named_score(self, scale: str | float) -> Score:
-        """The score of any scale that a file may name, on these rows."""
+        """The score with any scale that a file may name, for these rows."""
         if scale == "none":
             return Dot()
         if isinstance(scale, str):
@@ -119,5 +119,5 @@ class Bench:
         return self.rule if number or not self.rule else f"{self.rule} = {divisor(self.score):.3f}"
 
     def over(self, product: str) -> str:
-        """A product as the equation writes it: with the scale, where there is one."""
+        """A product as in an equation, divided by the scale if there is one."""
         return f"{product} / {self.rule}" if self.rule else product

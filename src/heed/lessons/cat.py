@@ -1,6 +1,6 @@
-"""A lesson that trains: the same words in two orders, through models that know order and models that do not.
+"""A lesson with training: the same words in two orders, read by models that know order and by models that do not.
 
-Small classifiers say who sat, small translators say it in Spanish. Neither has seen a sentence with cat and wall.
+Small classifiers name who sat, small translators say it in Spanish. None has seen a sentence with cat and wall.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _OF_TASK: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of model: what it reads the words with, and whether that knows their order."""
+    """A kind of model: its settings, and whether it knows the order of words."""
 
     title: str
     order: bool
@@ -86,9 +86,9 @@ SPANISH = (
 
 
 def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
-    """The sentences of a split with their Spanish, each with the noun that sat; the lesson's own two are in test.
+    """The sentences of a split with their Spanish and the noun that sat; the lesson's two sentences are in test.
 
-    Both orders of two nouns are in one split, so nothing that was learned from has the nouns of a test sentence.
+    Both orders of two nouns are in one split, so no training sentence has both nouns of a test sentence.
     """
     grammar, drawn = GrammarSource("es"), []
     for sitter, place in permutations(_NOUNS, 2):
@@ -102,7 +102,7 @@ def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
 
 
 def cat_stages() -> tuple[Stage, ...]:
-    """Train the models and give each both sentences: takes half a minute."""
+    """Train the models and give both sentences to each; takes half a minute."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     spanish = {pair.source: pair.target for pair, _ in drawn["test"]}
     with tempfile.TemporaryDirectory() as name:
@@ -138,7 +138,7 @@ def _train(task: str, kind: Kind, files: dict[str, dict[str, Any]], folder: Path
 
 
 def _who(run: Any) -> Tensor:
-    """Probability of the right noun for both sentences, largest difference of their probabilities, held-out score."""
+    """Probability of the right noun for both sentences, largest difference of probabilities, held-out score."""
     rows = run.probabilities(list(_PAIR)).double()
     right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
     accuracy = run.report["scores"]["test"]["accuracy"]["value"]
@@ -209,7 +209,7 @@ def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
         "spanish",
         "the same in Spanish: five translators",
         (
-            "Spanish says who sits by order too; 'on' is 'en' before a wall and 'sobre' before an animal.",
+            "In Spanish, too, the order says who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
             "turned: the probability of the translation of the other sentence. held-out: share of outputs that are "
             "right, letter by letter.",
         ),
@@ -221,11 +221,11 @@ def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
 
 
 _SAME = 1e-5
-"""Probabilities nearer than this are the same but for rounding."""
+"""Probabilities that differ by less are equal except for rounding."""
 
 
 def _verdict(who: Tensor, said: Tensor) -> Stage:
-    """What the numbers say about the notes' claims."""
+    """The notes' claims, judged by the numbers."""
     blind = [i for i, kind in enumerate(WHO) if not kind.order]
     seeing = [i for i, kind in enumerate(WHO) if kind.order]
     apart = max(float(who[blind, 2].max()), float(said[0, 4]))
@@ -236,16 +236,16 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
         "verdict",
         "what this shows",
         (
-            "A model that reads a set of words gives both sentences one answer, whatever it has learned: it is right "
-            "for one of them at most.",
-            "Attention by itself is such a model. What makes it see order is the positions added to its words.",
+            "A model that reads a set of words gives the same answer to both sentences, whatever it has learned, so it "
+            "is right for at most one of them.",
+            "Attention by itself is such a model. It sees order only because positions are added to its words.",
         ),
         "",
         {"apart": torch.tensor(apart, dtype=torch.float64)},
         lines=(
-            "Claim: without order, the two sentences cannot be told apart. "
+            "Claim: without order, the two sentences cannot be distinguished. "
             + (
-                f"It holds: their probabilities differ by {apart:.0e} at most, which is rounding."
+                f"It holds: their probabilities differ by at most {apart:.0e}, which is rounding."
                 if apart < _SAME
                 else f"It does not hold here: their probabilities differ by {apart:.3f}."
             ),
@@ -254,14 +254,14 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
             f"{len(SPANISH) - 1} translators give both the right translation a higher probability than the other.",
             "Claim of the notes: a feed-forward network has no way to keep the order. "
             + (
-                "It does not hold for words side by side: each place has weights of its own, and "
+                "It does not hold for words side by side: each place has separate weights, and "
                 f"{float(who[mlp, 3]):.0%} of the held-out sentences are right. It holds for a bag of words."
                 if float(who[mlp, :2].min()) > 0.5
                 else "Here the network on words side by side did not learn it either."
             ),
-            "One attention layer knows only the last word that it wrote, and where it stands if it has positions. With "
-            f"them {float(said[1, 5]):.0%} of its held-out outputs are right, of the transformer's "
-            f"{float(said[-1, 5]):.0%}: it has the order, but not what else decides a word.",
+            "A single attention layer knows only the last word that it wrote and, with positions, its place. With "
+            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, and {float(said[-1, 5]):.0%} of the "
+            "transformer's: it has the order, but not everything else that decides a word.",
         ),
     )
 

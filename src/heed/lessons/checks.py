@@ -1,4 +1,4 @@
-"""Values that a file states, compared one by one with what is computed."""
+"""Comparison of the values stated in a file with the computed ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_all(bench: Bench) -> tuple[Check, ...]:
     """Compare every value that the file states.
 
     Raises:
-        ConfigError: A value names a row or a column that there is not.
+        ConfigError: A value names a row or a column that does not exist.
     """
     file, tokens = bench.file, bench.tokens
     checks = [
@@ -35,7 +35,7 @@ def check_all(bench: Bench) -> tuple[Check, ...]:
 
 
 def _compare(values: Values, numbers: Numbers, bench: Bench, group: str, tolerance: float) -> Iterator[Check]:
-    """Compare a group of values with the numbers it belongs to."""
+    """Compare a group of values with the computed numbers."""
     tokens = bench.tokens
     for quantity, results in numbers.as_dict().items():
         columns = tokens if quantity in _TOKEN_COLUMNS else features(results.shape[-1])

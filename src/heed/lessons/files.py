@@ -1,4 +1,4 @@
-"""Lessons that come with heed and lessons of one's own: found, read, and refused where their matrices do not fit."""
+"""Finding and reading lessons, heed's and the user's own, with a check that the matrices fit together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heed.lessons.parts import Stage, count, name_of
 from heed.lessons.schema import LessonFile
 
 _EARLIER = ("does_not_compute", "does_not_do_what_it_says")
-"""Earlier names of `remarks`, whose items could also be mappings with a `text` and values to compare."""
+"""Earlier names of `remarks`; their items could also be mappings with a `text` and values to compare."""
 
 
 class Trained(NamedTuple):
@@ -22,8 +22,8 @@ class Trained(NamedTuple):
 
     title: str
     stages: Callable[[], tuple[Stage, ...]]
-    seconds: int  # of training on one thread; 0: none
-    source: str = ""  # where the lesson comes from, unless it is said of all alike
+    seconds: int  # training time on one thread; 0: no training
+    source: str = ""  # where the lesson comes from, if not the default text
 
 
 TRAINED: dict[str, Trained] = {
@@ -65,7 +65,7 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
         where, path = str(source), Path(source)
     else:
         hint = suggest(str(source), [*paths, *TRAINED])
-        raise ConfigError(f"unknown lesson '{source}'{hint} (matrices of your own go into a .yaml file)")
+        raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
     values = _with_remarks(read_config(path), where)
     _check_tokens(values, where)
     file = check_section(LessonFile, values, where)
@@ -81,7 +81,7 @@ def _paths() -> dict[str, Path]:
 
 
 def _with_remarks(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """The fields of a file in which errors of a page have earlier forms; their texts become remarks."""
+    """The fields of a file, with earlier forms of `remarks` converted."""
     texts, inside = [], "from_printed" in values
     earlier = [name for name in _EARLIER if isinstance(values.get(name), list)]
     for name in earlier:
@@ -104,13 +104,13 @@ def _check_tokens(values: dict[str, Any], where: str) -> None:
     for i, token in enumerate(tokens if isinstance(tokens, list) else []):
         if not isinstance(token, str):
             raise ConfigError(
-                f"{where}: tokens {i} is {token!r}; YAML reads bare numbers, yes, no, on and off as something else "
-                "than text, so put quotes around it"
+                f"{where}: tokens {i} is {token!r}, not text; YAML does not read bare numbers, yes, no, on and off as "
+                "text, so put quotes around it"
             )
 
 
 def _with_input(file: LessonFile, where: str) -> LessonFile:
-    """The file with one row of `input` per token, whichever way it was given."""
+    """The file with one row of `input` per token, also if it has `embeddings`."""
     if (file.input is None) == (file.embeddings is None):
         raise ConfigError(f"{where}: give either 'input' (a row per token) or 'embeddings' (token: row)")
     if file.embeddings is None:

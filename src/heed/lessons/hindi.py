@@ -1,8 +1,8 @@
-"""A lesson without training: one sentence pair whose alignment is known, and what it costs to look elsewhere.
+"""A lesson without training: one sentence pair with a known alignment, and the loss of attending elsewhere.
 
 The pair, the true weights and the third row of predicted weights are the lecture notes' example of supervised
-attention; each loss is worked out by hand and compared with what training uses. The cut into pieces and the descent
-are ours.
+attention; each loss is computed by hand and compared with the loss used in training. The split into pieces and the
+descent are ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCE = "The pair, its alignment, the third row of weights and its three losses
 HINDI, ENGLISH = "Main ghar ja raha hoon", "I am going home"
 LINKS = (WordLink(0, 0), WordLink(4, 1), WordLink(2, 2), WordLink(3, 2), WordLink(1, 3))
 PREDICTED = (0.1, 0.1, 0.35, 0.35, 0.1)
-"""What the notes' model attends to while it writes "going"."""
+"""Attention of the notes' model while it writes "going"."""
 _GOING = 2
 _PIECES = ("Main", "ghar", "ja", "ra", "ha", "ho", "on"), ("I", "am", "go", "ing", "home")
 _AFTER = (0, 1, 2, 5, 10, 50)
@@ -71,8 +71,8 @@ def _true(true: Tensor) -> Stage:
         "true",
         "the links as weights",
         (
-            "A target word with one link should look at that word alone. One with several looks at all of them alike: "
-            "'going' has half of its weight on 'ja' and half on 'raha'.",
+            "A target word with one link should attend to that word alone, one with several links to all of them "
+            "equally: 'going' has half of its weight on 'ja' and half on 'raha'.",
             "Each row sums to 1, as the weights of a softmax do.",
         ),
         "a_true[t, j] = 1 / number of links of t, if t and j are linked, else 0",
@@ -94,8 +94,7 @@ def _predicted(true: Tensor, predicted: Tensor) -> Stage:
         "predicted",
         "what a model attends to while it writes 'going'",
         (
-            "The model gives the right words the most weight, 0.35 each, and leaves 0.3 on three words that say "
-            "nothing of it.",
+            "The model gives the right words the most weight, 0.35 each, and leaves 0.3 on three unrelated words.",
             "How far is that from the truth? Three answers follow.",
         ),
         "a_pred = softmax(scores)",
@@ -230,7 +229,7 @@ def _free() -> Stage:
 
 
 def _spans(pieces: tuple[str, ...], text: str) -> list[Span]:
-    """Where pieces stand in a text that they make up, blanks aside."""
+    """Positions of pieces in the text that they make up, not counting spaces."""
     spans, start = [], 0
     for piece in pieces:
         start = text.index(piece, start)

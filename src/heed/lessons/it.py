@@ -1,4 +1,4 @@
-"""A lesson without training: multi-head attention works out what "it" stands for, in two layers.
+"""A lesson without training: multi-head attention finds what "it" stands for, in two layers.
 
     head_h = softmax(x W_Q[h] (x W_K[h])' / sqrt(d_head)) x W_V[h];  x' = x + [head_1; head_2] W_O
 
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a layer computes for one sentence."""
+    """Results of a layer for one sentence."""
 
     weights: Tensor  # (heads, 4, 4)
     contexts: Tensor  # (4, heads * d_head), the heads side by side
@@ -54,14 +54,14 @@ def _matrix(rows: Sequence[Sequence[float]]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-# Head 1 of a pronoun looks for nouns, head 2 for adjectives; what head 2 finds is written into `living`.
+# For a pronoun, head 1 looks for nouns and head 2 for adjectives; the finding of head 2 is written into `living`.
 _FIRST = Layer(
     _matrix([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [6, 0, 6, 0]]),
     _matrix([[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]),
     _matrix([[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 0]]),
     _matrix([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]),
 )
-# One head: a pronoun looks for a noun that is living if what is said of the pronoun is, and not if not.
+# One head: a pronoun looks for a noun whose `living` agrees with the pronoun's.
 _SECOND = Layer(
     _matrix([[0, 0], [0, 0], [0, 6], [6, 0]]),
     _matrix([[1, 0], [0, 0], [0, 1], [0, 0]]),
@@ -71,7 +71,7 @@ _SECOND = Layer(
 
 
 def compute(x: Tensor, layer: Layer, heads: int) -> Result:
-    """One layer over the rows x `(4, 4)`, its weights cut into heads."""
+    """Compute one layer over the rows x `(4, 4)`, with its weights split into heads."""
     parts = [torch.tensor_split(x @ w, heads, dim=-1) for w in layer[:3]]
     found = [attend(q, k, v, None, ScaledDot(q.shape[-1])) for q, k, v in zip(*parts, strict=True)]
     contexts = torch.cat([context for context, _ in found], -1)
@@ -79,7 +79,7 @@ def compute(x: Tensor, layer: Layer, heads: int) -> Result:
 
 
 def _by_library(x: Tensor) -> Tensor:
-    """States after the first layer, by the module that models are made of."""
+    """States after the first layer, computed by the attention module that models use."""
     module = MultiHeadAttention(4, 2, bias=False).double()
     with torch.no_grad():
         for linear, w in zip((module.w_query, module.w_key, module.w_value, module.w_out), _FIRST, strict=True):

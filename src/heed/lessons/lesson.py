@@ -1,4 +1,4 @@
-"""A lesson: attention worked out step by step, as text, as a page, as JSON, and as tensors."""
+"""A lesson: attention computed step by step, as text, page, JSON and tensors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from heed.observe.to_json import plain
 from heed.visible import to_json
 
 FORMAT = "heed-lesson-1"
-_SOURCE = "An example of the lecture notes; the networks are trained now, and every number is theirs."
-_DRAWN = "An example of the lecture notes; the weights are drawn from a seed, and every number is computed now."
+_SOURCE = "An example of the lecture notes; the networks were trained just now, and every number comes from them."
+_DRAWN = "An example of the lecture notes; the weights are drawn from a seed, and every number is computed from them."
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,30 +46,30 @@ class Lesson:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Every stated value beside the computed one."""
+        """Every stated value with the computed one."""
         return tuple(check for stage in self.stages for check in stage.checks)
 
     @property
     def mismatches(self) -> tuple[Check, ...]:
-        """The stated values that are not equal to the computed ones to three decimals; each says if it is tolerated."""
+        """The stated values that differ from the computed ones in three decimals, tolerated or not."""
         return tuple(check for check in self.checks if not check.equal)
 
     @property
     def moments(self) -> tuple[Moment, ...]:
-        """What is worth stopping at when all rows are computed."""
+        """Noteworthy rows of the stage of all rows."""
         return tuple(moment for stage in self.stages if stage.name == "all-rows" for moment in stage.moments)
 
     def text(self, width: int = 100, color: bool = False) -> str:
-        """As text for a terminal of `width` columns."""
+        """Text for a terminal of `width` columns."""
         stages = (self.stage_text(stage.name, width, color) for stage in self.stages)
         return "\n\n".join([self.head(width), *stages])
 
     def head(self, width: int = 100) -> str:
-        """Title, source and names of the stages: what `text` begins with."""
+        """Title, source and names of the stages: the beginning of `text`."""
         return head_to_text(self.title, self.source, self.stages, width)
 
     def stage_text(self, name: str, width: int = 100, color: bool = False) -> str:
-        """One stage as it stands in `text`, numbered as there.
+        """One stage, as in `text` and with the same number.
 
         Raises:
             ConfigError: There is no such stage.
@@ -78,11 +78,11 @@ class Lesson:
         return stage_to_text(stage, self.stages.index(stage) + 1, len(self.stages), width, color)
 
     def html(self) -> str:
-        """As one self-contained page."""
+        """One self-contained HTML page."""
         return lesson_to_html(self.title, self.source, self.stages)
 
     def json(self) -> str:
-        """Every number as JSON, six decimals."""
+        """All numbers as JSON with six decimals."""
         content = {
             "format": FORMAT,
             "lesson": self.name,
@@ -115,10 +115,10 @@ def _stage(stage: Stage) -> dict[str, object]:
 
 
 def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
-    """Work out a lesson that comes with heed, or a YAML file (see `docs/lessons.md`).
+    """Run a lesson of heed by name, or from a YAML file (see `docs/lessons.md`).
 
-    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights. `row` is the token, or its number
-    from 0, of the stage of one row.
+    `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights. `row` chooses the row for the
+    stage of one row: a token, or its number from 0.
 
     Raises:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
@@ -126,7 +126,7 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
     if str(source) in TRAINED:
         title, stages, seconds, said = TRAINED[str(source)]
         if row is not None:
-            raise ConfigError(f"lesson {source} has no stage of one row, so row {row!r} does not apply")
+            raise ConfigError(f"lesson {source} has no stage of one row; leave out row {row!r}")
         return Lesson(str(source), title, said or (_SOURCE if seconds else _DRAWN), (), stages())
     where, file = read_lesson(source)
     return Lesson(where, file.title, file.source, tuple(file.tokens), build_stages(file, where, row))

@@ -1,8 +1,8 @@
 """A lesson without training: four turns about a film, read turn by turn and answered by a decoder, all by hand.
 
-A recurrent net reads the words of each turn, a second one the turns, a decoder writes the answer; then attention over
-the turns, and over the words inside them, brings back what was said two turns ago. The arithmetic is that of Serban et
-al. 2016 (arXiv:1507.04808) with simple cells; attention over turns and words is ours, in the form of `hred`.
+One recurrent network reads the words of each turn, a second one reads the turns, and a decoder writes the answer; then
+attention over the turns, and over the words in them, brings back what was said two turns ago. The arithmetic is that of
+Serban et al. 2016 (arXiv:1507.04808) with simple cells; attention over turns and words is ours, in the form of `hred`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _word_states(reading: Reading, weights: Weights) -> Stage:
     ]
     return Stage(
         "words",
-        "the first recurrent net reads the words of one turn",
+        "the first recurrent network reads the words of one turn",
         (
             "It starts from zeros in every turn, so the turns do not depend on one another and can be read at once.",
             "U is 0.8 on the diagonal and 0 elsewhere: four fifths of each number stay, the word's own are added, and "
@@ -107,7 +107,7 @@ def _utterances(reading: Reading) -> Stage:
         "utterances",
         "one vector for each turn",
         (
-            "The last state of a turn stands for the whole turn. The second net reads these vectors and no words.",
+            "The last state of a turn stands for the whole turn. The second network reads only these vectors.",
             "It still has the topics of the turn, weakened by the words that followed them, and no longer the words.",
         ),
         "u_n = the last h_nj of turn n",
@@ -119,7 +119,7 @@ def _utterances(reading: Reading) -> Stage:
 def _dialogue(reading: Reading, weights: Weights) -> Stage:
     return Stage(
         "dialogue",
-        "the second recurrent net reads the turns",
+        "the second recurrent network reads the turns",
         (
             "It reads one vector a turn, so the film is one step away from the question, not nine words.",
             "V is 0.8 on the diagonal. Z hands u on, and takes the film from the wish: a suggestion fulfils it.",

@@ -1,7 +1,7 @@
-"""A lesson that trains: a sentence that begins well and ends badly. Does a recurrent net forget how it began?
+"""A lesson with training: a sentence that begins well and ends badly. Does a recurrent network forget the beginning?
 
-Small networks learn generated reviews twice: first from reviews of one opinion only, then from reviews of two halves as
-well, where halves that disagree are neutral. Between the halves stand words that say nothing, few or many.
+Small networks learn from generated reviews twice: first from reviews of one opinion only, then also from reviews of two
+halves, which are neutral if the halves disagree. Between the halves are few or many filler words that say nothing.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _FILLER = (
     "we had come by bus",
 )
 _LONGEST = 4
-"""Most clauses of filler between the halves in training."""
+"""Maximum number of clauses of filler between the halves in training."""
 _DISTANCES = (0, 2, 4, 32)
-"""Clauses of filler in the test."""
+"""Numbers of clauses of filler in the test."""
 _SIZES = {"train": 3_000, "valid": 60, "test": 120}
 _MOSTLY = 0.9
-"""Share of right answers from which on a network is said to have learned it."""
+"""Share of correct answers from which a network counts as having learned the task."""
 _EACH = 150
-"""Held-out reviews for each distance."""
+"""Number of held-out reviews for each distance."""
 _STEPS = {"short": 150, "halves": 600}
 _SETTINGS: dict[str, Any] = {
     "tokenizer.kind": "word",
@@ -77,14 +77,14 @@ _NETWORKS: dict[str, dict[str, Any]] = {
     "simple recurrent, attention": {**_FORWARD, "model.cell": "rnn", "model.pooling": "attention"},
     "bag of words": {"model.name": "bag", "model.d_embedding": 32, "model.d_hidden": 32},
 }
-"""All read from left to right; the first is the one that the notes speak of."""
+"""All read from left to right; the first is the network of the notes."""
 
 
 def draw_review(rng: Random, filler: int) -> tuple[str, str]:
-    """A review of two halves with some clauses of filler between them, and its label.
+    """A review of two halves with clauses of filler between them, and its label.
 
-    Which word joins them says nothing of the label. "great" and "a bit of a mess" do not meet: the lesson's sentence is
-    no part of the data, nor is it turned round.
+    The word that joins the halves says nothing about the label. "great" and "a bit of a mess" never occur together:
+    neither the lesson's sentence nor its reverse is in the data.
     """
     while True:
         signs = (rng.choice((1, -1)), rng.choice((1, -1)))
@@ -98,7 +98,7 @@ def draw_review(rng: Random, filler: int) -> tuple[str, str]:
 
 
 def draw_short(rng: Random) -> tuple[str, str]:
-    """A review with one opinion, or none, and its label."""
+    """A review with at most one opinion, and its label."""
     sign, thing = rng.choice((1, 0, -1)), rng.choice(_THINGS)
     if sign == 0:
         return f"The {thing} began at eight and {rng.choice(_FILLER)}.", _LABELS[1]
@@ -109,9 +109,9 @@ def draw_short(rng: Random) -> tuple[str, str]:
 
 
 def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
-    """The reviews of a split. "short" has one opinion each; of "halves" two thirds have two, at every distance.
+    """The reviews of a split. Reviews of "short" have one opinion; two thirds of "halves" have two, at every distance.
 
-    None of `valid` and `test` is in `train`, and the lesson's sentences are in none.
+    No review of `valid` or `test` is in `train`, and the lesson's sentences are in none of the splits.
     """
     rng = Random(f"{kind} {split}")
     known = {_MESS, _TURNED, _FUN}
@@ -127,7 +127,7 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
 
 
 def mess_stages() -> tuple[Stage, ...]:
-    """Train every network on either data and ask it: takes half a minute."""
+    """Train every network on both kinds of data and query it; takes half a minute."""
     runs: dict[str, list[Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         for kind, steps in _STEPS.items():
@@ -163,13 +163,13 @@ def _write(path: Path, split: Split, kind: str) -> str:
 
 
 def _asked(run: Any) -> Tensor:
-    """The probability of each label of each of the lesson's sentences, `(sentences, labels)`."""
+    """The probability of each label for each of the lesson's sentences, `(sentences, labels)`."""
     order = [run.task.labels.index(label) for label in _LABELS]
     return run.probabilities([_MESS, _TURNED, _FUN])[:, order].double()  # type: ignore[no-any-return]
 
 
 def _by_distance(run: Any) -> Tensor:
-    """The share of held-out reviews of two halves that is labelled right, by the clauses between the halves."""
+    """The share of held-out reviews of two halves that are labelled correctly, by number of clauses between them."""
     shares = []
     for distance in _DISTANCES:
         rng = Random(f"held-out {distance}")
@@ -193,7 +193,7 @@ def _sentences() -> Stage:
         "which way does it tip?",
         (
             "Three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
-            "The notes say that a recurrent net calls the first one negative, since it has forgotten how it began.",
+            "The notes say that a recurrent network calls the first one negative, as it has forgotten the beginning.",
         ),
         "",
         lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive"),
@@ -254,8 +254,8 @@ def _word_by_word(read: Tensor) -> Stage:
         "words",
         "word by word",
         (
-            "What the simple recurrent net says after each word, once learned from short reviews, once from halves.",
-            "If it had forgotten the first half, nothing but the second could decide what it says at the end.",
+            "Output of the simple recurrent network after each word, once trained on short reviews, once on halves.",
+            "If it had forgotten the first half, only the second half could decide the last output.",
         ),
         "h(t) = tanh(W_hh h(t-1) + W_hx x(t) + b)        label from h(t)",
         {"short": read[:, :3], "halves": read[:, 3:]},
@@ -264,7 +264,7 @@ def _word_by_word(read: Tensor) -> Stage:
 
 
 def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
-    """What the numbers say about the claim."""
+    """The notes' claim, judged by the numbers."""
     first, turned = ({kind: _label(said[kind][0, i]) for kind in said} for i in range(2))
     sure = {kind: float(said[kind][0, 0].max()) for kind in said}
     last, _, attention, bag = right["halves"]
@@ -273,15 +273,15 @@ def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
     turns = first["short"] == "negative" and turned["short"] == "positive"
     remembers = first["halves"] == "neutral" and far > _MOSTLY
     one_opinion = (
-        f"Learned from reviews of one opinion, the simple recurrent net says {first['short']} ({sure['short']:.2f}), "
-        f"and {turned['short']} of the sentence turned round: "
-        + ("its last words decide. Here the claim holds." if turns else "its last words alone do not decide.")
+        f"Trained on reviews of one opinion, the simple recurrent network says {first['short']} ({sure['short']:.2f}), "
+        f"and {turned['short']} if the two halves are swapped: "
+        + ("the last words decide. Here the claim holds." if turns else "the last words alone do not decide.")
     )
     two_halves = (
-        f"Learned from reviews of two halves as well, it says {first['halves']} ({sure['halves']:.2f}), and is right "
+        f"Trained also on reviews of two halves, it says {first['halves']} ({sure['halves']:.2f}), and is right "
         f"on {far:.0%} of the held-out reviews with {_DISTANCES[-1]} clauses between the halves. "
         + (
-            "Here the claim does not hold: the net keeps one bit, good or bad, once training shows that it matters."
+            "Here the claim does not hold: the network keeps one bit, good or bad, once training shows that it matters."
             if remembers
             else "Here it forgets."
         )
@@ -301,8 +301,8 @@ def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
         "verdict",
         "what this shows",
         (
-            "Claim of the notes: a recurrent net forgets the first half and calls the sentence negative.",
-            "Whether it does is decided by the text that it learned from; the network is the same.",
+            "Claim of the notes: a recurrent network forgets the first half and calls the sentence negative.",
+            "Whether it does depends on the text that it learned from; the network is the same.",
         ),
         "",
         {"far": torch.tensor(far, dtype=torch.float64)},

@@ -1,8 +1,8 @@
-"""A lesson on BERT's training: two sentences cut and framed, words masked, embeddings added, the loss by hand.
+"""A lesson on BERT's training: two sentences tokenized and framed, words masked, embeddings added, the loss by hand.
 
 Two pairs of Devlin et al. 2019, section 3.1 and appendix A.1: after "the man went to the store" comes a sentence that
 follows it, or one from elsewhere. Nothing is trained: the weights of a network of width 4 are drawn from a seed, so
-that every number of the loss can be shown, and is compared with what the library computes.
+that every number of the loss can be shown and compared with the library's.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _VOCABULARY = (
 ).split()
 _SPECIAL = 5
 _SEED = 50
-"""Of masks and weights; with this one the first three passes show all three fates of a chosen word."""
+"""Seed of masks and weights; with this seed the first three passes show all three treatments of a chosen word."""
 _WIDTH = 4
 _PASSES = 10_000
 _SUMMED = "summed"
 
 
 def milk_stages() -> tuple[Stage, ...]:
-    """Cut, mask, embed and score two sentences."""
+    """Tokenize, mask, embed and score two sentences."""
     tokenizer = _tokenizer()
     ids = frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(_FOLLOWS).ids)
     labels = [tokenizer.token(i) for i in ids]
@@ -97,7 +97,7 @@ def _masking() -> Masking:
 
 
 def _masked(rows: Any, epoch: int) -> tuple[Any, Any]:
-    """What is read of framed rows in a pass, and which of their tokens are to be predicted."""
+    """The masked tokens of framed rows in a pass, and which of them are to be predicted."""
     candidates = (rows != START) & (rows != END)
     return mask_rows(rows, candidates, candidates, _masking(), (_SEED, epoch), np.arange(len(rows)))
 
@@ -117,19 +117,19 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     table = Table(
         f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one",
         ("share",),
-        ("[MASK]", "another word", "as it stands"),
+        ("[MASK]", "another word", "unchanged"),
         shares,
         heat=(True,),
     )
     return Stage(
         "masks",
-        "some words are hidden, anew in each pass",
+        "some words are hidden, other ones in each pass",
         (
             f"15 % of the {len(ids) - 3} words and pieces are to be predicted: {int(chosen[0].sum())} of this row. Of "
-            "these 80 % are read as [MASK], 10 % as a random word, 10 % as they stand; [CLS] and [SEP] are never "
+            "these 80 % are read as [MASK], 10 % as a random word, 10 % unchanged; [CLS] and [SEP] are never "
             "chosen.",
-            "Later texts hold no [MASK]. Because any word may be a wrong one or one to predict, the network keeps a "
-            "state of use for every word. A random word may happen to be the right one; that counts as standing.",
+            "Texts in later use have no [MASK]. Because any word may be wrong or have to be predicted, the network "
+            "keeps a useful state for every word. A random word may be the right one; it counts as unchanged.",
         ),
         "",
         {"shares": shares},
@@ -141,11 +141,11 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
 def _fate(word: str, read: str) -> str:
     if read == "[MASK]":
         return f"{word} is hidden"
-    return f"{word} stands" if read == word else f"{word} is read as {read}"
+    return f"{word} is unchanged" if read == word else f"{word} is read as {read}"
 
 
 def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) -> Stage:
-    """The three rows of each place, their sum, and what the blocks read."""
+    """The three vectors of each position, their sum, and the normalised input of the blocks."""
     assert body.segments is not None
     words = body.inputs.embedding(tokens)[0]
     segments = body.segments(body.segments_of(tokens))[0]
@@ -167,7 +167,7 @@ def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) ->
         (
             "A word's vector, that of its segment and that of its position are rows of three tables, all learned. "
             "Their sum is normalised: its mean becomes 0, its standard deviation 1.",
-            "What is hidden enters as the vector of [MASK]; only its place and its neighbours tell what it was.",
+            "A hidden word enters as the vector of [MASK]; only its position and its neighbours tell what it was.",
         ),
         "x = norm(E[word] + S[segment] + P[position])",
         {"words": words, "segments": segments, "positions": positions, "sum": total, "read": read},
@@ -213,7 +213,7 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
             "At the chosen places only, the state goes through one more layer and is compared with the table of words: "
             f"{len(_VOCABULARY)} scores. Softmax makes them probabilities; the loss is -ln of the right word's. The "
             "right word comes first, then the four most probable others.",
-            "What stands at all other places is read and not predicted: their scores are never computed.",
+            "The words at all other places are read but not predicted: their scores are never computed.",
         ),
         "loss = -(1/M) sum over the M chosen places of ln softmax(E norm(gelu(W h + b)) + c)[right word]",
         {"logits": logits, "probabilities": probabilities, "losses": losses, "loss": losses.mean()},

@@ -1,4 +1,4 @@
-"""Moments worth stopping at: a zero query, an even row, a row on one key, a tie, rows that cannot be told apart."""
+"""Noteworthy rows: a zero query, a uniform row, all weight on one key, a tie, equal rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heed.lessons.parts import THREE_DECIMALS, Moment, name_of
 
 
 def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
-    """Name what the rows of one attention over all tokens show; rows alike are told once. x is `(rows, d_model)`."""
+    """Find noteworthy rows of one attention over all tokens; equal findings are merged. `x` is `(rows, d_model)`."""
     shown: dict[tuple[str, str], list[int]] = {}
     alike: dict[tuple[float, ...], list[int]] = {}
     for i, row in enumerate(x.tolist()):
@@ -19,7 +19,7 @@ def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[
         if (found := _moment(i, numbers, tokens)) is not None:
             shown.setdefault(found, []).append(i)
     equal = ("equal rows", "equal inputs, so equal rows; nothing here knows positions")
-    weights = numbers.weights  # equal inputs have unequal rows where a mask tells them apart
+    weights = numbers.weights  # equal inputs have unequal rows if their masks differ
     repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
     return tuple(
         Moment(kind, tuple(rows), f"{_names(rows, tokens)}: {text}")
@@ -28,7 +28,7 @@ def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[
 
 
 def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str] | None:
-    """What one row shows: the kind, and the text that follows the token's name."""
+    """The finding of one row: its kind, and the text that follows the token's name."""
     weights = numbers.weights[i]
     allowed = list(range(len(weights))) if numbers.mask is None else numbers.mask[i].nonzero().flatten().tolist()
     if not allowed:

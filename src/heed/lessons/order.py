@@ -1,7 +1,7 @@
-"""A lesson that trains: words in the wrong order, and a sentence whose order cannot be judged.
+"""A lesson with training: words in the wrong order, and a sentence whose order cannot be judged.
 
 A small network with Bahdanau's attention learns to put the words of generated sentences in order, and a trigram model
-counts the same sentences. Both then say how probable some orders of the notes' two examples are.
+is counted from the same sentences. Both then give probabilities for some orders of the notes' two examples.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VERBS = ("was", "is", "seemed")
 _ADJECTIVES = ("brisk", "fun", "imaginative", "long", "clever", "loud", "strange")
 _STEPS = 600
 _EACH = {"train": 1_500, "valid": 40, "test": 100}
-"""Sentences of each kind, where the grammar has as many."""
+"""Number of sentences of each kind, if the grammar has as many."""
 _SETTINGS: dict[str, Any] = {
     "data.shuffle_source": "words",
     "tokenizer.kind": "word",
@@ -69,7 +69,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 def sentences() -> dict[str, list[str]]:
-    """All sentences of the grammar, by how many orders of their words are sentences of it."""
+    """All sentences of the grammar, by the number of orders of their words that are sentences of the grammar."""
     one = [f"What {what} is it {when}?" for what, when in product(_WHAT, _WHEN)]
     one += [f"What is the {what} {when}?" for what, when in product(_WHAT, _WHEN)]
     one += [f"Is it {how} {when}?" for how, when in product(_HOW, _WHEN)]
@@ -85,7 +85,7 @@ def sentences() -> dict[str, list[str]]:
 
 
 def draw_sentences(split: Split) -> dict[str, list[str]]:
-    """The sentences of a split by kind; none has the words of one of another split, or of the notes' examples."""
+    """The sentences of a split by kind; no sentence has the words of one in another split or of the notes' examples."""
     notes = {_words(right) for _, right in (_TIME, _MOVIE)}
     drawn = {}
     for kind, every in sentences().items():
@@ -96,12 +96,12 @@ def draw_sentences(split: Split) -> dict[str, list[str]]:
 
 
 def _words(sentence: str) -> str:
-    """The words of a sentence, whatever their order and marks."""
+    """The words of a sentence, regardless of order and punctuation."""
     return " ".join(sorted(word.strip(",") for word in words_of(sentence)[1]))
 
 
 def order_stages() -> tuple[Stage, ...]:
-    """Train the network, count the trigrams, and ask both: takes some seconds."""
+    """Train the network, count the trigrams, and query both; takes some seconds."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     with tempfile.TemporaryDirectory() as name:
         files: dict[str, Any] = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
@@ -119,13 +119,13 @@ def order_stages() -> tuple[Stage, ...]:
 
 
 _TIME_PROSE = (
-    "No sentence that was learned from has these words. The network gives the probability of writing an order for this "
-    "source; it might write other words as well. The trigrams' probabilities are shares among all orders of the words.",
-    "One order is a sentence as the training text has them, and both prefer it by far.",
+    "No training sentence has these words. The network gives the probability of writing an order for this source; it "
+    "might also write other words. The trigrams' probabilities are shares among all orders of the words.",
+    "One order is a sentence like those of the training text, and both models prefer it by far.",
 )
 _MOVIE_PROSE = (
     "Two orders of these words are equally good sentences, and the reference is one of them.",
-    "Both models divide the probability between the two, as they should; which one is ahead means nothing.",
+    "Both models divide the probability between the two, as they should; which order is ahead means nothing.",
 )
 
 
@@ -135,7 +135,7 @@ def _write(path: Path, texts: dict[str, list[str]]) -> str:
 
 
 def _exact_match(run: Any, targets: set[str]) -> Tensor:
-    """Of the test sentences with these targets: the network's exact match, the trigrams', and the shuffled input's."""
+    """Exact match on the test sentences with these targets: of the network, the trigrams and the shuffled input."""
     examples = [pair for pair in run.examples("test") if pair.target in targets]
     shuffled, ordered = run.baselines(examples).values()
     outcomes = (run.outcomes(examples), ordered, shuffled)
@@ -148,7 +148,7 @@ def _task() -> Stage:
         "put the words in order",
         (
             "The source is a sentence whose words were shuffled; the target is the sentence.",
-            "Marks at the end stay where they are. A capital letter tells the first word.",
+            "Punctuation at the end stays where it is. A capital letter marks the first word.",
         ),
         "",
         lines=tuple(f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)),

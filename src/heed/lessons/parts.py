@@ -1,4 +1,4 @@
-"""The parts of a lesson: stages with tables, named moments, compared values; and rows and columns found by name."""
+"""The parts of a lesson: stages with tables, noteworthy rows and checks; and look-up of rows and columns by name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from heed.observe.number_tables import Table as Table
 from heed.observe.number_tables import number as number
 
 THREE_DECIMALS = 0.0005 + 1e-9
-"""Half a unit of the third decimal: two numbers nearer than this are printed alike."""
+"""Half a unit of the third decimal: numbers that differ by no more are equal to three decimals."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Something worth stopping at: its kind ("zero query", "tie"), the numbers of the rows that show it, and a text."""
+    """A noteworthy finding: its kind ("zero query", "tie"), the numbers of its rows, and a text."""
 
     kind: str
     rows: tuple[int, ...]
@@ -27,7 +27,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Check:
-    """A stated value, named as "printed query[The][0]", the value computed, and how far it may be off."""
+    """A stated value, with a name such as "printed query[The][0]", the computed value and the tolerance."""
 
     name: str
     printed: float
@@ -36,22 +36,22 @@ class Check:
 
     @property
     def difference(self) -> float:
-        """How far the stated value lies off."""
+        """Absolute difference of the stated and the computed value."""
         return abs(self.printed - self.computed)
 
     @property
     def equal(self) -> bool:
-        """Whether the two are equal to three decimals."""
+        """True if the two are equal to three decimals."""
         return self.difference <= THREE_DECIMALS
 
     @property
     def tolerated(self) -> bool:
-        """Whether the two are equal, or differ by no more than the tolerance."""
+        """True if the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
 
 def verdict(checks: tuple[Check, ...]) -> str:
-    """How many values are equal, tolerated, and different."""
+    """Counts of values that are equal, tolerated and different, as a sentence."""
     equal = sum(check.equal for check in checks)
     tolerated = sum(check.tolerated for check in checks) - equal
     parts = [f"{len(checks)} {'value' if len(checks) == 1 else 'values'}: {equal} equal to three decimals"]
@@ -63,13 +63,13 @@ def verdict(checks: tuple[Check, ...]) -> str:
 
 
 def check_table(title: str, checks: Sequence[Check]) -> Table:
-    """Stated and computed values of some checks, and how far they lie apart."""
+    """Table of the stated values of checks, the computed ones and the differences."""
     values = torch.tensor([[check.printed, check.computed, check.difference] for check in checks], dtype=torch.float64)
     return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
 
 
 def check_tables(checks: Sequence[Check]) -> tuple[Table, ...]:
-    """The checks that are not equal, in a table for each outcome and tolerance; the title says both."""
+    """The checks that are not equal, in a table for each outcome and tolerance, which are the title."""
     groups: dict[str, list[Check]] = {}
     for check in checks:
         if not check.equal:
@@ -84,10 +84,10 @@ class Stage:
     """One stage of a lesson.
 
     Attributes:
-        name: Its name for `--stage`.
-        prose: Two lines a reader needs.
+        name: Name for `--stage`.
+        prose: Two lines of explanation.
         numbers: Results by name ("query", "scores", "weights", ...).
-        tables: Those of the results that are shown.
+        tables: The results to show.
         lines: Lines below the tables.
         checks: Values compared in this stage.
     """
@@ -107,7 +107,7 @@ class Stage:
 
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
-    """The number of a row or column, given as a number from 0, a token, or a number written as text.
+    """Find the number of a row or column, given as a number from 0, a token, or a number as text.
 
     Raises:
         ConfigError: No such token or number, or several tokens of that name; `where` is the place in messages.
@@ -116,20 +116,20 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
         place = int(place)
     if isinstance(place, int):
         if not 0 <= place < len(labels):
-            raise ConfigError(f"{where}: there is no {place}; numbers go from 0 to {len(labels) - 1}")
+            raise ConfigError(f"{where}: there is no number {place}; numbers go from 0 to {len(labels) - 1}")
         return place
     found = [i for i, label in enumerate(labels) if label == place]
     if not found:
         raise ConfigError(f"{where}: no token '{place}'{suggest(place, labels)}")
     if len(found) > 1:
         raise ConfigError(
-            f"{where}: '{place}' stands at {', '.join(map(str, found[:-1]))} and {found[-1]}; give the number"
+            f"{where}: '{place}' occurs at {', '.join(map(str, found[:-1]))} and {found[-1]}; give one of these numbers"
         )
     return found[0]
 
 
 def name_of(index: int, labels: Sequence[str]) -> str:
-    """A token as a message names it, with its number where another token is called the same."""
+    """Name of a token in messages, with its number if the token occurs more than once."""
     return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
 
 

@@ -1,7 +1,7 @@
-"""A lesson without training: a picture cut into patches, which a Transformer reads as it reads words.
+"""A lesson without training: a picture cut into patches, which a Transformer reads like words.
 
 First the counts of the notes (224 x 224 pixels, patches of 16: 196 vectors of 768 numbers), then a picture of 4 x 4
-pixels worked by hand with the cut that `vit` makes.
+pixels, cut as `vit` does and computed by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A lesson that trains: three continuations of two prompts, ranked by a small language model.
+"""A lesson with training: three continuations of two prompts, ranked by a small language model.
 
 A GPT of one block learns the embedded data `meals` in some seconds and ranks the notes' three candidates after both
-prompts. Beside it stands a bigram model of the same text, which has forgotten the verb when it reads "with".
+prompts. It is compared with a bigram model of the same text, which no longer sees the verb when it reads "with".
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _SETTINGS: dict[str, Any] = {
     "evaluation.bootstrap": 1,
 }
 _END = "</s>"
-_BLANK = "\u2581"  # stands in a token for the blank before a word
+_BLANK = "\u2581"  # marks the space before a word in a token
 _COLUMNS = ("total", "per token", "probability", "grammar")
 
 
 def pizza_stages() -> tuple[Stage, ...]:
-    """Train the model, count the bigrams, and rank: takes some seconds."""
+    """Train the model, count the bigrams, and rank; takes some seconds."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         run: Any = train("language_modelling", data="meals", steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
@@ -79,7 +79,7 @@ def _question() -> Stage:
 
 
 def _trained_on(texts: Sequence[str]) -> Stage:
-    """How often each candidate follows either activity in the training text, whoever it is said of."""
+    """How often each candidate follows either activity in the training text, for any subject of the sentence."""
     activities = [prompt.removeprefix("I love ") for prompt in _PROMPTS.values()]
     counts = torch.tensor(
         [[sum(text.endswith(f" {a} {choice}") for text in texts) for choice in _CHOICES] for a in activities],
@@ -105,18 +105,18 @@ def _trained_on(texts: Sequence[str]) -> Stage:
             "data.name=meals). It draws 'chilli flakes', 'my friend' or 'sand' with probabilities 0.7, 0.2, 0.1 after "
             "pizza, and 0.1, 0.7, 0.2 after playing, whoever eats or plays.",
             "We chose these numbers. That sand comes last on a pizza is a fact of this text; the model knows nothing "
-            "of food, and another text would give another ranking.",
+            "about food, and another text would give another ranking.",
         ),
         "",
         {"shares": shares},
         (table,),
-        lines=(f"The training text holds {seen}.",),
+        lines=(f"The training text contains {seen}.",),
     )
 
 
 _SAYS = {
-    "pizza": "Total: the natural logarithm of the probability. Per token: the total over the number of tokens, the end "
-    "of the sentence among them. Grammar: the true probability. Last: the probability of each token.",
+    "pizza": "Total: the natural logarithm of the probability. Per token: the total divided by the number of tokens, "
+    "including the end of the sentence. Grammar: the true probability. Last: the probability of each token.",
     "playing": "The same candidates in another order, because another verb stands before 'with'.",
 }
 
@@ -150,7 +150,7 @@ def _by_token(one: RankedChoice) -> str:
 
 
 def _bigram(texts: Sequence[str]) -> Stage:
-    """Relative frequencies of pairs of words, which see one word back."""
+    """The bigram model: relative frequencies of pairs of words."""
     pairs: Counter[tuple[str, str]] = Counter()
     for text in texts:
         words = [*text.split(), _END]

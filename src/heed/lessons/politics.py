@@ -1,7 +1,7 @@
-"""A lesson that trains: hierarchical attention reads a document that defines politics.
+"""A lesson with training: hierarchical attention reads a document that defines politics.
 
-A small HAN learns generated documents of which one sentence tells the subject. It then reads a document of another
-kind, and each weight stands beside what happens to the answer when that sentence is left out.
+A small HAN learns from generated documents in which one sentence reveals the subject. It then reads a document of
+another kind, and each weight is compared with the change of the answer when that sentence is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DOCUMENT = (
     "The government and the parliament write the laws, and an election decides who sits in them.",
     "People have argued about it for a very long time.",
 )
-"""The document, in words of our own; the fourth sentence has the words that the training documents know."""
+"""The document, in our own words; the fourth sentence has the words that occur in the training documents."""
 _TELLING = {
     "politics": ("government", "parliament", "election", "laws", "ministers", "voters"),
     "economics": ("prices", "markets", "trade", "wages", "money", "banks"),
@@ -36,7 +36,7 @@ _TELLING = {
     "music": ("melodies", "rhythm", "singers", "choirs", "violins", "songs"),
 }
 _NONE = "none"
-"""The label of documents without a telling sentence; else one subject could be told by finding nothing."""
+"""The label of documents without a telling sentence; without it, finding nothing would reveal one of the subjects."""
 _SENTENCES = (
     "The {a} and the {b} are what it is about.",
     "It deals with the {a} and the {b}.",
@@ -57,10 +57,10 @@ _FILLER = (
     "One can learn it at school.",
 )
 _MOST = 7
-"""Most sentences of a training document."""
+"""Maximum number of sentences of a training document."""
 _SIZES = {"train": 1_200, "valid": 60, "test": 150}
 _MOSTLY = 0.9
-"""Share from which on the claim is said to hold."""
+"""Share from which the claim counts as true."""
 _STEPS = 150
 _SETTINGS: dict[str, Any] = {
     "tokenizer.kind": "word",
@@ -84,7 +84,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 class Document(NamedTuple):
-    """Sentences, the number of the telling one (None without), its telling words, and the label."""
+    """A document: its sentences, the number of the telling one (or None), its telling words, and the label."""
 
     sentences: tuple[str, ...]
     telling: int | None
@@ -98,7 +98,7 @@ class Document(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a HAN did with a document: sentence weights, the words of each sentence with theirs, probabilities."""
+    """Results of a HAN for a document: sentence weights, the words of each sentence with weights, probabilities."""
 
     sentences: Tensor
     words: list[tuple[tuple[str, ...], Tensor]]
@@ -106,7 +106,7 @@ class Reading(NamedTuple):
 
 
 def draw_documents(split: Split) -> list[Document]:
-    """The documents of a split; the splits are told apart by a hash of the text."""
+    """The documents of a split; a hash of the text decides the split."""
     rng = Random(f"politics {split}")
     drawn: list[Document] = []
     while len(drawn) < _SIZES[split]:
@@ -126,7 +126,7 @@ def draw_documents(split: Split) -> list[Document]:
 
 
 def politics_stages() -> tuple[Stage, ...]:
-    """Train the HAN, read the document with it, and read the held-out ones: takes some seconds."""
+    """Train the HAN, then read the document and the held-out ones with it; takes some seconds."""
     held_out = draw_documents("test")
     with tempfile.TemporaryDirectory() as name:
         files: dict[str, Any] = {split: _write(Path(name) / f"{split}.tsv", draw_documents(split)) for split in SPLITS}
@@ -153,7 +153,7 @@ def _write(path: Path, documents: Sequence[Document]) -> str:
 
 
 def _read(run: Any, sentences: Sequence[str]) -> Reading:
-    """One pass over a document, watched."""
+    """One traced pass over a document."""
     (encoded,) = run.task.encode_texts([" ".join(sentences)])
     batch = run.task.collate_encoded([encoded], [0])
     with torch.no_grad(), trace(run.model) as seen:
@@ -165,7 +165,7 @@ def _read(run: Any, sentences: Sequence[str]) -> Reading:
 
 
 def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
-    """How much of the probability of a label goes when each sentence is left out."""
+    """Decrease of a label's probability when each sentence in turn is left out."""
     left = [" ".join(sentences[:i] + sentences[i + 1 :]) for i in range(len(sentences))]
     probabilities = run.probabilities([" ".join(sentences), *left])[:, label].double()
     return probabilities[0] - probabilities[1:]  # type: ignore[no-any-return]
@@ -175,8 +175,8 @@ def _found(run: Any, documents: Sequence[Document]) -> Tensor:
     """How often the telling sentence has the largest weight, a telling word or one beside it, and the largest loss.
 
     Returns:
-        The shares of the documents in which the telling sentence has the largest weight; in which a telling word has
-        the largest weight in it; in which that or a word beside it has; in which leaving the sentence out costs most.
+        The shares of the documents in which the telling sentence has the largest weight; a telling word has the largest
+        weight in it; a telling word or its neighbour has; and leaving out the sentence costs most.
     """
     hits = torch.zeros(4, dtype=torch.float64)
     for document in documents:
@@ -197,7 +197,7 @@ def _document(labels: Sequence[str], reading: Reading) -> Stage:
         "document",
         "what is this about?",
         (
-            "The document is a definition of politics in words of our own, one sentence a line.",
+            "The document is a definition of politics in our own words, one sentence per line.",
             "A hierarchical network reads the words of each sentence, then the sentences: attention at both levels.",
         ),
         "s_i = sum_t alpha_it h_it, alpha_it = softmax_t(tanh(W h_it + b)' u);  v = sum_i alpha_i h_i likewise",
@@ -278,14 +278,14 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
     else:
         holds = "The claim does not hold here"
     lines = (
-        f"The document is called {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has most "
+        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has most "
         f"weight ({float(reading.sentences[top]):.2f}), and in it '{best}' ({float(weights.max()):.2f}); leaving out "
-        f"{where} costs most probability ({float(dropped[needed]):.2f}).",
-        f"Of the held-out documents {accuracy:.0%} are labelled right. Of those with a telling sentence, it has "
+        f"{where} lowers the probability most ({float(dropped[needed]):.2f}).",
+        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Where there is a telling sentence, it has "
         f"the largest weight in {telling}, and leaving it out costs most in {costs}. In the telling sentence a telling "
-        f"word has the largest weight in {word}, a telling word or the one beside it in {beside}.",
-        f"{holds}, on documents made so that one sentence decides. What is weighed is not a word but the state there, "
-        "which has read its neighbours from both sides: the weight of 'the' can stand for the word after it.",
+        f"word has the largest weight in {word}, a telling word or the one next to it in {beside}.",
+        f"{holds}, on documents made so that one sentence decides. A weight belongs not to a word but to the state at "
+        "that word, which has read its neighbours from both sides: the weight of 'the' can mean the word after it.",
         f"The first sentence, the definition itself, has weight {float(reading.sentences[0]):.3f}: the network knows "
         "six words of each subject, and none of them is in it.",
     )
@@ -294,7 +294,7 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
         "what this shows",
         (
             "Claim of the notes: hierarchical attention finds the sentences, and in them the words, that decide.",
-            "Where the deciding words are known, the claim can be counted.",
+            "Here the deciding words are known, so the claim can be checked by counting.",
         ),
         "",
         {"found": found, "accuracy": torch.tensor(accuracy, dtype=torch.float64)},

@@ -1,4 +1,4 @@
-"""The fields of a lesson's file. A minimal file has `tokens` and `input`; everything else has a default."""
+"""The fields of a lesson file. A minimal file has `tokens` and `input`; everything else has a default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Place = StrictInt | StrictStr
 
 
 def _as_mapping(value: Any) -> Any:
-    """Lists of rows as mappings from their numbers, so that a whole matrix and a few named cells are one type."""
+    """Convert lists of rows to mappings by number, so that a whole matrix and a few named cells have one type."""
     if isinstance(value, list):
         value = dict(enumerate(value))
     if isinstance(value, dict):
@@ -38,7 +38,7 @@ Cells = Annotated[dict[Place, dict[Place, Number | None]], BeforeValidator(_as_m
 
 
 class Values(Section):
-    """Numbers to compare with what is computed."""
+    """Numbers to compare with the computed ones."""
 
     query: Cells = Field({})
     """Queries, a row per token."""
@@ -55,25 +55,25 @@ class Values(Section):
     weights_some: list[tuple[Place, Place, Number]] = Field([])
     """A few weights, each as [row, column, weight]."""
     context: Cells = Field({})
-    """Sums of the values by the weights, a row per query."""
+    """Weighted sums of the values, a row per query."""
 
 
 class Step(Section):
     """A part of the rows to compute before all of them."""
 
     rows: list[Place] = Field(min_length=1)
-    """Tokens that ask."""
+    """Tokens of the queries."""
     keys: list[Place] | None = Field(None, min_length=1)
-    """Tokens that are asked; all by default."""
+    """Tokens of the keys; all by default."""
 
 
 class OtherScales(Section):
     """One weight under other scales."""
 
     row: Place
-    """The token that asks."""
+    """Token of the query."""
     column: Place
-    """The token that is asked."""
+    """Token of the key."""
     weights: dict[Annotated[str, BeforeValidator(_as_scale)], Number]
     """The weight under each scale, as sqrt(3): 0.883."""
 
@@ -81,8 +81,8 @@ class OtherScales(Section):
 class LessonFile(Section):
     """A worked example of attention."""
 
-    title: str = "Attention on matrices of one's own"
-    """The sentence, or what the example is about."""
+    title: str = "Attention on your own matrices"
+    """The sentence, or the subject of the example."""
     source: str = ""
     """Where the example comes from."""
     tokens: list[str] = Field(min_length=1)
@@ -98,15 +98,15 @@ class LessonFile(Section):
     w_value: Matrix | None = None
     """Weights of the values; without them v = x."""
     scale: Annotated[str | float, BeforeValidator(_as_scale)] = "query_width"
-    """What scores are divided by: the root of query_width, model_width or rows, sqrt(N), a number, or none."""
+    """Divisor of the scores: the root of query_width, model_width or rows, sqrt(N), a number, or none."""
     causal: bool = False
-    """Whether a token may attend to itself and earlier ones only."""
+    """True if a token may attend only to itself and to earlier tokens."""
     mask: list[list[bool]] | None = None
     """One row per query, true (or 1) = may attend."""
     steps: list[Step] | None = None
     """Parts to compute before all rows; by default one row, then two rows."""
     other_widths: list[int] = Field([], max_length=4)
-    """Also project to these widths, by weights made from `seed` (ours, not of the page)."""
+    """Also project to these widths, with weights drawn from `seed` (ours, not the source's)."""
     seed: int = 1
     """Seed of the weights of `other_widths`."""
     roles: list[str] = Field([])
@@ -118,16 +118,16 @@ class LessonFile(Section):
     value_roles: list[str] = Field([])
     """What each row of `w_value` is meant to do."""
     expected: Values = Values()
-    """Numbers that must come out, to three decimals."""
+    """Expected results, to three decimals."""
     printed: Values = Values()
-    """Numbers as a page prints them, right within `tolerance`."""
+    """Numbers printed in the source, correct within `tolerance`."""
     tolerance: float = Field(0.0005, gt=0)
-    """How far `printed` may lie off, as when a page rounded its inputs after computing."""
+    """Allowed error of `printed`, for sources that rounded their inputs after computing."""
     unlearned: Values = Values()
-    """Numbers that must come out, to three decimals, of attention without weights (q = k = v = x)."""
+    """Expected results, to three decimals, of attention without weights (q = k = v = x)."""
     other_scales: list[OtherScales] = Field([])
     """Weights under other scales, to three decimals."""
     notes: dict[str, list[str]] = Field({})
     """Lines to add below a stage, by the name of the stage."""
     remarks: list[str] = Field([])
-    """Open questions and errors of the page, each a text; shown as the last stage."""
+    """Open questions and errors of the source, each a text; shown as the last stage."""

@@ -1,4 +1,4 @@
-"""A lesson as text for a terminal, and as one page without script or network."""
+"""A lesson as text for a terminal, and as one page without scripts or network access."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from heed.observe.number_tables import table_to_html, tables_to_lines
 
 
 def head_to_text(title: str, source: str, stages: tuple[Stage, ...], width: int) -> str:
-    """Title, source, and the names of the stages, where there are several."""
+    """Title, source, and the names of the stages if there are several."""
     names = f"stages: {', '.join(stage.name for stage in stages)}" if len(stages) > 1 else ""
     parts = ((title, ""), (source, ""), (names, "  "))
     return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
 
 
 def stage_to_text(stage: Stage, place: int, count: int, width: int, color: bool) -> str:
-    """One stage, whose number of `count` is `place`, weights in 24-bit ANSI colours if wanted."""
+    """Stage number `place` of `count`, with weights in 24-bit ANSI colours if `color`."""
     head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
     equation = _wrap(f"    {stage.equation}", width, "    ") if stage.equation else []
     blocks = [
@@ -64,7 +64,7 @@ def _section(stage: Stage, place: int) -> str:
     prose = "".join(f"<p>{_shown(line)}</p>" for line in stage.prose)
     equation = f'<p class="equation">{escape(stage.equation)}</p>' if stage.equation else ""
     moments = "".join(f"<li><b>{m.kind}</b>: {_shown(m.text)}</li>" for m in stage.moments)
-    # Indented lines belong to the one above.
+    # Indented lines belong to the line above.
     under = (' class="under"' if line.startswith(" ") else "" for line in stage.lines)
     lines = "".join(f"<li{c}>{_shown(line.strip())}</li>" for c, line in zip(under, stage.lines, strict=True))
     parts = [
@@ -85,6 +85,6 @@ def _figures(tables: Sequence[Table]) -> str:
 
 
 def _checks(checks: tuple[Check, ...]) -> str:
-    """The verdict, then each value by name: those that are not equal in sight, all of them folded."""
+    """The verdict, then a table of the values that are not equal, and a folded table of all values."""
     folded = f"<details><summary>All {len(checks)} values</summary>{_figures([check_table('', checks)])}</details>"
     return f'<p class="verdict">{escape(verdict(checks))}</p>{_figures(check_tables(checks))}{folded}'

@@ -1,4 +1,4 @@
-"""The stages of a lesson, in the order of the notes: nothing learned, projections, some rows, all rows, scales."""
+"""The stages of a lesson, in the order of the notes: no weights, projections, some rows, all rows, scales."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> tuple[Stage, ...]:
-    """Every stage of a lesson, each with a name of its own.
+    """All stages of a lesson, with unique names.
 
     Raises:
         ConfigError: The file names a token, a cell or a stage that does not exist.
@@ -42,12 +42,12 @@ def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> 
 
 
 def _compares(file: LessonFile) -> bool:
-    """Whether attention without weights is no step of the example, only a comparison that comes after it."""
+    """True if attention without weights is only a comparison after the example, not a step of it."""
     return bool(file.w_query or file.w_key or file.w_value) and file.unlearned == Values()
 
 
 def _with_notes(stages: tuple[Stage, ...], file: LessonFile, where: str) -> tuple[Stage, ...]:
-    """The stages, a number added to a name that was there before, each with the file's own lines for it."""
+    """The stages with the file's notes; repeated names are made unique by a number."""
     before: Counter[str] = Counter()
     done = []
     for stage in stages:
@@ -65,12 +65,12 @@ def _input(bench: Bench) -> Stage:
     prose = (
         f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
         f"{x.shape[1]}.",
-        "Attention gives every token a new row: a sum of all rows, weighted by how well each fits.",
+        "Attention gives every token a new row: a sum of all rows, weighted by how well each one fits.",
     )
     causal = "Causal: a token may attend to itself and to earlier ones only" if bench.file.causal else ""
     given = "the file's mask says what may be attended to" if bench.file.mask is not None else ""
     masked = "; ".join(part for part in (causal, given) if part)
-    drawn = "Masked cells get no weight; they are hatched, or a / in a terminal."
+    drawn = "Masked cells get no weight; they are hatched on the page, and shown as / in a terminal."
     lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
     table = vectors("X", x, bench.tokens, bench.file.roles)
     return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=lines)
@@ -81,7 +81,7 @@ def _unlearned(bench: Bench) -> Stage:
     when = "For comparison, nothing learned" if _compares(bench.file) else "Before anything is learned"
     prose = (
         f"{when}: each token's row is its query, its key and its value.",
-        "Dot products are hard to compare with one another; softmax makes each row of them probabilities.",
+        "Dot products are hard to compare with one another; softmax turns each row of them into probabilities.",
     )
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
     cosines = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
@@ -108,7 +108,7 @@ def _projections(bench: Bench) -> list[Stage]:
     prose = (
         "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
         "(value).",
-        f"They need not be square: here rows of {bench.x.shape[1]} become queries and keys of "
+        f"The matrices need not be square: here rows of {bench.x.shape[1]} become queries and keys of "
         f"{learned.query.shape[1]} and values of {learned.value.shape[1]}.",
     )
     equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
@@ -116,7 +116,7 @@ def _projections(bench: Bench) -> list[Stage]:
 
 
 def _parts(bench: Bench) -> list[Stage]:
-    """The file's steps; without them one row, then two rows."""
+    """The file's steps; by default one row, then two rows."""
     everything = list(range(len(bench.tokens)))
     stages, chosen = [], bench.chosen
     if bench.file.steps is None or bench.asked:
@@ -133,7 +133,7 @@ def _parts(bench: Bench) -> list[Stage]:
 
 
 def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
-    """Some queries on some keys, by the same attention."""
+    """The same attention, restricted to some queries and keys."""
     numbers = bench.part(rows, keys)
     queries, offered = (tuple(bench.tokens[i] for i in part) for part in (rows, keys))
     words, named = len(keys) < len(bench.tokens), ", ".join(name_of(i, bench.tokens) for i in rows)
@@ -164,8 +164,8 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
 def _all_rows(bench: Bench) -> Stage:
     numbers, count = bench.learned, len(bench.tokens)
     prose = (
-        f"All {count} queries stacked into Q give every row at once: Q K' holds {count} x {count} scores.",
-        f"Every row is a softmax of its own{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
+        f"All {count} queries stacked into Q give every row at once: Q K' has {count} x {count} scores.",
+        f"Each row has a separate softmax{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
         "context has one row per token.",
     )
     tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, "QKV")
@@ -175,7 +175,7 @@ def _all_rows(bench: Bench) -> Stage:
 
 
 def _scales(bench: Bench) -> Stage:
-    """One row under every scale that is written somewhere, and how far the whole matrices lie apart."""
+    """One row under every scale in use, and how much the whole matrices differ."""
     chosen, mask = bench.chosen, bench.learned.mask
     if not bench.asked and bench.file.other_scales:
         chosen = find(bench.file.other_scales[0].row, bench.tokens, f"{bench.where}: other_scales")
@@ -201,16 +201,16 @@ def _scales(bench: Bench) -> Stage:
     table = Table(title, names, bench.tokens, rows, (True,) * len(names), shown)
     prose = (
         "Three scales are in use: the roots of the query's width, of the model's width and of the number of rows."
-        + (" Here they are one number." if len(widths) == 1 else ""),
+        + (" Here all three are the same number." if len(widths) == 1 else ""),
         "The query's width is right: the dot product of two vectors of d independent numbers, each of mean 0 and "
-        "variance 1, has variance d; dividing by the root makes it 1 again.",
+        "variance 1, has variance d; dividing by the root of d makes the variance 1 again.",
     )
     equation = "softmax(Q K' / sqrt(d_k)) V"
     return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=lines)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:
-    """The same rows through weights of another width, made from a seed."""
+    """The same rows with weights of another width, drawn from a seed."""
     x, d_model = bench.x, bench.x.shape[-1]
     generator = torch.Generator().manual_seed(bench.file.seed)
     made = {
@@ -223,7 +223,7 @@ def _other_width(bench: Bench, width: int) -> Stage:
     change = "keep the width" if width == d_model else f"{'shrink' if width < d_model else 'expand'} it"
     prose = (
         f"Weights of {d_model} x {width} {change}: the context has {width} numbers per token.",
-        f"These weights are OURS, made from seed {bench.file.seed}; no page prints them.",
+        f"These weights are OURS, made from seed {bench.file.seed}; they are not in the source.",
     )
     projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
     tables = (
@@ -237,10 +237,10 @@ def _other_width(bench: Bench, width: int) -> Stage:
 
 
 def _checks(bench: Bench) -> list[Stage]:
-    """Every value that the file states beside the computed one."""
+    """The stage that compares every stated value with the computed one."""
     prose = (
         "Every value that the file states is compared with the one computed here.",
-        "Equal means equal to three decimals; a tolerance is allowed where a page rounded its inputs.",
+        "Equal means equal to three decimals; a tolerance is allowed if the source rounded its inputs.",
     )
     checks = check_all(bench)
     equation = "|stated - computed| <= tolerance"
@@ -248,7 +248,7 @@ def _checks(bench: Bench) -> list[Stage]:
 
 
 def _remarks(bench: Bench) -> list[Stage]:
-    """What the file says about its own source."""
+    """The stage of the file's remarks on its source."""
     prose = (
         "Errors and open questions in the source of this example.",
         "These texts are part of the file; nothing in them is computed here.",

@@ -1,4 +1,4 @@
-"""The tables of a stage: which matrices of a computation are shown, under which names."""
+"""The tables of a stage: the matrices to show, with their titles."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from heed.lessons.parts import Table
 
 
 def features(width: int, roles: list[str] | None = None) -> tuple[str, ...]:
-    """Names of the numbers of a vector: their roles, or their places from 0."""
+    """Names of the numbers of a vector: their roles, or their positions from 0."""
     return tuple(roles) if roles else tuple(map(str, range(width)))
 
 
 def vectors(
     name: str, values: Tensor, rows: tuple[str, ...], roles: list[str] | None = None, notes: tuple[str, ...] = ()
 ) -> Table:
-    """A matrix whose columns are plain numbers, its size in the title."""
+    """A matrix whose columns are unnamed numbers, with its size in the title."""
     title = f"{name}, {values.shape[0]} x {values.shape[1]}"
     return Table(title, rows, features(values.shape[1], roles), values, notes=notes)
 
@@ -44,7 +44,7 @@ def attention_tables(
 
 
 def one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...], scale: str) -> tuple[Table, ...]:
-    """One query: its scores and weights under one another, then the values that its weights bring."""
+    """One query: its scores and weights, then the weighted values and their sum."""
     lines = {"q . k": numbers.scores[0], f"/ {scale}": numbers.scaled[0], "weight": numbers.weights[0]}
     if not scale:
         del lines["/ "]

@@ -1,7 +1,7 @@
-"""A lesson that trains: is Teddy a person? One direction cannot know yet, both directions do.
+"""A lesson with training: is Teddy a person? One direction cannot know yet, both directions do.
 
-Four small networks learn the embedded data `teddy` in a few seconds each. Two sentences that are alike up to the word
-Teddy are then read word by word, and each network says after which word it can tell them apart.
+Four small networks learn the embedded data `teddy` in a few seconds each. Two sentences that are equal up to the word
+Teddy are then read word by word, and each network shows after which word it can distinguish them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _NETWORKS = (
 
 
 def teddy_stages() -> tuple[Stage, ...]:
-    """Train the networks and read both sentences with each: takes some seconds."""
+    """Train the networks and read both sentences with each; takes some seconds."""
     shown = [_read(network) for network in _NETWORKS]
     return (_sentences(), *(stage for stage, _ in shown), _result([accuracy for _, accuracy in shown]))
 
@@ -142,7 +142,7 @@ def _result(accuracies: list[float]) -> Stage:
     return Stage(
         "result",
         "the word Teddy",
-        ("More units or more training do not help the first: nothing that tells has been read yet.",),
+        ("More units or more training do not help the first network: it has not yet read the word that decides.",),
         "",
         {"accuracy": torch.tensor(accuracies)},
         (

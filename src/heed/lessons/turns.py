@@ -1,4 +1,4 @@
-"""A hierarchical encoder and a decoder with attention to turns and words, small enough to be worked out by hand.
+"""A hierarchical encoder and a decoder with attention to turns and words, small enough to compute by hand.
 
     h_nj     = tanh(U h_n,j-1 + x_nj)                       state after word j of turn n; u_n is the last of its turn
     d_n      = tanh(V d_n-1 + Z u_n)                        dialogue state after turn n
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 STEPS = 6
-"""Words that are written, the end token among them."""
+"""Words that can be written, including the end token."""
 OUTPUTS = ("Hugh", "Leonardo", "Jackman", "DiCaprio", ",", "of", "course", "<end>")
 _START = "<start>"
 TOPICS = ("film", "which", "wish", "actor")
@@ -41,7 +41,7 @@ WORDS = {
     "lead": (0.0, 0.0, 0.0, 0.5),
     "actor": (0.0, 0.0, 0.0, 1.0),
 }
-"""Embeddings of the words that are read; every other word is four zeros."""
+"""Embeddings of the words that are read; those of all other words are zeros."""
 _WRITTEN = {
     _START: (-1.0, -1.0, -1.0),
     "Hugh": (1.0, -1.0, -1.0),
@@ -52,13 +52,13 @@ _WRITTEN = {
     "of": (1.0, 1.0, -1.0),
     "course": (1.0, -1.0, 1.0),
 }
-"""Embeddings of the words that are written: a code of three signs for the place in the answer."""
+"""Embeddings of the words that are written: three signs that encode the place in the answer."""
 _AFTER = dict(zip(OUTPUTS, (_START, _START, "Hugh", "Hugh", "Jackman", ",", "of", "course"), strict=True))
-"""The word after which each word of the answer comes."""
+"""The previous word of each word of the answer."""
 
 
 class Weights(NamedTuple):
-    """Matrices of the model, each applied to a column: a new state is a matrix times an old one."""
+    """Matrices of the model, applied to column vectors: a new state is a matrix times an old state."""
 
     u: Tensor  # (4, 4), word state to word state
     v: Tensor  # (4, 4), dialogue state to dialogue state
@@ -71,7 +71,7 @@ class Weights(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Everything the decoder computed, one row for each word that it wrote."""
+    """All results of the decoder, one row for each word that it wrote."""
 
     words: tuple[str, ...]
     states: Tensor  # (t, 7)
@@ -133,7 +133,7 @@ def embedding(word: str) -> Tensor:
 
 
 def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
-    """Write the most probable word six times, with attention over turns and words or with a context of zeros."""
+    """Write the six most probable words one by one, with attention over turns and words, or with a context of zeros."""
     last = reading.dialogue[-1]
     state, word = torch.tanh(weights.d @ last), _START
     rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []

@@ -1,1 +1,1 @@
-"""Looking inside: traces, maps, gates, edits, drawing. Imported by nothing above it."""
+"""Looking inside models: traces, maps, gates, edits, drawing."""

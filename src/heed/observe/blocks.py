@@ -1,4 +1,4 @@
-"""Drawings of several lines put side by side in a terminal."""
+"""Multi-line drawings, side by side in a terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ GAP = 3
 """Columns between two drawings."""
 
 Block = list[tuple[str, int]]
-"""Lines with the columns that each takes, which colours do not tell."""
+"""Lines, each with its width in terminal columns (without colour codes)."""
 
 
 def beside(blocks: Sequence[Block], width: int) -> list[str]:
-    """Blocks side by side, as many as fit the width, the others under them."""
+    """Lay out blocks side by side, as many as fit the width, the rest below."""
     lines: list[str] = []
     row: list[Block] = []
     used = 0

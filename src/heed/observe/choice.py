@@ -16,7 +16,7 @@ from heed.observe.maps import Map
 
 @dataclass(frozen=True)
 class View:
-    """A map that is shown, with its contexts `(query, d_value)` (heads one after the other) and the number of heads."""
+    """A map to show, with its contexts `(query, d_value)` (heads concatenated) and the number of heads."""
 
     map: Map
     context: Tensor
@@ -27,7 +27,7 @@ class View:
         return self.map.has_masked
 
     def glance(self, position: int) -> Glance:
-        """Where this attention looked at one position."""
+        """This attention at one query position."""
         scores, mask = self.map.scores, self.map.mask
         return Glance(
             self.map.title,
@@ -42,7 +42,7 @@ class View:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which attention to show: mechanism (None for all), layer (negative from the end) and head."""
+    """Selection of attention to show: mechanism (None for all), layer (negative counts from the last) and head."""
 
     mechanism: str | None = None
     layer: int | Literal["all"] = -1
@@ -55,26 +55,26 @@ class Choice:
                 raise ConfigError(f"{name} is {given!r}; give a whole number, {' or '.join(map(repr, words))}")
 
     def check(self, seen: Sequence[tuple[str, int]]) -> None:
-        """Refuse a mechanism or a layer that nothing of what was seen has.
+        """Check that the chosen mechanism and layer are among those seen.
 
         Raises:
-            ConfigError: It lists what there is.
+            ConfigError: They are not; the message lists what was seen.
         """
         names = list(dict.fromkeys(name for name, _ in seen))
         if self.mechanism is not None and self.mechanism not in names:
             has = f"this model has {', '.join(names)} attention" if names else "this model has no attention"
-            raise ConfigError(f"no '{self.mechanism}' attention to look at: {has}")
+            raise ConfigError(f"no '{self.mechanism}' attention: {has}")
         if seen and self.layer != "all" and not any(self._numbers(seen, name) for name in names):
             counts = ", ".join(f"{sum(n == name for n, _ in seen)} of {name} attention" for name in names)
-            raise ConfigError(f"no layer {self.layer}: there are {counts}, counted from 0")
+            raise ConfigError(f"no layer {self.layer}: layers are counted from 0, and this model has {counts}")
 
     def layers(self, seen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-        """The (mechanism, layer) pairs of those seen that are shown, in the order seen."""
+        """The chosen (mechanism, layer) pairs, in the order seen."""
         meant = [(name, number) for name, number in seen if self.mechanism in (None, name)]
         return [(name, number) for name, number in meant if number in self._numbers(seen, name)]
 
     def _numbers(self, seen: Sequence[tuple[str, int]], name: str) -> list[int]:
-        """The layers of one mechanism that are shown."""
+        """The chosen layers of one mechanism."""
         layers = sorted(number for other, number in seen if other == name)
         if self.layer == "all":
             return layers
@@ -83,7 +83,7 @@ class Choice:
         return [self.layer] if self.layer in layers else []
 
     def heads(self, num_heads: int) -> list[int | None]:
-        """The heads that are shown; None is the mean of all.
+        """The chosen heads; None is the mean of all.
 
         Raises:
             ConfigError: There is no such head.
@@ -93,11 +93,11 @@ class Choice:
         if self.head == "mean":
             return [None]
         if not 0 <= self.head < num_heads:
-            raise ConfigError(f"no head {self.head}: there are {num_heads}, counted from 0")
+            raise ConfigError(f"no head {self.head}: there are {num_heads} heads, counted from 0")
         return [self.head]
 
     def hidden(self, views: Sequence[View]) -> str:
-        """A line that says what is not shown, or nothing where a model has one layer and one head."""
+        """A note of the layers and heads shown; empty for a model with one layer and one head."""
         if all(view.num_heads == 1 and view.map.layer == 0 for view in views):
             return ""
         layers = {"all": "all layers", -1: "the last layer"}.get(self.layer, f"layer {self.layer}")
@@ -105,4 +105,4 @@ class Choice:
         if isinstance(self.head, str):
             count = max(view.num_heads for view in views)
             heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
-        return f"shown: {layers}, {heads}; --layer, --head and --mechanism choose"
+        return f"shown: {layers}, {heads}; change with --layer, --head and --mechanism"

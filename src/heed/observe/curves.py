@@ -1,7 +1,7 @@
 """Curves as plain data: panels of lines over updates, minutes or training examples, and the ticks of their axes.
 
-A run of more than 200 updates has means of several updates as the points of its training loss and speed, which is said
-beside them.
+In a run of more than 200 updates, each point of training loss and speed is a mean over several updates; a line above
+the curves says over how many.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class Line:
     """One curve.
 
     Attributes:
-        label: For people: "training", or the name of a run.
-        points: `(x, y)`, x rising.
-        color: Number of its colour.
-        dots: Whether each point is a measurement of its own, as a validation is, and is drawn.
-        spans: The interval `(low, high)` of each point, drawn as a whisker; none by default.
+        label: Name in the legend: "training", or the name of a run.
+        points: `(x, y)`, x increasing.
+        color: Index of its colour.
+        dots: True to draw a dot at each point, for separate measurements such as validations.
+        spans: Interval `(low, high)` of each point, drawn as a whisker; none by default.
     """
 
     label: str
@@ -34,10 +34,10 @@ class Panel:
     """One diagram.
 
     Attributes:
-        title: What is drawn upwards.
+        title: Name of the y axis.
         lines: The curves; none of them empty.
-        mark: Place on the x axis of the weights that were kept, with its name; None for no mark.
-        whole: Whether the axis begins at 0, because the ratio of values matters and not their difference.
+        mark: x of the kept weights, with its label; None for no mark.
+        whole: True to start the y axis at 0, because ratios of values matter more than differences.
     """
 
     title: str
@@ -51,13 +51,13 @@ class Curves:
     """The curves of one run, or of several.
 
     Attributes:
-        title: Whose they are.
-        facts: Sentences to print above them.
-        x: What is drawn to the right: "update" or "minutes of training".
+        title: Title.
+        facts: Sentences to print above the panels.
+        x: Name of the x axis: "update" or "minutes of training".
         panels: The diagrams.
-        from_zero: Whether the x axis begins at 0, and not at the first point.
-        ticks: `(x, label)` of the marks of the x axis; its two ends by default. With them the points of several lines
-            at one x stand side by side.
+        from_zero: True to start the x axis at 0 instead of at the first point.
+        ticks: `(x, label)` of the ticks of the x axis; its two ends by default. With given ticks, points of several
+            lines at the same x are drawn side by side.
     """
 
     title: str
@@ -68,7 +68,7 @@ class Curves:
     ticks: tuple[tuple[float, str], ...] = ()
 
     def place_of(self, x: float) -> str:
-        """A place on the x axis, as tables and tooltips show it."""
+        """Label of a place on the x axis, for tables and tooltips."""
         return next((label for at, label in self.ticks if at == x), number(x))
 
 
@@ -81,12 +81,12 @@ class Scale:
     ticks: tuple[float, ...]
 
     def share(self, value: float) -> float:
-        """Where a value lies, from 0 (low) to 1 (high)."""
+        """Position of a value, from 0 (low) to 1 (high)."""
         return (value - self.low) / (self.high - self.low)
 
 
 def scale_of(values: list[float], most: int = 5, whole: bool = False) -> Scale:
-    """An axis that holds all finite values, with at most about `most` round ticks; `whole` begins it at 0."""
+    """An axis that covers all finite values, with about `most` round ticks at most; `whole` starts it at 0."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     low = min(0.0, low) if whole else low
@@ -98,7 +98,7 @@ def scale_of(values: list[float], most: int = 5, whole: bool = False) -> Scale:
 
 
 def _step(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, ... times a power of ten that is not below a number."""
+    """The smallest of 1, 2, 5 and 10 times a power of ten that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(base * power for base in (1, 2, 5, 10) if base * power >= least * (1 - 1e-9))
 
@@ -114,24 +114,24 @@ def x_ends(curves: Curves) -> tuple[float, float]:
 
 
 def shifts(curves: Curves, panel: Panel, each: float) -> list[float]:
-    """How far each line of a panel is drawn to the right of its place, so that whiskers do not cover one another."""
+    """Horizontal offset of each line of a panel, so that whiskers do not overlap."""
     middle = (len(panel.lines) - 1) / 2
     return [(number - middle) * each if curves.ticks else 0.0 for number in range(len(panel.lines))]
 
 
 def heights(panel: Panel) -> list[float]:
-    """Every y of a panel's lines, the ends of intervals among them."""
+    """Every y of a panel's lines, including the ends of intervals."""
     ends = [end for line in panel.lines for span in line.spans for end in span]
     return [*(y for line in panel.lines for _, y in line.points), *ends]
 
 
 def number(value: float) -> str:
-    """A number as an axis and a table show it: four digits, thousands apart."""
+    """Format a number for axes and tables: four digits, thousands separated by commas."""
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"
 
 
 def place(x: float) -> str:
-    """A place on the x axis: updates as they are, minutes with three digits."""
+    """Format a place on the x axis: updates as whole numbers, minutes with three digits."""
     return number(x) if x == int(x) else f"{x:.3g}"

@@ -1,4 +1,4 @@
-"""Curves in a terminal: each panel as dots of Braille cells, two by four in a character, over its axis."""
+"""Curves in a terminal, drawn with Braille characters (two by four dots each)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NARROWEST = 40
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a Braille character, by row and column of its dots."""
 _SIGNS = "o+x*#@"
-"""Points of lines that are measured now and then, by the number of their colour."""
+"""Markers of the points of lines with `dots`, by index of colour."""
 _COLORS = (34, 33, 32, 35, 31, 36)
-"""Colours of a terminal, by the number of a line's colour."""
+"""Terminal colour codes, by index of colour."""
 
 
 def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False, rows: int = _ROWS) -> str:
-    """Draw curves with characters, two panels side by side where the width allows it, each `rows` lines high."""
+    """Draw curves as text, two panels side by side where the width allows it, each `rows` lines high."""
     head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
     columns = 2 if width >= 2 * _NARROWEST + 3 and len(curves.panels) > 1 else 1
     each = min(_WIDEST, (width - 3 * (columns - 1)) // columns)
@@ -32,7 +32,7 @@ def curves_to_text(curves: Curves, *, width: int = 100, color: bool = False, row
 
 
 def _panel(panel: Panel, curves: Curves, width: int, color: bool, rows: int) -> list[str]:
-    """The lines of one panel, each `width` characters wide (without the codes of colours)."""
+    """The lines of one panel, each `width` characters wide (without colour codes)."""
     scale = scale_of(heights(panel), 4, panel.whole)
     left = max(len(number(tick)) for tick in scale.ticks)
     columns = width - left - 2
@@ -58,7 +58,7 @@ def _panel(panel: Panel, curves: Curves, width: int, color: bool, rows: int) -> 
 
 
 def _ticks(curves: Curves, ends: tuple[float, float], columns: int) -> str:
-    """The labels of the x axis, each under its place; one that would touch the label before it is left out."""
+    """The labels of the x axis, each under its tick; a label that would touch the previous one is left out."""
     line, end = " " * columns, -1
     for at, label in sorted(curves.ticks):
         middle = (at - ends[0]) / (ends[1] - ends[0]) * (columns - 1)
@@ -70,7 +70,7 @@ def _ticks(curves: Curves, ends: tuple[float, float], columns: int) -> str:
 
 
 def _title(panel: Panel, width: int, color: bool) -> str:
-    """The name of a panel, then what its lines are; as wide as the panel."""
+    """Title and legend of a panel, as wide as the panel."""
     parts: list[tuple[str, int | None]] = [(clean(panel.title), None)]
     if len(panel.lines) > 1 or panel.lines[0].label:
         parts += [(f"{_sign(line)} {clean(line.label)}", line.color) for line in panel.lines]
@@ -89,7 +89,7 @@ def _sign(line: Line) -> str:
 
 
 def _cells(panel: Panel, curves: Curves, scale: Scale, columns: int, rows: int) -> list[list[tuple[str, int | None]]]:
-    """Each character of a panel and the number of its colour, None for a blank."""
+    """Each character of a panel with its index of colour, None for a space."""
     first, last = x_ends(curves)
     span = (last - first) or 1.0
     bits = [[0] * columns for _ in range(rows)]

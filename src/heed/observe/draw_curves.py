@@ -1,4 +1,4 @@
-"""Curves as SVG and as a page: light and dark by the reader's scheme, equal curves as equal bytes."""
+"""Curves as SVG and as an HTML page, in the reader's colour scheme (light or dark); equal curves give equal bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
 _GAP, _MARGIN, _LINE = 12, 16, 18
 _DASHES = ("", "6 3", "2 3", "9 3 2 3")
 _LEGEND = 40
-"""Most letters of a legend over a panel; longer ones are left to the legend of the page."""
+"""Maximum number of characters of a panel's legend; a longer one is left to the legend of the page."""
 
 STYLE = (
     ".curves text{font:11px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#4a525c}"
@@ -24,11 +24,11 @@ STYLE = (
     "@media screen and (prefers-color-scheme:dark){.curves text{fill:#a6adb6}.curves .title{fill:#e6e8eb}"
     ".curves .ground{fill:#14161b}.curves .grid{stroke:#363c45}.curves .mark{stroke:#a6adb6}}"
 )
-"""Style of every drawing of curves; numbers and grid change with the reader's scheme, the lines are seen on both."""
+"""Style of all drawings of curves; numbers and grid follow the reader's scheme, line colours suit both."""
 
 
 def curves_to_svg(curves: Curves) -> str:
-    """Draw curves as one self-contained image, two panels side by side."""
+    """Draw curves as one self-contained image, in two columns of panels."""
     head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
     columns = min(2, len(curves.panels)) or 1
     top = _MARGIN + _LINE * len(head) + 6
@@ -56,7 +56,7 @@ def curves_to_svg(curves: Curves) -> str:
 
 
 def curves_to_html(curves: Curves) -> str:
-    """Draw curves as a self-contained page, the validations as a table below."""
+    """Draw curves as a self-contained page, with a table of the validation scores."""
     facts = "".join(f'<li dir="auto">{escape(clean(fact))}</li>' for fact in curves.facts)
     parts = [
         f'<header><h1 dir="auto">{escape(clean(curves.title))}</h1>',
@@ -69,7 +69,7 @@ def curves_to_html(curves: Curves) -> str:
 
 
 def page_style() -> str:
-    """What a page that shows curves adds to the style of all pages."""
+    """Additional style of pages with curves."""
     return (
         f"{STYLE}.panels{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.8rem}}"
         ".panels svg{display:block;width:100%}.validations td,.validations th{padding:.15rem .7rem;text-align:right;"
@@ -78,7 +78,7 @@ def page_style() -> str:
 
 
 def panels_to_html(curves: Curves, named: bool = True) -> str:
-    """The panels alone, each an `<svg>` that grows with the page; `named` writes the names of its lines over each."""
+    """Only the panels, each an `<svg>` that scales with the page; `named` adds a legend to each."""
     drawn = "".join(
         f'<svg class="curves" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(clean(panel.title))}">'
         f"{_panel(panel, curves, named)}</svg>"
@@ -143,7 +143,7 @@ def _dash(color: int) -> str:
 
 
 def _legend(panel: Panel) -> str:
-    """Names of the lines over a panel, where there is room for them."""
+    """Legend above a panel, if there is room."""
     labels = [clean(line.label) for line in panel.lines]
     if not any(labels) or sum(map(len, labels)) > _LEGEND or len(labels) > 3:
         return ""
@@ -159,7 +159,7 @@ def _legend(panel: Panel) -> str:
 
 
 def _table(curves: Curves) -> str:
-    """What was measured now and then, as numbers: a row for each place, a column for each panel."""
+    """Table of the lines with `dots`: a row for each x, a column for each line."""
     columns = [(panel, line) for panel in curves.panels for line in panel.lines if line.dots]
     if not columns:
         return ""
@@ -173,7 +173,7 @@ def _table(curves: Curves) -> str:
         + "</tr>"
         for x in places
     )
-    hint = '<p class="hint">Bold: the weights that are kept.</p>' if marks & set(places) else ""
+    hint = '<p class="hint">Bold: the kept weights.</p>' if marks & set(places) else ""
     return (
         f'<section><h2>Validation scores</h2>{hint}<div class="scroll"><table class="validations"><thead><tr>'
         f'<th scope="col">{escape(curves.x)}</th>{names}</tr></thead><tbody>{rows}</tbody></table></div></section>'

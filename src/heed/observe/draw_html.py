@@ -1,4 +1,4 @@
-"""A look as one HTML file: no network, no dependency; it opens from disk, in a notebook's frame, and on paper."""
+"""A look as one HTML file without network access or dependencies; works from disk, in a notebook and printed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from heed.observe.html_map import map_to_html
 from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
 from heed.observe.labels import clean
 
-# The page may run what is written in it and fetch nothing.
+# The page may run its inline script and fetch nothing.
 _CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 _KEYS = (
     '<footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
-    "Esc lets it go.</footer>"
+    "Esc unpins it.</footer>"
 )
 
 
@@ -48,14 +48,15 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
 
 
 def _lines(text: str) -> str:
-    """A text whose lines stay lines; the style sheet keeps the breaks."""
+    """A text with its line breaks, which the style sheet preserves."""
     return escape("\n".join(map(clean, text.split("\n"))))
 
 
 def page_to_html(title: str, parts: Iterable[str], *, css: str = "", kind: str = "", script: bool = False) -> str:
-    """A page that may run what is written in it and fetch nothing; empty parts are left out.
+    """An HTML page that may run its inline script and fetch nothing; empty parts are left out.
 
-    `css` follows the style of all pages, `kind` is the class of the body, `script` brings maps and steps to life.
+    `css` is appended to the style of all pages, `kind` is the class of the body, `script` adds the script for maps and
+    steps.
     """
     body = "\n".join(part for part in parts if part)
     return "\n".join(
@@ -80,7 +81,7 @@ def _resource(name: str) -> str:
 
 @cache
 def _page_style() -> str:
-    """The colours of both schemes, then the style sheet. Paper is always light."""
+    """The colours of both schemes, then the style sheet. Printing always uses the light scheme."""
     dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
     light = f":root{{{palette.css_variables(dark=False)}}}"
     return f"{light}\n{dark}\n{palette.css_classes()}\n{_resource('look.css')}"

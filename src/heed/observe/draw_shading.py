@@ -1,4 +1,4 @@
-"""Shaded words in a terminal, on a page and as an image."""
+"""Shaded words as text, HTML and SVG."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TITLE = 80  # characters of a title in one line of an image
 
 
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
-    """Lines for a terminal: running text, or a line for each position where there are tags or a list is wanted."""
+    """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
     lines = [clean(shading.title), ""]
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
@@ -45,7 +45,7 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
 
 
 def _running(shading: Shading, positions: range, width: int, color: bool) -> list[str]:
-    """Some positions as lines of running text."""
+    """The given positions as lines of running text."""
     lines: list[str] = []
     length = 0
     for i in positions:
@@ -83,7 +83,7 @@ def _listed(shading: Shading, color: bool) -> Iterator[str]:
 
 
 def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
-    """A section of a page; without `numbers` no table stands beside tags, and each says its own when pointed at."""
+    """A section of a page; without `numbers`, tagged text has no table of numbers, only tooltips."""
     head = f'<section class="shading"><h2>{escape(clean(shading.title))}</h2>'
     if shading.tags:
         return f"{head}{_found(shading)}{_table(shading) if numbers else ''}</section>"
@@ -95,7 +95,7 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> str:
         said = f"{shading.weights[i]:.3f}" + (f"; {shading.others[i]}" if shading.others else "")
         word = escape(visible(label))
         spans.append(f'<span class="{_level(shading, i)}" title="{escape(clean(said))}"><bdi>{word}</bdi></span>')
-    between = "" if shading.axis.kind == "token" else " "  # tokens have their own blanks, which can be seen
+    between = "" if shading.axis.kind == "token" else " "  # tokens include their spaces, drawn visibly
     text = between.join(spans)
     if shading.axis.parts:
         text = "\n".join(
@@ -116,7 +116,7 @@ def _level(shading: Shading, i: int) -> str:
 
 
 def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:
-    """What was found and what lies between, in order."""
+    """The tagged spans and the text between them (None), in order."""
     at = 0
     for span in [*shading.spans, None]:
         start = len(shading.axis) if span is None else span.start
@@ -128,7 +128,7 @@ def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:
 
 
 def _found(shading: Shading) -> str:
-    """The text, each thing that was found on the ground of its type, with the name of the type."""
+    """The text, each tagged span on the background colour of its type, followed by the name of the type."""
     parts = []
     for span, start, stop in _runs(shading):
         words = escape(" ".join(visible(label) for label in shading.axis.labels[start:stop]))
@@ -143,7 +143,7 @@ def _found(shading: Shading) -> str:
 
 
 def _table(shading: Shading) -> str:
-    """Each position with its number."""
+    """Table of all positions with their numbers."""
     tags, others = bool(shading.tags), bool(shading.others)
     heads = [shading.axis.kind, *(["tag", "probability"] if tags else ["number"]), *([""] if others else [])]
     rows = []
@@ -162,7 +162,7 @@ def _table(shading: Shading) -> str:
 
 
 def _number(shading: Shading, i: int, number: str) -> str:
-    """The number, and its size as a colour; a probability as a bar, so that the colours stay those of the types."""
+    """The number on a background colour; for tags a bar instead, because there colours mean types."""
     if not shading.tags:
         return f'<td class="{_level(shading, i)} number">{number}</td>'
     width = min(1.0, max(0.0, shading.weights[i])) * 100
@@ -173,12 +173,12 @@ def _number(shading: Shading, i: int, number: str) -> str:
 
 
 def shading_to_svg(shading: Shading) -> str:
-    """A self-contained image: the text in lines of fixed width, each word on its ground."""
+    """A self-contained image: the text in lines of fixed width, each word on its background colour."""
     title = clean(shading.title)
     head = textwrap.wrap(title, _TITLE, break_on_hyphens=False) or [title]
     parts = [svg_text(_MARGIN, _MARGIN + 12 + 18 * n, line, "title") for n, line in enumerate(head)]
     top = float(_MARGIN + 26 + 18 * (len(head) - 1))
-    scale = "under each word its tag and the tag's probability" if shading.tags else _scale(shading)
+    scale = "under each word: its tag and the tag's probability" if shading.tags else _scale(shading)
     parts.append(svg_text(_MARGIN, top + 4, scale, "small"))
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE

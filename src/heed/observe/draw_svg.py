@@ -1,4 +1,4 @@
-"""A map, or a fixed vector, as one SVG image, written directly: no plotting library, any browser or paper."""
+"""A map or a fixed vector as one SVG image, written without a plotting library."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NUMBER_FROM = 28
 _MARGIN = 16
 _BAR = 160
 _LARGEST = 1024  # pixels of a large map, on its longer side
-_PIXELS = " One square a cell, a label for every few; the numbers are in the HTML and JSON forms."
+_PIXELS = " One square for each cell; not all rows and columns are labelled. Numbers: see the HTML or JSON form."
 _UNITS = 64  # of a vector, in one line
 _UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
-_QUIET = "#4a525c"  # numbers near zero, so that the others stand out
+_QUIET = "#4a525c"  # for numbers near zero, so that the others stand out
 _STYLE = (
     "text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24}"
     ".title{font-size:14px;font-weight:bold}.small{font-size:11px;fill:#4a525c}"
@@ -39,9 +39,9 @@ _HATCH = (
 def map_to_svg(map: Map, *, cell: int = 30) -> str:
     """Draw a map as a self-contained SVG with cells of `cell` pixels.
 
-    The scale is fixed from 0 to 1, so that two figures can be compared. Cells of 28 px and more hold their number;
-    every cell says what it is and its weight when pointed at. Masked cells are hatched. A map of more than
-    `pixels.MOST_CELLS` cells is one embedded picture, masked cells grey, with every few labels.
+    The scale is fixed from 0 to 1, so that figures can be compared. Cells of at least 28 px show their number; every
+    cell has a tooltip with its labels and weight. Masked cells are hatched. A map of more than `pixels.MOST_CELLS`
+    cells is drawn as one embedded picture, with masked cells in grey and only some of the labels.
     """
     small = len(map.query) * len(map.key) <= pixels.MOST_CELLS
     if not small:
@@ -69,7 +69,7 @@ def map_to_svg(map: Map, *, cell: int = 30) -> str:
 
 
 def vector_to_svg(vector: Tensor, title: str, caption: str) -> str:
-    """Draw a vector `(d,)` as bars, one a unit, in lines of 64; every bar says its unit and value when pointed at."""
+    """Draw a vector `(d,)` as bars, one for each unit, in lines of 64; each bar has a tooltip with unit and value."""
     values = vector.detach().double().tolist()
     largest = max((abs(value) for value in values), default=0.0) or 1.0
     header = [clean(title), f"{len(values)} units, bars from -{largest:.2f} to {largest:.2f}", *_wrapped(caption)]
@@ -91,7 +91,7 @@ def vector_to_svg(vector: Tensor, title: str, caption: str) -> str:
 
 
 def svg_image(width: int, height: int, label: str, style: str, defs: list[str], parts: list[str]) -> str:
-    """The text of a file: a self-contained image on white ground, with a final newline."""
+    """The text of an SVG file: a self-contained image on white, with a final newline."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
@@ -107,7 +107,7 @@ def svg_image(width: int, height: int, label: str, style: str, defs: list[str], 
 
 def svg_text(x: float, y: float, content: str, classes: str = "", more: str = "") -> str:
     """A line of text."""
-    # Each text element is a bidirectional paragraph of its own; `plaintext` takes the direction from its content.
+    # Each text element is a separate bidirectional paragraph; `plaintext` takes the direction from its content.
     attributes = (f' class="{classes}"' if classes else "") + more
     return f'<text x="{x:g}" y="{y:g}"{attributes} style="unicode-bidi:plaintext">{escape(content)}</text>'
 
@@ -186,7 +186,7 @@ def _part_lines(map: Map, left: int, top: int, bottom: int, cell: int) -> list[s
 
 
 def _number(x: float, y: float, weight: float, color: str) -> str:
-    # The number lies over its cell: it must let the pointer through to the cell's title.
+    # The number is drawn over its cell: pointer events must reach the cell's tooltip.
     return f'<text class="number" x="{x:g}" y="{y:g}" style="fill:{color}" pointer-events="none">{weight:.2f}</text>'
 
 

@@ -1,7 +1,7 @@
-"""A map in a terminal: a grid where characters line up, and a list of links where they cannot.
+"""A map in a terminal: a grid if characters line up, otherwise a list of links.
 
-Right-to-left, wide and combining characters have no fixed place in a terminal's line, so a map with such labels is
-shown as "field -> source span"; so is a map far too wide for the screen.
+Right-to-left, wide and combining characters have no fixed column in a terminal, so a map with such labels is shown as
+a list "field -> source span"; so is a map far too wide for the screen.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BLOCKS = 4
 
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
-    """Draw a map with characters: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
+    """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
     return "\n".join(head + _body(map, width, color))
 
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
-    """Draw a look with characters; with `steps` also every step of the encoder and the decoder."""
+    """Draw a look as text; with `steps` also every step of the encoder and the decoder."""
     column = max(7, *map(len, look.names))
     texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
     blocks = [[clean(look.title)]]
@@ -73,7 +73,7 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
 
 
 def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
-    """The roomy grid: shade and number in every cell."""
+    """The wide grid: shade and number in every cell."""
     header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
     lines = [*_part_line(map.key, range(len(map.key)), label_width, cell_width + 1), f"{'':{label_width}} {header}"]
     for label, row in zip(map.query.labels, map.cells(), strict=True):
@@ -93,7 +93,7 @@ def _number_cell(weight: float | None, width: int, color: bool) -> str:
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
-    """One column per key, its label above it from top to bottom, in blocks that fit the width."""
+    """The narrow grid: one column per key, its label written downwards above it, in blocks that fit the width."""
     rows, tails = map.cells(), _tails(map)
     lines: list[str] = []
     for start in range(0, len(map.key), per_block):
@@ -115,7 +115,7 @@ def _compact_cell(weight: float | None, color: bool) -> str:
 
 
 def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
-    """A line with the name of each part over its columns, behind a bar where there is room for it."""
+    """A line with a bar before the columns of each part, followed by the part's name if there is room."""
     line = ""
     for part in axis.parts:
         size = (min(part.stop, shown.stop) - max(part.start, shown.start)) * columns
@@ -132,7 +132,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 
 
 def _tails(map: Map) -> list[str]:
-    """What stands at the end of each row: its peak, if it has one; "-" for a row that may look at nothing."""
+    """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
     if isinstance(map, Traces):
         return [""] * len(map.query)
     return [
@@ -146,7 +146,7 @@ def _tail(axis: Axis, span: Span) -> str:
 
 
 def _list(map: Map, width: int) -> list[str]:
-    """One line per link. Labels come last, so that text which runs the other way disturbs nothing after it."""
+    """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
     if isinstance(map, Traces):
         return _values(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
@@ -166,7 +166,7 @@ def _list(map: Map, width: int) -> list[str]:
             f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}{where}"
         )
     per_query = "each row" if map.query.kind == "character" else f"each {map.query.kind}"
-    return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean where rows are joined"]
+    return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean if several rows are joined"]
 
 
 def _values(map: Traces, width: int) -> list[str]:

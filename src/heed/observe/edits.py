@@ -1,4 +1,4 @@
-"""Edits: replace attention weights inside the call, on the readable path, the same in a step and in a full pass."""
+"""Edits: replace attention weights inside the call, on the plain path; steps and full passes behave alike."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from heed.errors import ConfigError
 
 @dataclass(frozen=True)
 class Edit:
-    """Which attention an edit changes: mechanism, layer and head; None stands for all."""
+    """Base of edits: the mechanism, layer and head to change; None means all."""
 
     mechanism: str | None = None
     layer: int | None = None
     head: int | None = None
 
     def applies(self, mechanism: str, layer: int) -> bool:
-        """Whether an attention module is meant."""
+        """True if the edit applies to an attention module."""
         return self.mechanism in (None, mechanism) and self.layer in (None, layer)
 
     def check(self, model: nn.Module) -> None:
-        """Refuse an edit that would silently do nothing.
+        """Check that the edit would change something.
 
         Raises:
             ConfigError: The model has no such mechanism, layer or head; the message lists what it has.
@@ -44,11 +44,11 @@ class Edit:
         return torch.where(chosen[:, None, None], new, weights)
 
     def reaches(self, weights: Tensor, positions: Tensor) -> bool:
-        """Whether a call has something that is changed; arguments as of the edit itself."""
+        """True if the edit changes something in a call; arguments as for calling the edit."""
         return weights.numel() > 0 and (self.head is None or self.head < weights.shape[1])
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """The change, on every head."""
+        """The changed weights, for every head."""
         raise NotImplementedError
 
 
@@ -62,13 +62,13 @@ def attention_of(model: nn.Module) -> dict[str, Attends]:
 
 
 def listing(model: nn.Module) -> str:
-    """A model's attention, for messages."""
+    """List of a model's attention, for messages."""
     have = attention_of(model).values()
     return ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
 
 
 class GivenEdit:
-    """An edit while a trace is open, and whether anything came to it."""
+    """An edit of an open trace, which records whether it was applied."""
 
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
@@ -76,7 +76,7 @@ class GivenEdit:
         self._first, self._last = math.inf, -math.inf  # positions of the queries that were asked
 
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """As the edit."""
+        """Apply the edit."""
         if not self._reached:
             self._reached = self.edit.reaches(weights, positions)
             if positions.numel():
@@ -84,31 +84,31 @@ class GivenEdit:
         return self.edit(weights, allowed, positions)
 
     def check(self) -> None:
-        """Refuse an edit that changed nothing, when the trace ends.
+        """Check, when the trace ends, that the edit changed something.
 
         Raises:
-            ConfigError: No attention that it names was called, or none at its position.
+            ConfigError: No attention that the edit names was called, or none at its position.
         """
         if self._reached:
             return
         why = f"queries were at positions {self._first:g} to {self._last:g}"
         if self._last < 0:
-            why = "no attention that it names was asked anything"
+            why = "none of the attention that it names was called"
         raise ConfigError(f"{self.edit} changed nothing: {why}")
 
 
 @dataclass(frozen=True)
 class Keep(Edit):
-    """Change nothing; what differs from an unedited pass is rounding of the readable path."""
+    """Change nothing; the result differs from an unedited pass only by the rounding of the plain path."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """The weights as they are."""
+        """The weights, unchanged."""
         return weights
 
 
 @dataclass(frozen=True)
 class ZeroHead(Edit):
-    """All weights of a head are 0: it contributes nothing."""
+    """Set all weights of a head to 0, so that it contributes nothing."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """Zeros."""
@@ -117,10 +117,10 @@ class ZeroHead(Edit):
 
 @dataclass(frozen=True)
 class Uniform(Edit):
-    """Every key that may be attended to gets the same weight."""
+    """Give every unmasked key the same weight."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """1 / number of allowed keys."""
+        """1 / number of unmasked keys."""
         if allowed is None:
             return torch.full_like(weights, 1.0 / weights.shape[-1])
         ones = allowed.to(weights.dtype).expand_as(weights)
@@ -129,36 +129,36 @@ class Uniform(Edit):
 
 @dataclass(frozen=True)
 class Force(Edit):
-    """One target position attends as given.
+    """Set the weights of one target position.
 
-    `position` is absolute, from 0, the same in a step and in a full pass. `weights` holds one number for each of the
-    first keys, not renormalised. The mask wins: padding and the future stay masked.
+    `position` is absolute, from 0, the same in a step and in a full pass. `weights` are those of the first keys; they
+    are not renormalised, and further keys get 0. The mask wins: padding and the future stay masked.
     """
 
     position: int = 0
     weights: Sequence[float] = ()
 
     def reaches(self, weights: Tensor, positions: Tensor) -> bool:
-        """Whether a call has a query at that position."""
+        """True if a call has a query at that position."""
         return super().reaches(weights, positions) and bool((positions == self.position).any())
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """The given row at the given position.
 
         Raises:
-            ConfigError: There are more weights than keys, or no sequence in which that position may look there.
+            ConfigError: There are more weights than keys, or the mask forbids these weights in every sequence.
         """
         meant = (positions == self.position)[:, None, :]  # (R, 1, Q)
         if not meant.any():
             return weights
         num_keys = weights.shape[-1]
         if len(self.weights) > num_keys:
-            raise ConfigError(f"{len(self.weights)} weights were given for {num_keys} keys")
+            raise ConfigError(f"{len(self.weights)} weights were given for {num_keys} keys: {self}")
         row = weights.new_zeros(num_keys)
         row[: len(self.weights)] = weights.new_tensor(list(self.weights))
         if allowed is not None:
             may = allowed.expand_as(weights)
             if not ((may | (row == 0)).all(-1) & meant).any():
-                raise ConfigError(f"position {self.position} is forced to look at padding or at the future: {self}")
+                raise ConfigError(f"position {self.position} may not attend to padding or to the future: {self}")
             row = torch.where(may, row, 0.0)
         return torch.where(meant.unsqueeze(-1), row, weights)

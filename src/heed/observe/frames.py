@@ -1,4 +1,4 @@
-"""What a look at one example holds: its maps, and one frame per step for a reader who steps through it."""
+"""A look at one example as data: its maps, and one frame per step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heed.observe.shading import Shading
 
 @dataclass(frozen=True)
 class Glance:
-    """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)`, heads one after the other.
+    """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)` with heads concatenated.
 
     `scores` is None for a mean over heads; `mask` is `(key,)`, True = may attend, or None.
     """
@@ -28,13 +28,13 @@ class Glance:
 
 @dataclass(frozen=True)
 class EncoderFrame:
-    """The encoder after it read one source token; or a language model after it read a token of its prompt.
+    """The encoder after reading one source token, or a language model after reading one token of its prompt.
 
     Attributes:
-        states: Per name ("forward", "backward", "layer 0") the hidden state at this token, `(d_hidden,)`.
-        gates: Per name ("forward update", ...) the mean of that gate over the units, a number in 0..1.
+        states: Hidden states at this token, `(d_hidden,)`, by name ("forward", "backward", "layer 0").
+        gates: Mean of each gate over the units, in 0..1, by name ("forward update", ...).
         glances: Self-attention from this token.
-        top: Of a language model the most probable next tokens with their probabilities, best first.
+        top: For language models, the most probable next tokens with their probabilities, best first.
     """
 
     index: int
@@ -54,7 +54,7 @@ class DecoderFrame:
         state: The decoder's state after this step, `(d_hidden,)`.
         glances: Each attention at this step, in the order of the maps.
         top: The most probable tokens with their probabilities, best first.
-        gates: Per name ("forward update", ...) the mean of that gate over the units.
+        gates: Mean of each gate over the units, by name ("forward update", ...).
     """
 
     index: int
@@ -68,20 +68,20 @@ class DecoderFrame:
 
 @dataclass(frozen=True)
 class Look:
-    """Everything a look at one example shows; drawing it is `heed.observe.draw_text`, `draw_svg` and `draw_html`.
+    """Everything that a look at one example shows; drawn by `heed.observe.draw_text`, `draw_svg` and `draw_html`.
 
     Attributes:
-        target: The output that was looked at (generated, or given).
+        target: The output, generated or given.
         encoder: One frame per source token.
         decoder: One frame per output token.
-        notes: Lines a reader needs: score of the output, policies, self-checks.
-        summary: For a model without attention to the source, the one vector `(d,)` that holds all of it; else None.
-        shadings: The text with a number for each word: where a model looked, what a word adds, how sure each tag is.
-        names: Names of source and target for a reader; "" where there is no target.
-        parts: Names of the two kinds of steps, and what each does with its token.
-        no_steps: Why there are no steps, where there are none.
-        unit: What a step reads where it says nothing of a next token.
-        hint: What the steps are, where that is not said of every look alike.
+        notes: Further lines to show: score of the output, policies, self-checks.
+        summary: For a model without attention to the source, the vector `(d,)` that encodes all of it; else None.
+        shadings: The text with a number for each word: attention, contribution of the word, confidence of its tag.
+        names: Names of source and target as shown; "" if there is no target.
+        parts: Names of the two kinds of steps, each with the verb for what it does to its token.
+        no_steps: Why there are no steps, if there are none.
+        unit: What one step reads, for steps without next tokens.
+        hint: Explanation of the steps, in place of the default one.
     """
 
     title: str

@@ -1,8 +1,8 @@
-"""One map as HTML: a table that is the heat map, the words it shades, and the numbers the page's script needs.
+"""One map as HTML: the heat map as a table, the words that it shades, and the data of the page's script.
 
-The table is a real one (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Beyond
-`CELLS_IN_A_TABLE` cells a browser is slow with it, and the script draws the same numbers on a canvas instead; they and
-the words come to it in short form (`packed.py`), so that the 12 heads of a layer over 512 tokens are below 5 MB.
+The table is a real one (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Browsers are
+slow with more than `CELLS_IN_A_TABLE` cells; then the script draws the same numbers on a canvas instead. It gets them
+and the words in packed form (`packed.py`), so that the 12 heads of a layer over 512 tokens are below 5 MB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CELLS_IN_A_TABLE = 64 * 64
 
 
 def map_to_html(map: Map, number: int) -> str:
-    """Draw one map as a `<section>` of a page; its ids hold its number on the page, from 0."""
+    """Draw one map as a `<section>` of a page; its ids contain `number`, its number on the page, from 0."""
     large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
     name = f"map-{number}"
     caption = f'<p class="caption" dir="auto">{escape(clean(map.caption))}</p>' if map.caption else ""
@@ -43,10 +43,10 @@ def map_to_html(map: Map, number: int) -> str:
 
 
 def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> str:
-    """The text of an axis, each position in a span that takes the colour of its weight (None = masked).
+    """The text of an axis, each position in a span of the colour of its weight (None = masked).
 
-    Characters stand side by side without any space between, so that Arabic letters keep joining. Without weights the
-    page's script colours the spans. Parts of an axis stand in lines of their own, each behind its name.
+    Characters have no space between them, so that Arabic letters keep joining. Without weights the page's script
+    colours the spans. Each part of an axis is on a separate line that starts with its name.
     """
     between = "" if axis.kind == "character" else " "
     spans = _spans(axis, weights)
@@ -58,7 +58,7 @@ def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> s
 
 
 def _spans(axis: Axis, weights: Sequence[float | None] | None) -> list[str]:
-    """Each position of an axis in its colour."""
+    """A coloured span for each position of an axis."""
     spans = []
     for i, label in enumerate(axis.labels):
         weight = None if weights is None else weights[i]
@@ -106,7 +106,7 @@ def _table(map: Map, name: str) -> str:
 
 
 def _part_heads(axis: Axis) -> str:
-    """A line above the columns with the name of each part over its columns."""
+    """A table row with the name of each part above its columns."""
     if not axis.parts:
         return ""
     heads = (
@@ -121,7 +121,7 @@ def _part_heads(axis: Axis) -> str:
 def _cell(map: Map, query: str, key: str, weight: float | None, begin: str, *, first: bool) -> str:
     said = "masked" if weight is None else f"{weight:.3f}"
     label = escape(f"{cell_name(map, query, key)} {said}")
-    # A roving tabindex: one cell can be reached by Tab, the arrow keys do the rest.
+    # A roving tabindex: Tab reaches one cell, the arrow keys move between cells.
     tab = "0" if first else "-1"
     shown = "" if weight is None else f"{weight:.2f}"
     level = "m" if weight is None else f"w{palette.level(weight)}"
@@ -129,7 +129,7 @@ def _cell(map: Map, query: str, key: str, weight: float | None, begin: str, *, f
 
 
 def _words(map: Map, name: str, large: bool) -> str:
-    """Output tokens to choose from, and the source text that the chosen one shades; of a large map the script's."""
+    """Output tokens to choose from, and the source text that the choice shades; for large maps the script adds them."""
     buttons = (
         ""
         if large
@@ -151,11 +151,11 @@ def _hint(map: Map) -> str:
     if isinstance(map, Traces):
         shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
         return f"Choose a gate, or the state; the {shaded} by its values."
-    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} it looked at are shaded."
+    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} attended to are shaded."
 
 
 def _data(map: Map, large: bool) -> str:
-    """What rows and columns are, labels, and weights in thousandths, -1 for masked; of a large map they are packed."""
+    """Names and labels of the axes, and weights in thousandths, -1 for masked; packed for large maps."""
     content: dict[str, Any] = {
         "names": [place_name(map.query), place_name(map.key)],
         "query": [visible(label) for label in map.query.labels],
@@ -171,5 +171,5 @@ def _data(map: Map, large: bool) -> str:
             content["text"] = [clean(label) for label in map.key.labels]
     else:
         content["weights"] = [[-1 if w is None else round(w * 1000) for w in row] for row in map.cells()]
-    # Inside a script element only "<" could end it.
+    # Only "<" could end a script element.
     return to_json(content, separators=(",", ":")).replace("<", "\\u003c")

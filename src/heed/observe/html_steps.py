@@ -1,6 +1,6 @@
-"""The steps of a look as HTML: one frame per encoder token and output token, and the bar that walks through them.
+"""The steps of a look as HTML: one frame per encoder token and output token, and a bar to step through them.
 
-Every frame is in the page as it is read and printed; the script shows one at a time.
+All frames are in the page, for printing and screen readers; the script shows one at a time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from heed.observe.labels import FIXED_VECTOR, clean, visible
 from heed.observe.maps import unmasked
 from heed.observe.number_tables import Table, table_to_html
 
-_ATTENDS = "it scores the source, turns scores into weights, sums up the context, and names the next token."
-_FIXED = "it moves its state, which knows the source through one fixed vector only, and names the next token."
+_ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
+_FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
 _UNITS = 128
 _HEIGHT = 20
 
 
 def fixed_vector_to_html(vector: Tensor) -> str:
-    """The summary of a model without attention, `(d,)`, as a `<section>` in the place of its maps."""
+    """The summary of a model without attention, `(d,)`, as a `<section>` in place of maps."""
     return "\n".join(
         [
             '<section id="fixed-vector"><h2>The fixed vector</h2>',
-            f'<p class="caption">{escape(FIXED_VECTOR)} In the strip each bar is one unit.</p>',
+            f'<p class="caption">{escape(FIXED_VECTOR)} In the strip, each bar is one unit.</p>',
             f'<dl class="rows">{_row("source", _strip(vector, _scale(vector)))}</dl>',
             "</section>",
         ]
@@ -49,7 +49,7 @@ def steps_to_html(look: Look) -> str:
         [
             '<section class="steps" id="steps"><h2>Step by step</h2>',
             f'<p class="hint">{_hint(look)} '
-            "In the strips each bar is one unit, above the line positive, below it negative.</p>",
+            "In the strips, each bar is one unit: positive above the line, negative below.</p>",
             _bar(len(frames)),
             *articles,
             "</section>",
@@ -67,14 +67,14 @@ def _hint(look: Look) -> str:
 
 
 def _contents(look: Look) -> str:
-    """What the steps over one text show."""
+    """Description of the steps over one text."""
     frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
     has_next = any(frame.top for frame in frames)
     parts = [
-        "what the model held" if look.decoder or any(frame.states for frame in look.encoder) else "",
+        "the model's state" if look.decoder or any(frame.states for frame in look.encoder) else "",
         "the mean of each gate" if any(frame.gates for frame in frames) else "",
         "where it looked" if any(frame.glances for frame in frames) else "",
-        "which tokens it found most probable next" if has_next else "",
+        "the most probable next tokens" if has_next else "",
     ]
     *most, last = [part for part in parts if part]
     unit = "token" if has_next else look.unit
@@ -93,7 +93,7 @@ def _bar(count: int) -> str:
 
 
 def _scales(look: Look) -> dict[str, float]:
-    """The largest size of each kind of vector over all frames, at least 1: frames can then be compared by eye."""
+    """The largest absolute value of each kind of vector over all frames, at least 1, so that frames can be compared."""
     scales: dict[str, float] = {}
     vectors = [item for frame in look.encoder for item in frame.states.items()]
     vectors += [("state", frame.state) for frame in look.decoder]
@@ -146,7 +146,7 @@ def _gates(gates: dict[str, float]) -> list[str]:
 
 
 def _glances(glances: tuple[Glance, ...], scales: dict[str, float]) -> list[str]:
-    """Where each attention looked, its numbers and what it brought back; its name where there are several."""
+    """Shaded keys, numbers and context of each attention; with its name if there are several."""
     rows = []
     for glance in glances:
         of = f"{glance.name}: " if len(glances) > 1 else ""
@@ -196,7 +196,7 @@ def _strip(vector: Tensor, scale: float) -> str:
 
 
 def _numbers(glance: Glance) -> str:
-    """Keys, scores and weights under each other."""
+    """Keys, scores and weights as a table."""
     rows = {"score": glance.scores, "weight": glance.weights}
     shown = {name: values.detach() for name, values in rows.items() if values is not None}
     mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)

@@ -1,4 +1,4 @@
-"""The text of labels as it is drawn: nothing invisible, nothing that breaks the terminal, XML or the line."""
+"""The text of labels as drawn: invisible characters shown, nothing that breaks a terminal, XML or a line."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from heed.observe.maps import Axis, Map
 from heed.visible import clean as clean
 from heed.visible import visible as visible
 
-FIXED_VECTOR = "No attention: every output token knows the source through this one vector only."
-"""Said wherever a look shows the summary in place of a map."""
+FIXED_VECTOR = "No attention: every output token sees the source only through this one vector."
+"""Caption of the summary that a look shows in place of a map."""
 
 MASKED = "////"
-"""Stands in the place of a masked weight."""
+"""Printed in place of a masked weight."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 
 def cut(text: str, length: int) -> str:
-    """At most `length` characters of a text, the last one an ellipsis if any are left out."""
+    """Cut a text to at most `length` characters; if any are left out, the last one is an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def shaded(weight: float, lowest: str) -> str:
-    """A character as dark as a weight; `lowest` is the one for nearly nothing."""
+    """A block character as dark as a weight; `lowest` is the character for weights below 0.05."""
     limits = ((0.05, lowest), (0.25, "░"), (0.5, "▒"), (0.75, "▓"))
     return next((sign for limit, sign in limits if weight < limit), "█")
 
 
 def runs_right_to_left(text: str) -> bool:
-    """Whether any character is written from right to left (Arabic digits included)."""
+    """True if any character is written from right to left (including Arabic digits)."""
     return any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in text)
 
 
 def lines_up(text: str) -> bool:
-    """Whether each character takes one terminal column, in the order it is written."""
+    """True if each character takes one terminal column, in writing order."""
     return not runs_right_to_left(text) and all(
         unicodedata.east_asian_width(c) not in {"W", "F"} and unicodedata.category(c) not in {"Mn", "Me", "Mc", "Cf"}
         for c in clean(text)
@@ -47,7 +47,7 @@ def joined(axis: Axis, start: int, stop: int) -> str:
 
 
 def plural(kind: str) -> str:
-    """A kind of position, many of them."""
+    """Plural of a kind of position."""
     return kind + ("es" if kind.endswith("ch") else "s")
 
 
@@ -58,17 +58,17 @@ def axis_name(axis: Axis) -> str:
 
 
 def place_name(axis: Axis) -> str:
-    """What one position of an axis is called: "target", "gate", "learned vector"."""
+    """Name of one position of an axis: "target", "gate", "learned vector"."""
     if axis.name == plural(axis.kind):
         return axis.kind
     return clean(f"{axis.name} {axis.kind}" if axis.kind == "vector" else axis.name)
 
 
 def cell_name(map: Map, query: str, key: str) -> str:
-    """What one cell of a map is: "target un -> source with"."""
+    """Name of one cell of a map: "target un -> source with"."""
     return f"{place_name(map.query)} {visible(query)} -> {place_name(map.key)} {visible(key)}"
 
 
 def axes_line(map: Map) -> str:
-    """What the rows and the columns of a map are; printed on every figure."""
+    """Names of the rows and columns of a map; printed on every figure."""
     return f"rows: {axis_name(map.query)}, columns: {axis_name(map.key)}"

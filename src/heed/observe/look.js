@@ -127,7 +127,7 @@
       const best = row.indexOf(Math.max(...row));
       const key = j === null ? best : j;
       const value = row[key] < 0 ? "masked" : (row[key] / 1000).toFixed(3);
-      const pin = this.pinned && this.pinned[0] === i ? " (pinned; Esc lets go)" : "";
+      const pin = this.pinned && this.pinned[0] === i ? " (pinned; Esc unpins it)" : "";
       // Isolates keep a right-to-left label from turning the sentence round.
       const most = j === null && row[best] > 0 ? ", its largest" : "";
       this.status.textContent =

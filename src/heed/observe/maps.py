@@ -1,4 +1,4 @@
-"""A map: the weights of one attention mechanism on named axes, refused when weights and axes do not fit."""
+"""A map: the weights of one attention mechanism on named axes, whose sizes are checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Axis:
     """One axis of a map: one label per position.
 
     `name` is "source", "target", "encoder layer 2", ...; a position is a `kind`: "character", "token", "word",
-    "sentence", "turn" or "patch". The `parts` of an axis lie side by side and cover it; most axes have none.
+    "sentence", "turn" or "patch". The `parts` of an axis are adjacent and cover it; most axes have none.
     """
 
     name: str
@@ -40,19 +40,19 @@ class Axis:
         return len(self.labels)
 
     def part_at(self, position: int) -> str:
-        """The name of the part that a position lies in; "" on an axis without parts."""
+        """The name of the part that contains a position; "" on an axis without parts."""
         return next((part.label for part in self.parts if part.start <= position < part.stop), "")
 
 
 def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
-    """A vector as numbers, None where masked."""
+    """A vector as numbers, None for masked positions."""
     allowed = [True] * len(values) if mask is None else mask.tolist()
     return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The weights with which each query looked at each key.
+    """The weights with which each query attended to each key.
 
     Attributes:
         mechanism: "cross", "encoder", "decoder" or another name given by the model.
@@ -91,11 +91,11 @@ class Map:
 
     @property
     def has_masked(self) -> bool:
-        """Whether any cell is masked."""
+        """True if any cell is masked."""
         return self.mask is not None and not bool(self.mask.all())
 
     def cells(self) -> list[list[float | None]]:
-        """The weights as numbers, None where masked."""
+        """The weights as numbers, None for masked cells."""
         masks = [None] * len(self.query) if self.mask is None else self.mask
         return [unmasked(row, mask) for row, mask in zip(self.weights, masks, strict=True)]
 
@@ -107,19 +107,19 @@ class Map:
 
     @property
     def unit(self) -> str:
-        """What its numbers are."""
+        """Name of the numbers."""
         return "weight"
 
     def best(self) -> list[int]:
-        """For each query the position of its largest weight (the first of equal ones)."""
+        """For each query, the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Traces(Map):
-    """Numbers of a recurrent network over a text, drawn as a map is: one row a gate, one column a position.
+    """Numbers of a recurrent network over a text, drawn like a map: a row for each gate, a column for each position.
 
-    `mechanism` is the network ("forward", "backward"); the weights are numbers in 0..1 and need not sum to anything.
+    `mechanism` is the network ("forward", "backward"); the weights are numbers in 0..1 that need not sum to 1.
     """
 
     @property
@@ -129,5 +129,5 @@ class Traces(Map):
 
     @property
     def unit(self) -> str:
-        """What its numbers are."""
+        """Name of the numbers."""
         return "value"

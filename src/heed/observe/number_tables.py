@@ -1,4 +1,4 @@
-"""Tables of numbers with labels, weights coloured: as HTML, and as lines of a terminal in blocks that fit its width."""
+"""Tables of labelled numbers with coloured weights: as HTML, and as terminal lines in blocks that fit the width."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix `(rows, columns)` with labels on its rows and columns.
+    """A matrix `(rows, columns)` with labelled rows and columns.
 
     Attributes:
-        heat: Per row, whether its numbers are weights in 0..1, to be coloured.
+        heat: For each row, True if its numbers are weights in 0..1, to be coloured.
         mask: `(rows, columns)`, True = may attend, or None.
-        notes: A text per row, or none.
+        notes: A text for each row, or none.
     """
 
     title: str
@@ -39,21 +39,21 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def cell(self, i: int, j: int) -> float | None:
-        """One number, None where masked."""
+        """One number, None if masked."""
         return float(self.values[i, j]) if self.mask is None or bool(self.mask[i, j]) else None
 
     def has_heat(self, i: int) -> bool:
-        """Whether a row is coloured."""
+        """True if a row is coloured."""
         return bool(self.heat) and self.heat[i]
 
 
 def number(value: float) -> str:
-    """A number as it is written in text and on a page: three decimals, never "-0.000"."""
+    """Format a number with three decimals, never "-0.000"."""
     return f"{round(value, 3) + 0.0:.3f}"
 
 
 def table_to_html(table: Table) -> str:
-    """Draw a table that scrolls sideways; its title is its label for readers of the screen."""
+    """Draw a table that scrolls sideways; its title is its label for screen readers."""
     heads = "".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in table.columns)
     lines = [f'<thead><tr><td class="corner"></td>{heads}{"<td></td>" if table.notes else ""}</tr></thead><tbody>']
     for i, label in enumerate(table.rows):
@@ -73,13 +73,13 @@ def _cell(value: float | None, heat: bool) -> str:
 
 
 def tables_to_lines(tables: Sequence[Table], width: int, color: bool) -> list[str]:
-    """Draw tables, side by side where they fit, the others under them."""
+    """Draw tables, side by side where they fit, the rest below."""
     blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(one, width, color)] for one in tables]
     return beside(blocks, width)
 
 
 def _drawn(table: Table, width: int, color: bool) -> list[str]:
-    """A table whose labels are cut where that is enough, and whose columns are laid in blocks where it is not."""
+    """The lines of a table: labels are cut to fit the width; if that is not enough, columns are split into blocks."""
     values = [[table.cell(i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
     cells = [[MASKED[0] if value is None else number(value) for value in row] for row in values]
     numbers = max(len(cell) for row in cells for cell in row)
@@ -87,7 +87,7 @@ def _drawn(table: Table, width: int, color: bool) -> list[str]:
     rows, row_key = _labels(table.rows, "row")
     natural = max(numbers, *(min(len(label), _LABEL) for label in columns))
     label_width = min(_LONG_LABEL, width // 2)
-    if not table.notes:  # what the numbers leave
+    if not table.notes:  # labels may use the width that the numbers leave
         label_width = max(label_width, width - 2 - len(columns) * (natural + 1))
     label_width = min(label_width, max(map(len, rows)))
     room = width - 2 - label_width
@@ -114,7 +114,7 @@ def _painted(text: str, value: float | None, heat: bool) -> str:
 
 
 def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
-    """Labels as they are drawn; numbers, and a list of what they stand for, where characters have no fixed width."""
+    """Labels as drawn; if characters have no fixed width, numbers and a list of the labels that they stand for."""
     if all(lines_up(label) for label in labels):
         return [visible(label) for label in labels], []
     key = [f"  {i} = {visible(label)}" for i, label in enumerate(labels)]

@@ -1,7 +1,7 @@
-"""Rows of weights as short text, for the script of a page: about one character a cell, less where neighbours are equal.
+"""Rows of weights as short text, for the script of a page: about one character a cell, less if neighbours are equal.
 
-A weight is a whole number of thousandths, 0 to 1000, or -1 where it is masked. The digits are the 92 printable ASCII
-characters from the blank on that stand in JSON, and in a script element, as they are.
+A weight is a whole number of thousandths, 0 to 1000, or -1 if masked. The digits are the 92 printable ASCII characters,
+starting with the space, that need no escape in JSON or in a script element.
 
     0 .. 79      one digit
     80 .. 1000   80 + (n - 80) // 92, then (n - 80) % 92
@@ -21,15 +21,15 @@ from heed.observe.maps import Map
 DIGITS = "".join(chr(code) for code in range(32, 127) if chr(code) not in '"<\\')
 _BASE = len(DIGITS)
 _SHORT = 80
-"""Numbers below this are one digit."""
+"""Numbers below this are written as one digit."""
 _RUN = DIGITS[-1]
 _LONG = 5
-"""Cells from which on a run is shorter."""
+"""Number of cells from which a run is shorter."""
 _MOST = _BASE**2 - 1
 
 
 def packed(map: Map) -> list[str]:
-    """The rows of a map."""
+    """The packed rows of a map."""
     thousandths = np.rint(map.weights.detach().double().cpu().numpy() * 1000).astype(np.int64)
     if map.mask is not None:
         thousandths[~map.mask.cpu().numpy()] = -1

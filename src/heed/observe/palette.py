@@ -1,7 +1,7 @@
-"""Colours of weights: one ramp from nothing to everything, in even steps of perceived lightness.
+"""Colours of weights: one ramp from 0 to 1, in even steps of perceived lightness.
 
-The anchors were computed in OKLCH with lightness falling (or rising) in equal steps, and are written down so that
-the bytes of a figure depend on nothing else. `LIGHT` is for white paper, `DARK` for dark pages and terminals.
+The anchors were computed in OKLCH with lightness falling (or rising) in equal steps, and are constants here so that the
+bytes of a figure depend on nothing else. `LIGHT` is for white paper, `DARK` for dark pages and terminals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ DARK = (
     "#f5f2be",
 )  # fmt: skip
 
-# Okabe and Ito 2008: eight colours that people with any colour vision can tell apart; here those seen on both schemes.
+# Okabe and Ito 2008: eight colours that people with any colour vision can distinguish; these are visible on both
+# schemes.
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 UP_LIGHT, DOWN_LIGHT = ("#f7fbfc", "#9bd4f2", "#3c9fdc", "#1a6fb4"), ("#fdfaf6", "#fcd3a6", "#f0994a", "#c2600f")
@@ -24,13 +25,13 @@ UP_DARK, DOWN_DARK = ("#1e212b", "#0f4a6e", "#1b7fae", "#5fc3e8"), ("#1e212b", "
 
 TAGS_LIGHT = ("#aedcf7", "#ffd7a0", "#c5e8b7", "#e3c8f5", "#f7c6cf", "#f4eb9c", "#b8ece4", "#d9d4c7")
 TAGS_DARK = ("#0b4f73", "#704300", "#285b1c", "#57347a", "#7d2c41", "#5a5100", "#0c5a52", "#544f43")
-"""Grounds of types, in this order and then from the first again: each is drawn with its name."""
+"""Background colours of types, reused from the first after the last; each type is also drawn with its name."""
 
 LEVELS = 20
-"""Pages colour by class, one per twentieth: that keeps a cell short and lets light and dark share one page."""
+"""Number of CSS classes for weights above 0; classes keep the cells short and serve the light and the dark scheme."""
 
 SIGNED_LEVELS = 10
-"""Of numbers on each side of 0."""
+"""The same for signed numbers, on each side of 0."""
 
 
 def _channels(color: str) -> tuple[int, int, int]:
@@ -59,17 +60,17 @@ def contrast(first: str, second: str) -> float:
 
 
 def ink(background: str) -> str:
-    """Black or white, whichever reads better on a background."""
+    """Black or white, whichever has more contrast on a background."""
     return max("#000000", "#ffffff", key=lambda color: contrast(color, background))
 
 
 def level(weight: float) -> int:
-    """The class of a weight, 0 to `LEVELS`."""
+    """Number of the CSS class of a weight, 0 to `LEVELS`."""
     return round(min(max(weight, 0.0), 1.0) * LEVELS)
 
 
 def signed_level(weight: float) -> str:
-    """The class of a number in -1..1: "a0" to "a10" from 0 on, "b1" to "b10" below."""
+    """The CSS class of a number in -1..1: "a0" to "a10" from 0 upwards, "b1" to "b10" below 0."""
     size = round(min(abs(weight), 1.0) * SIGNED_LEVELS)
     return f"{'b' if weight < 0 and size else 'a'}{size}"
 
@@ -81,10 +82,10 @@ def signed_shade(weight: float, dark: bool = False) -> str:
 
 
 def css_variables(dark: bool) -> str:
-    """Custom properties of one scheme, each ground with its text.
+    """CSS custom properties of one scheme: each background colour and the colour of text on it.
 
-    `--w0: ...; --t0: ...` of weights, `--a..., --at...` and `--b..., --bt...` of numbers above and below 0, `--c...,
-    --ct...` of types.
+    `--w0: ...; --t0: ...` for weights, `--a..., --at...` and `--b..., --bt...` for numbers above and below 0, `--c...,
+    --ct...` for types.
     """
     weights = [shade(i / LEVELS, DARK if dark else LIGHT) for i in range(LEVELS + 1)]
     parts = [f"--w{i}:{color};--t{i}:{ink(color)};" for i, color in enumerate(weights)]
@@ -96,18 +97,18 @@ def css_variables(dark: bool) -> str:
 
 
 def css_classes() -> str:
-    """A class for each level and type: ground and text."""
+    """A CSS class for each level and type: background and text colour."""
     names = [("w", "t", range(LEVELS + 1)), ("c", "ct", range(len(TAGS_LIGHT)))]
     names += [(n, f"{n}t", range(SIGNED_LEVELS + 1)) for n in "ab"]
     return "".join(f".{n}{i}{{background:var(--{n}{i});color:var(--{t}{i})}}" for n, t, levels in names for i in levels)
 
 
 def paint(text: str, weight: float, signed: bool = False) -> str:
-    """The text on a ground as dark as the weight is small, in terminal colours."""
+    """The text on the background colour of a weight (dark for small weights), with terminal codes."""
     return on_ground(text, signed_shade(weight, dark=True) if signed else shade(weight, DARK))
 
 
 def on_ground(text: str, background: str) -> str:
-    """The text on a ground of some colour, in terminal colours."""
+    """The text on a background colour, with terminal codes."""
     codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, ink(background))]
     return f"\x1b[48;2;{codes[0]}m\x1b[38;2;{codes[1]}m{text}\x1b[0m"

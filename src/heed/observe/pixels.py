@@ -1,4 +1,4 @@
-"""A large map as a picture of one pixel a cell: a PNG inside an SVG, written with the standard library."""
+"""A large map as a picture with one pixel for each cell: a PNG inside an SVG, written with the standard library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heed.observe import palette
 from heed.observe.maps import Map
 
 MOST_CELLS = 64 * 64
-"""A map of more cells is drawn as pixels: an SVG with a rectangle for each would be tens of megabytes."""
+"""Larger maps are drawn as pixels: an SVG with a rectangle for each cell would be tens of megabytes."""
 
 MASKED = "#d9dde2"
 _STEPS = 250
@@ -18,7 +18,7 @@ _MASKED = 255
 
 
 def map_to_png(map: Map) -> bytes:
-    """The cells of a map as an image with a palette, the first query on top; equal maps give equal bytes."""
+    """The cells of a map as a palette image, the first query at the top; equal maps give equal bytes."""
     lines = bytearray()
     for row in map.cells():
         lines.append(0)  # no filter
@@ -39,7 +39,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def map_to_image(map: Map, x: int, y: int, cell: int) -> str:
-    """The picture as an element of an SVG, each pixel drawn as a square of `cell`."""
+    """The picture as an SVG element, each pixel drawn as a square of side `cell`."""
     data = base64.b64encode(map_to_png(map)).decode()
     return (
         f'<image x="{x}" y="{y}" width="{cell * len(map.key)}" height="{cell * len(map.query)}" '

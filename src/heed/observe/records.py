@@ -1,7 +1,7 @@
-"""What an observer keeps of each call: references and copies, from which weights and gates are computed when asked.
+"""Records of observed calls, from which weights and gates are computed on request.
 
-A record never reads live parameters. Activations are held by reference (nothing in heed overwrites them in place);
-the few parameters that the arithmetic still needs are copied when the call is seen.
+A record never reads live parameters. Activations are kept by reference (nothing in heed overwrites them in place); the
+few parameters that are still needed are copied when the call is recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heed.layers.recurrent import replay_gates
 
 
 class SelfCheckError(RuntimeError):
-    """A recomputed map or gate does not reproduce what the model computed: a bug in heed, never to be shown as data."""
+    """A recomputed map or gate differs from what the model computed: a bug in heed, never shown as data."""
 
 
 def _keep(tensor: Tensor, grad: bool) -> Tensor:
@@ -37,22 +37,23 @@ class AttentionRecord:
         mechanism: "cross", "encoder", "decoder".
         layer: Which layer, from 0.
         projected: `(R, H, Q, d)`.
-        prepared: `(B, H, K, d)`; row r looked at entry `source_of[r]`.
+        prepared: `(B, H, K, d)`; row r attended to entry `source_of[r]`.
         value: `(B, H, K, d_value)`.
         mask: `(B, K)` or `(B, Q, K)`, or None.
         source_of: `(R,)`, or None for the identity.
-        causal: Whether the future was masked.
+        causal: True if the future was masked.
         offset: `(R,)`, absolute position of the first query.
         context: `(R, H, Q, d_value)`, as the model computed it.
-        given: `(R, H, Q, K)`, the weights where the call had them whole, or None.
-        edited: Whether an edit put them there; they cannot be recomputed then.
+        given: `(R, H, Q, K)`, the weights if the call computed them all at once, or None.
+        edited: True if an edit changed the weights, which then cannot be recomputed.
         dropout: Probability with which weights were dropped.
         pair_score: Scores from projected queries and prepared keys, with copied parameters.
-        origin: The same object for calls over one growing or fixed set of keys.
-        row_order: The same object for calls in which row i is the same sequence, or one selected from it.
-        places: `(R, K)`, absolute position of each key, negative for padding; None where key k is at position k.
-        seen: `(R, K)`, True = the row may attend, beside the mask, or None.
-        given_scores: `(R, H, Q, K)`, the scores where they are more than `pair_score`, or None.
+        origin: Identity of the keys: the same object for calls over one growing or fixed set of keys.
+        row_order: Identity of the rows: the same object for calls in which row i is the same sequence; derived from it
+            for selected rows.
+        places: `(R, K)`, absolute position of each key, negative for padding; None if key k is at position k.
+        seen: `(R, K)`, True = the row may attend, in addition to the mask, or None.
+        given_scores: `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None.
     """
 
     name: str
@@ -109,7 +110,7 @@ class AttentionRecord:
         )
 
     def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
-        """What some rows looked at, of a tensor with one entry per source; all rows by default."""
+        """The entries of a per-source tensor that the given rows attended to; all rows by default."""
         sources = self.source_of if rows is None else rows if self.source_of is None else self.source_of[rows]
         return per_source if sources is None else per_source[sources]
 
@@ -159,17 +160,17 @@ class AttentionRecord:
             context = self.context if rows is None else self.context[rows]
             with torch.no_grad():
                 error = (weights @ self._of(self.value, rows) - context).abs().max() if len(context) else 0.0
-                # Another order of the same sums: a few units in the last place of the largest value.
+                # The sums may be in another order: a few units in the last place of the largest value.
                 bound = 64 * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
             if not float(error) <= bound:
                 raise SelfCheckError(
-                    f"the weights recomputed for {self.name} miss the model's context by {float(error):.2e} "
-                    f"(at most {bound:.2e} is rounding); please report this"
+                    f"the context from the weights recomputed for {self.name} differs from the model's by "
+                    f"{float(error):.2e} (rounding explains {bound:.2e}); this is a bug in heed, please report it"
                 )
         return weights
 
     def joined(self, later: Sequence[AttentionRecord]) -> AttentionRecord | None:
-        """This call and those that continue it as one; None where they do not all look at the same keys alike."""
+        """This call and those that continue it, as one; None unless all attend to the same keys in the same way."""
         per_query = self.causal or self.given is not None or (self.mask is not None and self.mask.dim() == 3)
         both = [self, *later]
         if per_query or any(record.prepared.shape != self.prepared.shape for record in later):
@@ -180,22 +181,22 @@ class AttentionRecord:
         return replace(self, projected=projected, context=context)
 
     def continues(self, earlier: AttentionRecord) -> Tensor | None:
-        """The row of an earlier call that each row goes on from, `(R,)`: next positions, over the same growing keys.
+        """The row of an earlier call that each row continues, `(R,)`: later positions over the same growing keys.
 
-        None where this call does not continue that one.
+        None if this call does not continue that one.
         """
         keys = _entries(self.origin, earlier.origin, len(self.prepared), self.prepared.device)
         rows = keys if self.row_order is None else _entries_of_rows(self.row_order, earlier.row_order)
         if keys is None or rows is None or (self.row_order is None) != (earlier.row_order is None):
             return None
         before = earlier.offset[rows]
-        # Padding of a prompt was read too, but is no position.
+        # The call may also have read padding of a prompt, which has no position.
         follows = (self.offset > before) & (self.offset <= before + earlier.projected.shape[2])
         return rows if bool(follows.all()) else None
 
 
 def _entries(later: Origin | None, earlier: Origin | None, count: int, device: torch.device) -> Tensor | None:
-    """Which entry of earlier keys each of the `count` entries of later keys continues; None where they do not."""
+    """For each of the `count` entries of later keys, the entry of earlier keys that it continues; None if unrelated."""
     index: Tensor | None = None
     while later is not None and later is not earlier:
         if later.rows is not None:
@@ -207,7 +208,7 @@ def _entries(later: Origin | None, earlier: Origin | None, count: int, device: t
 
 
 def _entries_of_rows(later: Rows, earlier: Rows | None) -> Tensor | None:
-    """Which of earlier rows each of later rows continues; None where they were not selected from them."""
+    """For each later row, the earlier row that it continues; None if the later rows were not selected from these."""
     index = torch.arange(len(later), device=later.source_of.device)
     while later is not earlier:
         if later.of is None:
@@ -230,7 +231,7 @@ class GateRecord:
         initial: State before the first step.
         final: State after the last step.
         order: `(batch, length)`, position in the text of each step, or None for the natural order.
-        started: What each step started from, where that is not the state after the step before.
+        started: State that each step started from, if it is not the state after the previous step.
     """
 
     name: str
@@ -253,19 +254,20 @@ class GateRecord:
         return cls(name, call.cell, weights, inputs, hidden, initial, final, call.order, started)
 
     def gates(self) -> dict[str, Tensor]:
-        """Every gate, `(batch, length, d_hidden)`, in the order of the text, replayed from the states.
+        """Every gate, `(batch, length, d_hidden)`, in text order, recomputed from the states.
 
         Names: see `heed.layers.recurrent.replay_gates`; "hidden" is the state itself.
 
         Raises:
-            SelfCheckError: The replayed gates do not give the states that the model computed.
+            SelfCheckError: The recomputed gates do not give the states that the model computed.
         """
         gates = replay_gates(self.cell, self.weights, self.inputs, self.hidden, self.initial, self.started)
         error = (gates["hidden"] - self.hidden).abs().max() if self.hidden.numel() else torch.zeros(())
         bound = 1e-4 if self.hidden.dtype == torch.float32 else 64 * torch.finfo(self.hidden.dtype).eps
         if not float(error) <= bound:
             raise SelfCheckError(
-                f"the gates replayed for {self.name} miss the model's states by {float(error):.2e}; please report this"
+                f"the states from the gates recomputed for {self.name} differ from the model's by {float(error):.2e}; "
+                "this is a bug in heed, please report it"
             )
         if self.order is None:
             return gates
@@ -273,7 +275,7 @@ class GateRecord:
         return {name: gate.gather(1, back.expand_as(gate)) for name, gate in gates.items()}
 
     def joined(self, later: GateRecord) -> GateRecord:
-        """This run and the one that went on from its final state, as one."""
+        """This run and the one that continued from its final state, as one."""
         inputs, hidden = (torch.cat([getattr(r, name) for r in (self, later)], dim=1) for name in ("inputs", "hidden"))
         started = None
         if self.started is not None and later.started is not None:
@@ -281,7 +283,7 @@ class GateRecord:
         return replace(self, inputs=inputs, hidden=hidden, final=later.final, started=started)
 
     def continued_by(self, later: GateRecord) -> bool:
-        """Whether the later run started from the very state in which this one ended."""
+        """True if the later run started from the final state of this one (the same tensor)."""
         return (
             self.name == later.name
             and self.order is None
@@ -294,7 +296,7 @@ class GateRecord:
 
 @dataclass(frozen=True, eq=False)
 class TensorRecord:
-    """A tensor that a module offered: its name, what it is ("logits"), and the tensor."""
+    """A tensor that a module offered: name of the module, kind ("logits") and tensor."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""Attention rolled out over the layers of an encoder: how much of each input token is in each state.
+"""Attention rollout over the layers of an encoder: the share of each input token in each state.
 
     A'_l = (A_l + I) / 2,  R_l = A'_l R_(l-1),  R_(-1) = I
 
@@ -19,14 +19,14 @@ from heed.observe.trace import ObserveError, Trace
 
 
 def rolled_out(weights: Iterable[Tensor]) -> list[Tensor]:
-    """Roll out weights, the first layer's first.
+    """Roll out attention weights.
 
     Args:
-        weights: Of each layer, `(batch, heads, tokens, tokens)`; rows sum to 1.
+        weights: `(batch, heads, tokens, tokens)` for each layer, the first layer first; rows sum to 1.
 
     Returns:
-        For each layer `(batch, tokens, tokens)`: row i, what share of the state of token i after that layer comes from
-        each input token. Rows sum to 1.
+        For each layer `(batch, tokens, tokens)`: row i is the share of each input token in the state of token i after
+        that layer. Rows sum to 1.
     """
     states: list[Tensor] = []
     for layer in weights:
@@ -41,22 +41,22 @@ def rollout(seen: Trace, mechanism: str | None = None, layer: int = -1, entries:
 
     Args:
         seen: A trace of one pass over a batch.
-        mechanism: Which attention ("encoder"); may be left out where the model has one only.
-        layer: The last layer that is taken, from 0, negative from the end.
-        entries: Which entries of the batch; all by default.
+        mechanism: Which attention ("encoder"); may be omitted if the model has only one.
+        layer: The last layer to include, from 0; negative counts from the last.
+        entries: Entries of the batch; all by default.
 
     Returns:
         `(batch, tokens, tokens)`, rows sum to 1.
 
     Raises:
-        ConfigError: The attention is masked so that tokens do not all see the same ones (a causal mask), or it does
-            not go from a sequence to itself: rollout is not defined for these.
-        ObserveError: No such attention was seen, or the sizes of its layers differ.
+        ConfigError: Rollout is not defined for this attention: its mask differs between tokens (a causal mask), or it
+            does not go from a sequence to itself.
+        ObserveError: No such attention was seen, or its layers differ in size.
     """
     if mechanism is None and len(names := list(dict.fromkeys(name for name, _ in seen.mechanisms()))) == 1:
         mechanism = names[0]
     layers = sorted(number for name, number in seen.mechanisms() if name == mechanism)
-    last = seen.maps(mechanism, layer, entries=[0]).layer  # says what there is, where there is no such layer
+    last = seen.maps(mechanism, layer, entries=[0]).layer  # if there is no such layer, the error lists the layers
     weights = []
     for number in (one for one in layers if one <= last):
         maps = seen.maps(mechanism, number, entries=entries)
@@ -69,10 +69,10 @@ def rollout(seen: Trace, mechanism: str | None = None, layer: int = -1, entries:
         if not bool((maps.mask == maps.mask[..., :1, :]).all()):
             raise ConfigError(
                 f"rollout is not defined under a causal mask: the tokens of {mechanism} attention, layer {number}, do "
-                "not all see the same tokens, so the first ones would gather weight at every layer whatever the model "
-                "learned (Abnar and Zuidema 2020 define it for encoders)"
+                "not all see the same tokens, so the first tokens would gain weight at every layer, whatever the model "
+                "learned (Abnar and Zuidema 2020 define rollout for encoders)"
             )
         weights.append(maps.weights)
     if len({one.shape[-1] for one in weights}) > 1:
-        raise ObserveError("rollout needs layers over the same tokens, and these have different numbers of them")
+        raise ObserveError("rollout needs layers over the same tokens; these layers differ in number of tokens")
     return rolled_out(weights)[-1]

@@ -1,8 +1,8 @@
-"""The calls of one pass put together: steps of rows that were reordered, split into beams, or left before the others.
+"""The calls of one pass joined, even if steps reorder rows, split them into beams, or drop those that finish early.
 
-An entry is a sequence that was read or written. Rows are followed back from the last call that read any row of their
-first row: of a batch that is written greedily there is one entry for each of its sequences, in order, however long each
-is; of a beam search those that were open at the last step of each source.
+An entry is a sequence that was read or written. Rows are traced back from the last call that has a descendant of their
+first row: greedy decoding of a batch gives one entry for each sequence, in order, whatever its length; beam search
+gives the hypotheses that were open at the last step of each source.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from heed.observe.records import AttentionRecord
 
 @dataclass(frozen=True)
 class Series:
-    """Calls in their order.
+    """Successive calls of one attention.
 
     Attributes:
-        records: The calls.
-        rows: Per call the row of each entry, `(entries,)`, -1 where an entry has none; None where row i of every call
-            is entry i and each call goes on where the one before it ended.
+        records: The calls, in order.
+        rows: For each call the row of each entry, `(entries,)`, -1 if an entry has none; None if row i of every call is
+            entry i and each call continues where the previous one ended.
     """
 
     records: list[AttentionRecord]
@@ -32,7 +32,7 @@ class Series:
 
     @classmethod
     def last(cls, calls: Sequence[AttentionRecord]) -> Series:
-        """The last of some calls of one attention, and those before it that it continues."""
+        """The last of the given calls of one attention, with the earlier calls that it continues."""
         earlier = list(calls)
         records, parents = [earlier.pop()], []
         while earlier and (found := records[-1].continues(earlier[-1])) is not None:
@@ -49,11 +49,11 @@ class Series:
     def laid(
         self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None
     ) -> Tensor:
-        """What `of` gives of some rows of each call, `(rows, heads, query, ...)`, with the queries at their positions.
+        """Results of `of` for all calls, joined with each query at its position, `(entries, heads, query, ...)`.
 
         Args:
-            of: All rows where it is given None.
-            fill: Stands where a sequence has no such query, and in the last dimension where a call had fewer keys.
+            of: Computes `(rows, heads, query, ...)` of a call for the given rows; None means all rows.
+            fill: Value for missing queries of a sequence, and for missing keys of a call in the last dimension.
             entries: Which entries; None for all.
         """
         if self.rows is None:
@@ -65,7 +65,7 @@ class Series:
             present = (rows >= 0).nonzero().squeeze(1)
             own = rows[present]
             offset, count = record.offset[own], torch.full_like(own, record.projected.shape[2])
-            if i + 1 < len(chosen):  # behind the next query's position there is padding
+            if i + 1 < len(chosen):  # from the next call's first position on, this call has padding
                 after = chosen[i + 1][present]
                 then = self.records[i + 1].offset[after.clamp_min(0)] - offset
                 count = torch.where(after >= 0, then, count)
@@ -84,7 +84,7 @@ class Series:
 
 
 def _followed(count: int, parents: Sequence[Tensor]) -> list[Tensor]:
-    """The row of each entry in each call, from the rows that each later call continues; `count` rows begin."""
+    """The row of each entry in each call, from the rows that each later call continues; the first call has `count`."""
     roots = [torch.arange(count, device=parents[0].device)]
     for rows in parents:
         roots.append(roots[-1][rows])
@@ -105,6 +105,6 @@ def _followed(count: int, parents: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _beside(steps: list[Tensor], fill: float) -> Tensor:
-    """`(rows, heads, query, key)` of steps one after the other, filled up where earlier ones had fewer keys."""
+    """Concatenate steps, `(rows, heads, query, key)`, padded with `fill` if earlier steps have fewer keys."""
     num_keys = max(step.shape[-1] for step in steps)
     return torch.cat([pad(step, (0, num_keys - step.shape[-1]), value=fill) for step in steps], dim=2)

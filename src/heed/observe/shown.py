@@ -1,4 +1,4 @@
-"""A look that displays itself: in a notebook as a page, printed as text, saved as whatever the file name says."""
+"""A look that displays itself: as a page in notebooks, as text when printed, and saved in the format of a file name."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from heed.storage.outputs import write_outputs
 
 
 class Shown(ABC):
-    """What can be drawn in every form; a notebook shows it as a page, `print` as text."""
+    """Base of results that can be drawn in all formats; a notebook shows a page, `print` shows text."""
 
     @abstractmethod
     def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """As text for a terminal of `width` columns; `color` "grey" for one without 24-bit colour."""
+        """Text for a terminal of `width` columns; `color` "grey" is for terminals without 24-bit colour."""
 
     @abstractmethod
     def html(self) -> str:
-        """As one self-contained page."""
+        """One self-contained HTML page."""
 
     @abstractmethod
     def svg(self, index: int | None = None) -> str:
-        """As one image."""
+        """One SVG image."""
 
     @abstractmethod
     def json(self) -> str:
         """Everything as JSON."""
 
     def png(self, index: int | None = None) -> bytes:
-        """As pixels; only what shows a picture has this form.
+        """A PNG image; only for looks at pictures.
 
         Raises:
-            ConfigError: This look has no such form.
+            ConfigError: This is not a look at a picture.
         """
-        raise ConfigError("a PNG is for a look at a picture; write .svg or .html")
+        raise ConfigError("PNG is available only for looks at pictures; write .svg or .html")
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
+        """Write .html, .svg, .json or .txt, by the ending of the file name; another ending is a ConfigError."""
         save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Shown(ABC):
 
 
 class ShownLook(Shown):
-    """The result of `run.look(...)`: a look, shown with every step or without."""
+    """The result of `run.look(...)`: a look, shown with or without its steps."""
 
     def __init__(self, look: Look, steps: bool) -> None:
         self.look = look
@@ -72,19 +72,19 @@ class ShownLook(Shown):
 
     @property
     def target(self) -> str:
-        """The output that was looked at."""
+        """The output of the model, or the given one."""
         return self.look.target
 
     def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """As text for a terminal."""
+        """Text for a terminal."""
         return look_to_text(self.look, steps=self.steps, width=width, color=bool(color))
 
     def html(self) -> str:
-        """As one self-contained page."""
+        """One self-contained HTML page."""
         return look_to_html(self.look, steps=self.steps)
 
     def svg(self, index: int | None = None) -> str:
-        """One map as SVG; without an index the shaded words, else the last map, else the one fixed vector."""
+        """The map of that index as SVG; without an index the shaded words, else the last map, else the fixed vector."""
         if index is None and self.look.shadings:
             return shading_to_svg(self.look.shadings[0])
         if not self.maps and self.look.summary is not None:
@@ -106,7 +106,7 @@ class ShownLook(Shown):
 
 
 def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str | bytes]]) -> None:
-    """Write a file in the form that its ending names; another ending is a ConfigError."""
+    """Write a file in the format of its ending; an ending not in `kinds` is a ConfigError."""
     ending = Path(path).suffix
     if ending not in kinds:
         raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
@@ -119,14 +119,14 @@ _FIT = (
     "fit=()=>{f.style.height=Math.ceil(d.getBoundingClientRect().height)+2+'px'};"
     "fit();new w.ResizeObserver(fit).observe(d)})(this)"
 )
-"""Makes a frame as high as the root element of its page, now and whenever that changes (a step is taken, a table is
-opened, the window gets narrower). The root element is measured, not its scroll height, which never shrinks."""
+"""Sets a frame's height to that of its page's root element, now and whenever that changes (a step is taken, a table is
+opened, the window is narrowed). It measures the root element, because the scroll height never shrinks."""
 
 
 def framed(page: str, title: str) -> str:
-    """A page in a notebook: an iframe keeps its style and script apart from the notebook's.
+    """A page in a notebook, in an iframe that keeps its style and script apart from the notebook's.
 
-    It is as high as the page; where a viewer runs no scripts, 640 pixels, and the page scrolls in it.
+    The frame is as high as the page; in a viewer without scripts it is 640 pixels high and the page scrolls.
     """
     content, fit = html.escape(page, quote=True), html.escape(_FIT, quote=True)
     return (

@@ -1,8 +1,8 @@
-"""Which part of the source a query looked at most: the one definition used by text, grid and page.
+"""The part of the source with most of a query's weight: one definition for all drawings.
 
-Keys that are characters are taken together as runs of letters, of digits or of the rest ("9", " ", "de", " ", "mayo"),
-because a reader compares fields, not letters; other keys stand for themselves. The best span of a query is the one
-that holds most weight.
+Character keys are grouped into runs of letters, of digits or of other characters ("9", " ", "de", " ", "mayo"), because
+a reader compares fields, not letters; any other key is a span by itself. The best span of a query is the one with most
+weight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heed.observe.maps import Axis, Map
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Keys `start` to `stop` (exclusive) and the share of the weight that lies on them."""
+    """Keys `start` to `stop` (exclusive) and their share of the weight."""
 
     start: int
     stop: int
@@ -28,9 +28,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Queries `start` to `stop` (exclusive) that look at the same span; `span.share` is their mean share.
+    """Queries `start` to `stop` (exclusive) that attend to the same span; `span.share` is their mean share.
 
-    `span` is None where the queries may look at nothing.
+    `span` is None if all keys are masked for these queries.
     """
 
     start: int
@@ -40,18 +40,18 @@ class Link:
 
 def _sort_of(label: str) -> str:
     if len(label) != 1:
-        return label  # a special token among characters stands alone
+        return label  # a special token among characters is a group by itself
     category = unicodedata.category(label)
     return {"N": "number", "L": "letter", "Z": "blank"}.get(category[0], "other")
 
 
 def key_units(axis: Axis) -> list[tuple[int, int]]:
-    """Positions of an axis in groups that belong together, as (start, stop)."""
+    """Groups of positions of an axis, as (start, stop)."""
     if axis.kind != "character":
         return [(i, i + 1) for i in range(len(axis))]
     sorts: list[str] = []
     for label in axis.labels:
-        # Marks and joiners go with what they stand on.
+        # Marks and joiners belong to the character before them.
         joins = bool(sorts) and len(label) == 1 and unicodedata.category(label) in {"Mn", "Mc", "Me", "Cf"}
         sorts.append(sorts[-1] if joins else _sort_of(label))
     units, start = [], 0
@@ -63,7 +63,7 @@ def key_units(axis: Axis) -> list[tuple[int, int]]:
 
 
 def best_spans(map: Map) -> list[Span | None]:
-    """For each query the unit of keys that holds most weight (the first of equal ones); None for a zero row."""
+    """For each query the group of keys with most weight (the first of equal ones); None for a row of zeros."""
     if map.key.kind != "character":
         return _best_keys(map)
     units = key_units(map.key)
@@ -75,7 +75,7 @@ def best_spans(map: Map) -> list[Span | None]:
 
 
 def _best_keys(map: Map) -> list[Span | None]:
-    """The same where every key stands for itself, of all queries at once; a map may have 512 x 512 cells."""
+    """`best_spans` of single keys, for all queries at once; a map may have 512 x 512 cells."""
     weights = map.weights.detach().double().cpu().numpy()
     if not weights.shape[1]:
         return [None] * len(weights)
@@ -86,15 +86,15 @@ def _best_keys(map: Map) -> list[Span | None]:
 
 _OVER_EVEN, _OVER_NEXT = 2.0, 1.5
 
-PEAK = "at the end of a row: its peak, a word or field with over half of the weight, or twice an even share of it"
-"""Said below a drawing that names peaks."""
+PEAK = "at the end of a row: its peak, a word or field with over half of the weight, or at least twice an even share"
+"""Printed below a drawing that names peaks."""
 
 
 def peaks(map: Map) -> list[Span | None]:
-    """The best span of each query, where it stands out; None for a row that looks about evenly, or at nothing.
+    """The best span of each query, if it stands out; None for a row of nearly even or zero weights.
 
-    It stands out if it holds more than half of the weight, or if it holds at least twice what it would get if the row
-    looked at all that it may see alike, and one and a half times what the next best holds.
+    A span stands out if it has more than half of the weight, or if it has at least twice its weight under uniform
+    attention and at least 1.5 times the weight of the next best span.
     """
     units = key_units(map.key)
     found: list[Span | None] = []
@@ -114,7 +114,7 @@ def peaks(map: Map) -> list[Span | None]:
 
 
 def links(map: Map) -> list[Link]:
-    """Runs of neighbouring queries with the same best span: field -> source span."""
+    """Runs of adjacent queries with the same best span: field -> source span."""
     found: list[Link] = []
     position = 0
     for _, group in groupby(best_spans(map), key=lambda span: span and (span.start, span.stop)):

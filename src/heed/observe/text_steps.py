@@ -1,4 +1,4 @@
-"""The steps of a look as lines of text: what the encoder held at each token, what the decoder did at each."""
+"""The steps of a look as text: the encoder at each source token, the decoder at each output token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def steps_to_lines(look: Look, width: int) -> list[list[str]]:
 
 
 def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
-    """The summary `(d,)` of a model without attention, a bar per unit, from minus its largest size to plus it."""
+    """The summary `(d,)` of a model without attention, a bar for each unit, scaled to the largest absolute value."""
     values = vector.detach().double()
     largest = float(values.abs().max()) if len(values) else 0.0
     heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
@@ -34,7 +34,7 @@ def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
         "",
         *(bars[start : start + width] for start in range(0, len(bars), width)),
         "",
-        f"one bar a unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
+        f"one bar for each unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
     ]
 
 
@@ -77,7 +77,7 @@ def _vector(vector: Tensor) -> str:
 
 
 def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
-    """Scores, weights and context of each attention; its name where there are several."""
+    """Scores, weights and context of each attention; with its name if there are several."""
     lines = []
     for glance in glances:
         lines += [f"  {glance.name}"] if len(glances) > 1 else []
@@ -88,13 +88,13 @@ def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
 
 
 def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
-    """Scores and weights, None where masked."""
+    """Scores and weights, None for masked keys."""
     named = (("scores", glance.scores), ("weights", glance.weights))
     return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
 
 
 def _table(glance: Glance, width: int) -> list[str]:
-    """Keys, scores and weights under each other, in blocks that fit the width."""
+    """Keys, scores and weights as a table, in blocks that fit the width."""
     per_block = max(1, (width - 13) // _COLUMN)
     lines = []
     for name, block in _blocks(glance.key, per_block):
@@ -122,7 +122,7 @@ def _cell(value: float | None) -> str:
 
 
 def _largest(glance: Glance) -> list[str]:
-    """The keys with most weight, each on a line that ends with its label: such labels have no columns."""
+    """The keys with most weight, each on a line that ends with its label, for labels that do not line up."""
     rows = dict(_rows(glance))
     may = [i for i, weight in enumerate(rows["weights"]) if weight is not None]
     order = sorted(may, key=lambda i: -float(glance.weights[i]))[:_LARGEST]

@@ -1,4 +1,4 @@
-"""A look as JSON: complete, rounded to six decimals, the same bytes every time."""
+"""A look as JSON: complete, rounded to six decimals; equal looks give equal bytes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from heed.visible import to_json
 
 FORMAT = "heed-look-2"
 _NAMES = {"glances": "attention"}
-"""Fields that the file calls otherwise."""
+"""Fields with another name in the file."""
 
 _OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates"), (Axis, "parts")}
-"""Fields that are left out where they are empty."""
+"""Fields that are omitted if empty."""
 
 
 def plain(value: Any) -> Any:
-    """Tensors, dataclasses and what holds them as plain values: numbers with six decimals, None if not finite."""
+    """Tensors, dataclasses and their containers as plain values: numbers with six decimals, None if not finite."""
     if isinstance(value, Tensor):
         return value.tolist() if value.dtype == torch.bool else plain(value.detach().double().tolist())
     if isinstance(value, float):
-        # Scores of masked keys are -inf, which JSON cannot say; adding 0.0 turns -0.0 into 0.0.
+        # Scores of masked keys are -inf, which JSON cannot express; adding 0.0 turns -0.0 into 0.0.
         return round(value, 6) + 0.0 if math.isfinite(value) else None
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]

@@ -1,8 +1,8 @@
-"""Watching a model from outside: `with heed.trace(model) as seen:`.
+"""Observing a running model: `with heed.trace(model) as seen:`.
 
-Whatever runs inside the block runs the same kernels as without it (two fast forms of Transformers apart, see
-`heed.attention.watch`); the trace keeps references, and computes the weights of what is asked for when it is asked.
-Edits change the weights inside the attention call instead.
+Code inside the block runs the same kernels as outside (except for two fast forms of Transformers, see
+`heed.attention.watch`); the trace keeps references and computes weights only on request. Edits, by contrast, change the
+weights inside the attention call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heed.observe.series import Series
 
 
 class ObserveError(HeedError):
-    """A second trace in one process, or a question that what was seen cannot answer."""
+    """A second trace in one process, or a request for something that was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Maps:
 
     Attributes:
         head: Which head, or None for all.
-        weights: `(batch, heads, query, key)`, or `(batch, query, key)` where a head was chosen.
+        weights: `(batch, heads, query, key)`, or `(batch, query, key)` if a head was chosen.
         scores: As the weights, before the softmax.
         mask: As the weights, True = may attend.
         context: `(batch, heads, query, d_value)`, or without heads; as the model computed it.
@@ -50,9 +50,9 @@ class Maps:
     context: Tensor
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
-        """The map of one entry with named axes, cut to the axes' lengths (padding lies behind them).
+        """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
 
-        Without `head` it is the mean over heads.
+        Without `head`, the mean over heads.
 
         Raises:
             ShapeError: The axes are longer than the map.
@@ -76,7 +76,7 @@ class Maps:
 
 
 class Trace:
-    """Records of a running model, in the order of the calls; made by `trace` and `edit`."""
+    """Records of a running model, in order of the calls; created by `trace` and `edit`."""
 
     def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recorded: dict[str, nn.Module]) -> None:
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
@@ -95,12 +95,12 @@ class Trace:
 
     def __enter__(self) -> Trace:
         outer = watch.slot
-        if isinstance(outer, Trace) and not outer._recorded:  # what is looked at inside an edit is the edited model
+        if isinstance(outer, Trace) and not outer._recorded:  # a trace inside an edit observes the edited model
             self._edits, self._edited = [*outer._edits, *self._edits], self._edited | outer._edited
         elif outer is not None:
-            raise ObserveError("a trace is already open in this process; leave it before opening another")
+            raise ObserveError("a trace is already open in this process; leave its `with` block before opening another")
         self._outer = outer
-        # Importing the compiler takes a second; where nobody has, nothing is compiled.
+        # Importing the compiler takes a second; if it was not imported, nothing is compiled.
         if "torch._dynamo" in sys.modules:
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
         watch.slot = self
@@ -115,7 +115,7 @@ class Trace:
             for given in self._own:
                 given.check()
 
-    # What the modules call ------------------------------------------------------------------------------------
+    # Called by modules ----------------------------------------------------------------------------------------
 
     def edits(self, module: nn.Module) -> list[watch.WatchedEdit]:
         """The edits that apply to a module of the watched model."""
@@ -142,7 +142,7 @@ class Trace:
         if (name := self._recorded.get(id(module))) is not None:
             self.tensor_records.append(TensorRecord(name, kind, value if self._grad else value.detach()))
 
-    # What a reader asks ---------------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------------------------
 
     def mechanisms(self) -> list[tuple[str, int]]:
         """Every (mechanism, layer) seen, in order of first call."""
@@ -155,15 +155,15 @@ class Trace:
         head: int | None = None,
         entries: Sequence[int] | None = None,
     ) -> Maps:
-        """The maps of the last pass through one mechanism; steps of one sequence are put together.
+        """The maps of the last pass through one mechanism; steps of one sequence are joined.
 
-        Column k is the key at absolute position k. The mechanism may be left out where the model has one only; a
-        negative layer counts from the last. Only the `entries` of the batch that are asked for are computed, all by
-        default. Where outputs of unequal length were written, rows behind the end of each are zero; of a beam search
-        the entries are the hypotheses that were open at the last step of each source, side by side.
+        Column k is the key at absolute position k. The mechanism may be omitted if the model has only one; a negative
+        layer counts from the last. Only the requested `entries` of the batch are computed, all by default. If outputs
+        of unequal length were written, rows after the end of each are zero. After a beam search, the entries are the
+        hypotheses that were open at the last step of each source, in order of the sources.
 
         Raises:
-            ObserveError: Nothing such was seen; the message lists what was.
+            ObserveError: The mechanism or layer was not seen; the message lists those that were.
             SelfCheckError: The recomputed weights do not reproduce what the model computed.
         """
         series = self._series(*self._find(mechanism, layer))
@@ -187,9 +187,9 @@ class Trace:
         )
 
     def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:
-        """The weights of `maps`, `(batch, heads, query, key)`, and nothing else: what a loss on attention needs.
+        """Only the weights of `maps`, `(batch, heads, query, key)`, for losses on attention.
 
-        They are computed for all steps at once where that is possible, and not checked against the contexts.
+        They are computed for all steps at once if possible, and not checked against the contexts.
         """
         series = self._series(*self._find(mechanism, layer))
         first, *later = series.records
@@ -199,7 +199,7 @@ class Trace:
         return series.laid(lambda r, rows: r.at_positions(r.weights(rows, check=False), 0.0, rows), 0.0, None)
 
     def gates(self) -> dict[str, dict[str, Tensor]]:
-        """Per recurrent cell its gates over the last sequence, `(batch, length, d_hidden)`; steps put together."""
+        """The gates of each recurrent cell over the last sequence, `(batch, length, d_hidden)`; steps are joined."""
         joined: dict[str, GateRecord] = {}
         for record in self.gate_records:
             before = joined.get(record.name)
@@ -208,7 +208,7 @@ class Trace:
         return {name: record.gates() for name, record in joined.items()}
 
     def tensors(self, kind: str) -> list[Tensor]:
-        """The tensors of one kind ("logits"), in the order in which they were offered."""
+        """The recorded tensors of one kind ("logits"), in order."""
         return [record.value for record in self.tensor_records if record.kind == kind]
 
     def _find(self, mechanism: str | None, layer: int) -> tuple[str, int]:
@@ -219,7 +219,7 @@ class Trace:
             mechanism = names[0]
         layers = sorted(number for name, number in seen if name == mechanism)
         if mechanism is None or not layers:
-            asked = "which mechanism?" if mechanism is None else f"no '{mechanism}' attention was seen"
+            asked = "give a mechanism" if mechanism is None else f"no '{mechanism}' attention was seen"
             raise ObserveError(f"{asked}; seen: {listing}")
         try:
             return mechanism, layers[layer] if layer < 0 else layers[layers.index(layer)]
@@ -239,22 +239,22 @@ def trace(
     mechanism: str | None = None,
     layer: int | None = None,
 ) -> Trace:
-    """Watch a model: `with heed.trace(model) as seen: model(...)`, then `seen.maps(...)`.
+    """Observe a model: `with heed.trace(model) as seen: model(...)`, then `seen.maps(...)`.
 
     Args:
-        model: What to watch; a compiled model runs eagerly inside the block.
-        edits: Changes of the weights to make meanwhile (`heed.observe.edits`).
-        grad: Keep what is seen attached to the graph, for losses on attention weights.
+        model: The model; a compiled model runs eagerly inside the block.
+        edits: Edits of attention weights to apply inside the block (`heed.observe.edits`).
+        grad: Keep recorded tensors attached to the graph, for losses on attention weights.
         mechanism: Record only this attention ("cross", "encoder", "decoder"), and nothing but attention.
-        layer: Record only this layer of it; negative counts from the last.
+        layer: Record only this layer of attention, and nothing else; negative counts from the last.
 
     Returns:
-        A context manager that gives the trace.
+        A context manager that returns the trace.
 
     Raises:
-        ObserveError: On entering, when another trace is open in this process.
-        ConfigError: The model does not have the mechanism, layer or head that is asked for or edited; on leaving, when
-            nothing came to an edit.
+        ObserveError: On entering, another trace is open in this process.
+        ConfigError: The model does not have the requested or edited mechanism, layer or head; or, on leaving, an edit
+            was never applied.
     """
     inner = getattr(model, "_orig_mod", model)
     if mechanism is None and layer is None:
@@ -265,10 +265,10 @@ def trace(
     recorded: dict[str, nn.Module] = {name: one for name, one in meant.items() if number in (None, one.layer)}
     if not recorded:
         asked = f"{mechanism or ''} attention {'' if layer is None else f'layer {layer}'}".strip()
-        raise ConfigError(f"nothing to record of {asked}: the model has {listing(inner)}")
+        raise ConfigError(f"cannot record {asked}: the model has {listing(inner)}")
     return Trace(model, edits, grad, recorded)
 
 
 def edit(model: nn.Module, *edits: Edit) -> Trace:
-    """Change attention weights inside the block without recording anything; else as `trace`."""
+    """Change attention weights inside the block without recording anything; otherwise like `trace`."""
     return Trace(model, edits, grad=False, recorded={})

@@ -1,7 +1,7 @@
-"""Maps of subword tokens as maps of words.
+"""Maps of words from maps of subword tokens.
 
 Policy, stated in the caption of every merged map: the weights of a word's parts are summed over keys (they are shares
-of one whole) and averaged over queries (each part looked for itself), so rows still sum to 1.
+of one whole) and averaged over queries (each part attends separately), so rows still sum to 1.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from heed.observe.maps import Axis, Map
 
-MERGED = "Words: weights summed over the parts of a word that is looked at, averaged over the parts of one that looks."
+MERGED = "Words: weights are summed over the parts of the attended word and averaged over those of the attending word."
 
 
 def merge_words(whole: Map, query: Axis, query_words: Sequence[range], key: Axis, key_words: Sequence[range]) -> Map:
-    """The map of words, whose tokens are given as ranges; it has no scores, since scores of parts do not add up."""
+    """The map of words, given as ranges of tokens; it has no scores, since scores of parts do not add up."""
     rows, columns = _membership(query_words, whole.weights), _membership(key_words, whole.weights)
     weights = rows / rows.sum(1, keepdim=True).clamp_min(1) @ whole.weights @ columns.T
     mask = None

@@ -1,4 +1,4 @@
-"""Framed texts: the start token before a text and an end token after it, as `models.base.TokenEncoder.framed` expects.
+"""Framed texts: with a start token before and an end token after, as `models.base.TokenEncoder.framed` expects.
 
 one text     START a END
 two texts    START a END b END         or, with a double separator (RoBERTa), START a END END b END
@@ -32,7 +32,7 @@ def fit(
 ) -> tuple[list[int], list[int] | None]:
     """The text, or both, cut at the end so that framed they have at most `max_length` tokens.
 
-    Of two texts the longer one is cut until both are equally long, then both, from the second first.
+    Of two texts the longer one is cut until both are equally long, then both alternately, the second first.
 
     Raises:
         DataError: `max_length` has no room for the frame.
@@ -46,7 +46,7 @@ def fit(
         return list(ids[:room]), None
     if len(ids) + len(pair) <= room:
         return list(ids), list(pair)
-    half = room // 2  # of the second text, where both are cut; the first may have one more
+    half = room // 2  # tokens of the second text if both are cut; the first may have one more
     if len(pair) <= half:
         return list(ids[: room - len(pair)]), list(pair)
     first = min(len(ids), room - half)
@@ -61,7 +61,7 @@ def framed(tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         mask: `(batch, length)`, True on real tokens.
 
     Returns:
-        Tokens and mask `(batch, length + 2)`: position t + 1 holds what position t held.
+        Tokens and mask `(batch, length + 2)`: position t + 1 has the former position t.
     """
     lengths = mask.sum(1, keepdim=True)
     moved = pad(tokens.masked_fill(~mask, PADDING), (1, 1), value=PADDING)
@@ -76,8 +76,8 @@ def framed_features(features: Tensor) -> Tensor:
 
 
 def unframed(hidden: Tensor) -> Tensor:
-    """States of what `framed` returned, `(batch, length + 2, d)`, to those of the tokens it was given.
+    """States of framed tokens, `(batch, length + 2, d)`, without those of the first and last position.
 
-    The result is `(batch, length, d)`, undefined outside the mask of those tokens.
+    The result is `(batch, length, d)`, undefined outside the mask of the unframed tokens.
     """
     return hidden[:, 1:-1]

@@ -1,4 +1,4 @@
-"""Batches of pairs: a source that is read and a target that is written."""
+"""Batches of pairs of source and target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TokenPair(NamedTuple):
 
     @property
     def cost(self) -> tuple[int, int]:
-        """Padded lengths: target with its start or end token, and source."""
+        """Lengths that are padded: target with its start or end token, and source."""
         return len(self.target) + 1, len(self.source)
 
 
@@ -31,11 +31,11 @@ class PairBatch(Batch):
     Attributes:
         source: `(batch, source)`.
         source_mask: `(batch, source)`, True on real tokens.
-        target: `(batch, target)`, start token first: what the decoder reads.
-        labels: `(batch, target)`, end token last: what it should predict.
+        target: `(batch, target)`, decoder input, start token first.
+        labels: `(batch, target)`, expected predictions, end token last.
         target_mask: `(batch, target)`, True on real tokens of both.
         num_targets: Number of real target tokens, the end token included.
-        alignment: `(batch, target, source)`, where each label should be read from, rows summing to at most 1; or None.
+        alignment: `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None.
     """
 
     masks: ClassVar[tuple[str, ...]] = ("source_mask", "target_mask")

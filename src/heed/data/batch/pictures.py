@@ -15,7 +15,7 @@ from heed.data.pictures.store import PictureStore
 from heed.data.pictures.stored import PictureForm
 
 _TOGETHER, _MOST = 2**17, 16
-"""Values of the pictures that are read and changed together, and the number of updates that they are for."""
+"""Most values of pictures that are read and changed together, and most updates for which they are."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,7 @@ class PictureBatch(Batch):
 
     Attributes:
         pixels: `(batch, channels, height, width)`, float32.
-        targets: `(batch,)` label numbers, or `(batch, num_labels)` shares of each label that sum to 1, where pictures
-            were mixed.
+        targets: `(batch,)` label ids, or `(batch, num_labels)` shares of labels that sum to 1, if pictures were mixed.
     """
 
     indices: list[int]
@@ -39,7 +38,7 @@ class PictureBatch(Batch):
 
     @property
     def padding_share(self) -> float:
-        """Pictures are all of one size."""
+        """0: all pictures have the same size."""
         return 0.0
 
 
@@ -55,17 +54,17 @@ def collate_pictures(
 ) -> list[PictureBatch]:
     """Batches of some pictures of a split.
 
-    Pictures are read and changed for all of them together, which takes less time where they are small. Each batch has
-    tensors of its own, so that what is computed from it does not depend on the others.
+    Pictures of all batches are read and changed together, which is faster if they are small. Each batch has its own
+    tensors, so that computations on it do not depend on the others.
 
     Args:
         store: The pictures of the split.
-        targets: Label numbers of the split `(pictures,)`.
-        batches: Which pictures.
-        form: How they are normalised.
+        targets: Label ids of the split `(pictures,)`.
+        batches: Indices of the pictures of each batch.
+        form: Normalisation.
         augment: Random changes, in training.
-        num_labels: How many labels there are, where pictures are mixed.
-        epoch: The pass that the changes are drawn for.
+        num_labels: Number of labels, needed if pictures are mixed.
+        epoch: The pass for which changes are drawn.
     """
     change = None
     if augment is not None and augment.config.changes_pictures:
@@ -83,5 +82,5 @@ def collate_pictures(
 
 
 def updates_together(num_pictures: int, shape: tuple[int, int, int]) -> int:
-    """For how many updates of so many pictures batches are made at a time: more of small pictures."""
+    """Number of updates, of `num_pictures` each, whose batches are made at once: more for small pictures."""
     return max(1, min(_MOST, _TOGETHER // max(1, num_pictures * shape[0] * shape[1] * shape[2])))

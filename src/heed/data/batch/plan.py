@@ -1,4 +1,4 @@
-"""Plans of batches: as many examples as a budget of tokens allows, of like length, ordered by (seed, epoch)."""
+"""Plans of batches: as many examples as a token budget allows, of similar length, ordered by (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POOL = 64
 
 
 def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]:
-    """Cut sorted examples into batches within a budget of padded tokens; a larger example is a batch of its own."""
+    """Cut sorted examples into batches within a budget of padded tokens; a larger example is a separate batch."""
     size = 0
     widest: list[int] = []
     for cost in costs:
@@ -36,7 +36,7 @@ def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch:
     """The examples of one pass over weighted corpora, numbered consecutively; depends on (seed, epoch) only.
 
     Each example of a corpus of weight w is seen floor(w) times, and a random share of them once more. Fractions of an
-    example are rounded up or down at random, so that a small weight of a small corpus is not rounded to never.
+    example are rounded up or down at random, so that a small weight of a small corpus is not always rounded to zero.
     """
     digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
@@ -73,7 +73,7 @@ class Plan(Lazy[list[int]]):
         return f"<{len(self)} batches, {content.hexdigest()}>"
 
     def take(self, indices: Sequence[int]) -> list[list[int]]:
-        """The batches at these places."""
+        """The batches at these indices."""
         batches = self._order[list(indices)].tolist()
         starts = (self._ends[batch - 1] if batch else 0 for batch in batches)
         return [self._indices[start : self._ends[batch]].tolist() for batch, start in zip(batches, starts, strict=True)]
@@ -90,7 +90,7 @@ def plan_pass(
         costs: Lengths of every example, `(examples, sides)` or `(examples,)`.
         batch_tokens: Largest number of padded positions of a batch.
         seed: Seed of the run; the order depends on (seed, epoch) only.
-        epoch: Which pass; None for one pass sorted by length (validation).
+        epoch: Number of the pass; None for a pass sorted by length (validation).
         chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
     """
     table = np.asarray(costs)
@@ -108,20 +108,20 @@ def plan_pass(
     for start in range(0, count, pool):
         part = order[start : start + pool]
         part = part[np.lexsort(-table[part].T[::-1])]
-        order[start : start + pool] = part  # the batches of a pool take its place
+        order[start : start + pool] = part  # in place of the pool's examples
         sizes += _batch_sizes(table[part].tolist(), batch_tokens)
     shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
     return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
 
 
 def plan_even(count: int, size: int, seed: int = 0, epoch: int | None = None) -> Plan:
-    """Plan batches of examples that all cost the same: shuffled by (seed, epoch), as equal in size as they can be.
+    """Plan batches of examples of equal cost: shuffled by (seed, epoch), as equal in size as possible.
 
     Args:
         count: Number of examples.
         size: Most examples of a batch.
         seed: Seed of the run.
-        epoch: Which pass; None for the order of the examples.
+        epoch: Number of the pass; None to keep the order of the examples.
     """
     order = np.arange(count)
     if epoch is not None:

@@ -1,4 +1,4 @@
-"""Rows of token ids as padded tensors: one row an example, several sides, or sentences of an example."""
+"""Rows of token ids as padded tensors: one row an example, or several (sides, sentences)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from heed.layers.groups import grouped_positions
 
 
 class Batch:
-    """Padded examples `indices` as a dataclass of tensors; its `masks` are True on all but padding."""
+    """Padded examples `indices` as a dataclass of tensors; its `masks` are False on padding."""
 
     masks: ClassVar[tuple[str, ...]] = ("mask",)
     indices: list[int]
 
     @property
     def padding_share(self) -> float:
-        """Share of the positions that hold padding."""
+        """Share of padding among the positions."""
         masks: list[Tensor] = [getattr(self, name) for name in self.masks]
         return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(map(self.positions, masks))
 
     def positions(self, mask: Tensor) -> int:
-        """How many positions of a mask a model goes through: all of them."""
+        """Number of positions of a mask that a model computes: all of them."""
         return mask.numel()
 
     def to(self, device: torch.device) -> Self:
@@ -37,13 +37,13 @@ class Batch:
 
 
 def positions_in_groups(mask: Tensor) -> int:
-    """The same for rows `(..., rows, longest)` that are read in groups of like length, rows of padding not at all."""
+    """Positions computed if rows `(..., rows, longest)` are grouped by length and rows of padding left out."""
     lengths = mask.sum(-1).flatten()
     return max(1, grouped_positions(lengths[lengths > 0].tolist()))
 
 
 def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ones."""
+    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ids."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     mask = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
     tokens = np.full(mask.shape, PADDING, dtype=np.int64)
@@ -60,7 +60,7 @@ def pad_nested(examples: Sequence[Sequence[list[int]]]) -> tuple[Tensor, Tensor]
 
 
 def pad_shifted(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """What a decoder reads, the start token first; what it should predict, the end token last; and their mask."""
+    """Decoder inputs, start token first; the expected predictions, end token last; and the mask of both."""
     read, mask = pad_rows([[START, *row] for row in rows])
     labels, _ = pad_rows([[*row, END] for row in rows])
     return read, labels, mask

@@ -14,7 +14,7 @@ from heed.data.batch.words import DistinctWords, distinct_words
 
 @dataclass(frozen=True, slots=True)
 class TokenText:
-    """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label numbers.
+    """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
 
     `cut` is the number of tokens left out at the end.
     """
@@ -35,8 +35,8 @@ class TextBatch(Batch):
 
     Attributes:
         tokens: `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`.
-        mask: As the tokens, True on real ones.
-        labels: `(batch,)` label numbers, or `(batch, num_labels)` zeros and ones for several.
+        mask: Shape of the tokens, True on real ones.
+        labels: `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data.
     """
 
     indices: list[int]
@@ -50,7 +50,7 @@ class TextBatch(Batch):
         return len(self.indices)
 
     def positions(self, mask: Tensor) -> int:
-        """Sentences are read in groups of like length, whole texts together."""
+        """Number of positions that a model computes; sentences are grouped by length, whole texts are not."""
         return positions_in_groups(mask) if mask.ndim == 3 else super().positions(mask)
 
 
@@ -59,7 +59,7 @@ def collate_texts(
 ) -> TextBatch:
     """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`.
 
-    Labels are a row of `num_labels` zeros and ones, or, if that is None, one number (-1 for none).
+    Labels are a row of `num_labels` zeros and ones or, if that is None, one id (-1 for none).
     """
     chosen = [texts[i] for i in indices]
     if hierarchical:
@@ -77,7 +77,7 @@ def collate_texts(
 
 @dataclass(frozen=True, slots=True)
 class TokenWords:
-    """The token ids of each word (at least one), the tag number of each, and their character ids, where used."""
+    """The token ids of each word (at least one), its tag id, and its character ids, if used."""
 
     words: list[list[int]]
     tags: list[int]
@@ -91,9 +91,9 @@ class WordBatch(Batch):
     Attributes:
         tokens: `(batch, length)`.
         mask: `(batch, length)`, True on real tokens.
-        word_of: `(batch, length)`, the word that each token belongs to; None where every word is one token.
+        word_of: `(batch, length)`, index of the word of each token; None if every word is one token.
         word_mask: `(batch, words)`, True on real words.
-        tags: `(batch, words)`, tag numbers, 0 on padding.
+        tags: `(batch, words)`, tag ids, 0 on padding.
         characters: The characters of the words, or None.
         num_targets: Number of words.
     """

@@ -1,4 +1,4 @@
-"""Batches of conversations: utterances that are read once, and the responses to the turns so far."""
+"""Batches of conversations: utterances, each encoded once, and responses to the turns before them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.data.batch.rows import Batch, pad_rows, pad_shifted, positions_in_grou
 
 
 class TokenTurn(NamedTuple):
-    """A turn as token ids, without start and end, and the number of its speaker, 0 where that is not known."""
+    """A turn as token ids, without start and end, and the id of its speaker, 0 if unknown."""
 
     ids: list[int]
     speaker: int
@@ -26,13 +26,13 @@ class TurnBatch(Batch):
     Attributes:
         tokens: `(utterances, words)`, every utterance of the batch once.
         mask: `(utterances, words)`, True on real tokens, which come first.
-        turns: `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 where there is none.
-        speakers: `(utterances,)`, who says each; 0 for unknown.
-        target: `(responses, target)`, start token first: what the decoder reads.
-        labels: `(responses, target)`, end token last: what it should predict.
+        turns: `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding.
+        speakers: `(utterances,)`, speaker of each; 0 if unknown.
+        target: `(responses, target)`, decoder input, start token first.
+        labels: `(responses, target)`, expected predictions, end token last.
         target_mask: `(responses, target)`, True on real tokens of both.
-        conversation: `(responses,)`, the row of `turns` that each responds to.
-        read: `(responses,)`, how many of its turns are read.
+        conversation: `(responses,)`, the row of `turns` of each response.
+        read: `(responses,)`, number of turns before the response that are read.
         num_targets: Number of real target tokens, the end token included.
     """
 
@@ -51,12 +51,12 @@ class TurnBatch(Batch):
     num_targets: int
 
     def positions(self, mask: Tensor) -> int:
-        """Utterances and responses are each computed in groups of like length."""
+        """Number of positions that a model computes; utterances and responses are grouped by length."""
         return positions_in_groups(mask)
 
 
 class Histories(NamedTuple):
-    """Utterances of several conversations, each once, as the first four tensors of a `TurnBatch`."""
+    """The first four tensors of a `TurnBatch`: utterances of several conversations, each once."""
 
     tokens: Tensor
     mask: Tensor
@@ -65,7 +65,7 @@ class Histories(NamedTuple):
 
 
 def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Sequence[int]]) -> Histories:
-    """Pad utterances and, for each conversation, the numbers of its utterances."""
+    """Pad utterances and, for each conversation, the indices of its utterances."""
     tokens, mask = pad_rows([utterance.ids for utterance in utterances])
     turns = torch.full((len(conversations), max(1, max(map(len, conversations), default=1))), -1)
     for row, numbers in enumerate(conversations):
@@ -82,10 +82,10 @@ def collate_turns(
     """Pad conversations and the responses to them into one batch.
 
     Args:
-        utterances: Each once.
-        conversations: For each conversation the numbers of its utterances.
-        responses: Each `(conversation, turns that are read, tokens)`.
-        indices: What the batch is made of.
+        utterances: Utterances, each once.
+        conversations: For each conversation, the indices of its utterances.
+        responses: `(conversation, number of turns read, tokens)` for each response.
+        indices: Indices of the batch's examples.
     """
     histories = pad_histories(utterances, conversations)
     target, labels, target_mask = pad_shifted([ids for _, _, ids in responses])

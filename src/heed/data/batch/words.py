@@ -1,4 +1,4 @@
-"""The characters of the words of a batch: each distinct word once, with words of like length."""
+"""Characters of the words of a batch: each distinct word once, grouped by length."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from heed.data.batch.rows import pad_rows
 from heed.device import to_device
 
 _SHORT = 8
-"""Words up to this length form one group; beyond it the longest of each group is at most twice its shortest."""
+"""Words up to this length form one group; above it the longest of a group is at most twice its shortest."""
 
 
 @dataclass(frozen=True)
 class DistinctWords:
-    """The distinct words of a batch, padded in groups, so that a long word widens no other.
+    """The distinct words of a batch, padded in groups, so that a long word does not lengthen the others.
 
     Attributes:
-        groups: Character ids `(words, characters)` of each group, words of one group being of like length.
-        place: `(batch, words)`, each word's row in the groups joined, counted from 1; 0 for padding and empty words.
+        groups: Character ids `(words, characters)` of each group of words of similar length.
+        place: `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words.
     """
 
     groups: tuple[Tensor, ...]
@@ -29,7 +29,7 @@ class DistinctWords:
 
     @property
     def num_positions(self) -> int:
-        """Padded characters."""
+        """Number of padded characters."""
         return sum(group.numel() for group in self.groups)
 
     def to(self, device: torch.device) -> DistinctWords:

@@ -1,4 +1,4 @@
-"""Embedded data `bookings`: short conversations in which the host's answers follow from what was said turns before.
+"""Embedded data `bookings`: short conversations in which the host's answers follow from earlier turns.
 
     guest  Good evening, I would like to book a table for four.
     host   Of course. For which day?
@@ -13,10 +13,10 @@
     guest  At what time was it again?
     host   At half past seven.
 
-A booking is a thing, a number of people, a day, a time and a name. The guest gives some of it at once; the host asks
-for what is missing, always in this order, and repeats it. Some guests then change one part of it, and some ask again
-for what was said. Every turn of the host follows from the turns before it, and most need one that is several turns
-back. Which split a conversation belongs to follows from its booking, so that no booking of the test set is trained on.
+A booking is a thing, a number of people, a day, a time and a name. The guest gives some of these at once; the host asks
+for the missing ones, always in this order, and repeats the booking. Some guests then change one part, and some ask
+again about a part. Every turn of the host follows from the turns before it, and most depend on one several turns back.
+The booking decides the split of a conversation, so that no booking of the test set is trained on.
 
 Source: ours.
 """
@@ -78,13 +78,13 @@ class _Booking:
 
     @property
     def whole(self) -> str:
-        """All of it, as the host repeats it."""
+        """The whole booking, as the host repeats it."""
         parts = " ".join(self.said(part) for part in ("people", "day", "time"))
         return f"{self.thing.capitalize()} {parts}, {self.said('name')}. Is that right?"
 
 
 def sample(split: Split, count: int, seed: int = 1) -> list[Conversation]:
-    """The first conversations of a split: the same each time; a smaller sample is the beginning of a larger one.
+    """The first conversations of a split, the same each time; a smaller sample is the beginning of a larger one.
 
     Raises:
         DataError: There is no such split.
@@ -104,7 +104,7 @@ def _drawn(rng: Random, split: Split, number: int) -> Conversation:
 
 
 def _talk(rng: Random, booking: _Booking) -> list[str]:
-    """The turns, guest and host in turn. A guest who corrects something said it wrong before."""
+    """The turns, alternating between guest and host. A guest who corrects a part gave it wrongly before."""
     wrong = rng.choice(_PARTS) if rng.random() < 0.3 else ""
     said = booking
     if wrong:
@@ -128,7 +128,7 @@ def _talk(rng: Random, booking: _Booking) -> list[str]:
 
 
 def _given(rng: Random, booking: _Booking, part: str) -> str:
-    """What a guest says who is asked for a part of the booking."""
+    """The guest's answer to a question about a part of the booking."""
     answer = getattr(booking, part) if part == "name" else booking.said(part)
     forms = (f"{answer}.", f"{answer}, please.") if part != "name" else (f"{answer}.", f"My name is {answer}.")
     form = rng.choice(forms)

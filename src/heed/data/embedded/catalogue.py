@@ -1,4 +1,4 @@
-"""Which languages, locales and formats give fair examples, and which rule left the others out."""
+"""Languages, locales and formats that give fair examples, and the rules that leave others out."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from heed.errors import DataError, suggest
 
 
 class LocaleFormats(NamedTuple):
-    """How one locale writes dates."""
+    """The date formats of one locale."""
 
     locale: str
     formats: dict[Style, DateFormat]
 
 
 class Catalogue:
-    """The locales of the languages asked for, with `left_out`: rule -> the locales or formats it left out.
+    """The locales of the requested languages, with `left_out`: rule -> the locales or formats it left out.
 
-    A locale is "es_MX", a format "es_MX:medium". Of locales that write alike within a language one is kept, the
-    plainest: 124 of CLDR's 1,082 locales are English, and most of them write dates as another does.
+    A locale is "es_MX", a format "es_MX:medium". Of a language's locales with the same formats, only the plainest is
+    kept: 124 of CLDR's 1,082 locales are English, and most of them write dates like another one.
     """
 
     def __init__(self, styles: Sequence[Style], separator: str) -> None:
@@ -34,25 +34,25 @@ class Catalogue:
         kept: dict[tuple[tuple[Style, DateFormat], ...], LocaleFormats] = {}
         for locale in locales()[language]:
             if not has_month_names(locale):
-                self._leave_out("no month names of its own (CLDR falls back to 'M05')", locale)
+                self._leave_out("no month names in this locale (CLDR falls back to 'M05')", locale)
             elif formats := self._read_locale(locale, known):
                 if tuple(formats.items()) in kept:
-                    self._leave_out("writes as another locale of its language does", locale)
+                    self._leave_out("same formats as another locale of the language", locale)
                 else:
                     kept[tuple(formats.items())] = LocaleFormats(locale, formats)
         return tuple(kept.values())
 
     def require(self, language: str, known: frozenset[DateFormat] = frozenset()) -> tuple[LocaleFormats, ...]:
-        """As `read`, for a language that the user named; at least one locale.
+        """As `read`, for a language that the user gave; at least one locale.
 
         Raises:
-            DataError: Rules left out all of them; the message says which.
+            DataError: Rules left out all locales; the message names the rules.
         """
         found = self.read(language, known)
         if not found:
             own = set(locales()[language])
             rules = [rule for rule, names in self.left_out.items() if own & {name.split(":")[0] for name in names}]
-            raise DataError(f"language '{language}' has no date format to use: {'; '.join(rules)}")
+            raise DataError(f"language '{language}' has no usable date format: {'; '.join(rules)}")
         return found
 
     def _read_locale(self, locale: str, known: frozenset[DateFormat]) -> dict[Style, DateFormat]:
@@ -66,7 +66,7 @@ class Catalogue:
             if any(self._separator in text for _, _, text in date_format.texts()):
                 self._leave_out(f"contains the separator '{self._separator}'", f"{locale}:{style}")
             elif date_format in known:
-                self._leave_out("an unseen language's format that a trained one shares", f"{locale}:{style}")
+                self._leave_out("a format of an unseen language that a trained language shares", f"{locale}:{style}")
             else:
                 formats[style] = date_format
         return formats
@@ -76,14 +76,14 @@ class Catalogue:
 
 
 def check_languages(field: str, codes: Sequence[str]) -> None:
-    """Refuse languages, the value of a field, that CLDR does not have or that are named twice.
+    """Refuse languages, the value of a field, that are not in CLDR or are repeated.
 
     Raises:
-        DataError: Naming the code, and the nearest that exists.
+        DataError: The message names the code and the most similar one in CLDR.
     """
     for code in codes:
         if code not in locales():
             head = code.replace("-", "_").split("_")[0].lower()  # "es-MX" and "ES" mean "es"
             raise DataError(f"{field}: CLDR has no language '{code}'{suggest(head, locales())}")
         if list(codes).count(code) > 1:
-            raise DataError(f"{field}: '{code}' is named twice")
+            raise DataError(f"{field}: '{code}' is given twice")

@@ -1,6 +1,6 @@
 """Date formats of languages, from Babel's copy of CLDR, as literals and fields.
 
-Babel's tokenizer cuts a pattern; each field keeps all it can print, so that its place in a written date is known.
+Babel's tokenizer cuts a pattern; each field has all texts it can print, so that its span in a written date is known.
 Source: Unicode CLDR, https://cldr.unicode.org; pattern letters in UTS #35, "Date Field Symbol Table".
 """
 
@@ -22,7 +22,7 @@ from heed.data.examples import Span
 Style = Literal["medium", "long", "full"]
 
 STYLES: tuple[Style, ...] = ("medium", "long", "full")
-"""CLDR's "short" is not among them: a third of the short formats have no four-digit year."""
+"""Usable styles; CLDR's "short" is left out, since a third of the short formats have no four-digit year."""
 
 Kind = Literal["year", "month", "day", "weekday"]
 
@@ -34,15 +34,15 @@ _SAMPLES: dict[Kind, list[datetime.date]] = {
     "day": [datetime.date(2000, 1, day) for day in range(1, 32)],
     "weekday": [datetime.date(2001, 1, day) for day in range(1, 8)],  # 2001 began on a Monday
 }
-"""Dates that make a field print all it can, in order."""
+"""Dates for which a field prints all its texts, in order."""
 
 
 class UnusableError(Exception):
-    """A format that cannot serve as an example; the message is the rule that it breaks, for the counts."""
+    """A format is not usable for examples; the message is the rule that it breaks, for the counts."""
 
 
 class Field(NamedTuple):
-    """A field of a date; `texts` are what it prints from January, the 1st or Monday on (a year: its four digits)."""
+    """A field of a date; `texts` are its forms from January, the 1st or Monday on (empty for a year: its digits)."""
 
     kind: Kind
     texts: tuple[str, ...] = ()
@@ -50,19 +50,19 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class DateFormat:
-    """One way of writing a date: literals and fields in their order. Equal formats write equal strings."""
+    """A way of writing a date: literals and fields in order. Equal formats write equal strings."""
 
     pieces: tuple[str | Field, ...]
 
     @property
     def has_weekday(self) -> bool:
-        """Whether the weekday is written."""
+        """True if the weekday is written."""
         return any(isinstance(piece, Field) and piece.kind == "weekday" for piece in self.pieces)
 
     def write(self, year: int, month: int, day: int, weekday: int) -> tuple[str, dict[Kind, Span]]:
-        """The text of a date of a four-digit year, and the span of each field in it.
+        """The text of a date with a four-digit year, and the span of each field in it.
 
-        The weekday (0 is Monday) is given rather than computed, to ask what *would* be written.
+        The weekday (0 is Monday) is an argument rather than computed, so that any combination can be written.
         """
         index: dict[Kind, int] = {"month": month - 1, "day": day - 1, "weekday": weekday}
         text = ""
@@ -85,17 +85,17 @@ class DateFormat:
 
 
 def has_month_names(locale: str) -> bool:
-    """Whether a locale such as "es_MX" names its months; where it does not, CLDR falls back to "M05"."""
+    """True if a locale such as "es_MX" has month names; otherwise CLDR falls back to "M05"."""
     months = isolated(locale).months["format"]
     return not any(re.fullmatch(r"M\d\d", months[width][m]) for width in ("wide", "abbreviated") for m in range(1, 13))
 
 
 @cache
 def read_format(locale: str, style: Style) -> DateFormat:
-    """The format of a locale such as "es_MX"; it writes what `babel.dates.format_date` writes.
+    """The format of a locale such as "es_MX", with the same output as `babel.dates.format_date`.
 
     Raises:
-        UnusableError: The year does not have four digits of its own, a field is missing, said twice or unknown.
+        UnusableError: The year's four digits are not separate, or a field is missing, repeated or unknown.
     """
     babel_locale = isolated(locale)
     pattern = babel_locale.date_formats[style].pattern
@@ -129,16 +129,16 @@ def _pieces(pattern: str, locale: Locale) -> Iterator[str | Field]:
 
 
 def _require_each_field_once(date_format: DateFormat) -> None:
-    """Refuse a format in which the year, the month or the day is missing or said twice."""
+    """Refuse a format in which the year, the month or the day is missing or repeated."""
     kinds = [piece.kind for piece in date_format.pieces if isinstance(piece, Field)]
     if any(kinds.count(kind) != 1 for kind in ("year", "month", "day")):
-        raise UnusableError("a field is missing or said twice")
+        raise UnusableError("a field is missing or repeated")
 
 
 def _require_year_apart(date_format: DateFormat) -> None:
-    """Refuse a format whose year could touch other digits: the year must be the only run of four.
+    """Refuse a format whose year could touch other digits: the year must be the only run of four digits.
 
-    Searching for strings with two readings builds on this (see readings.py).
+    The search for strings with two readings relies on this (see readings.py).
     """
     if any(re.findall(r"\d{3,}", text) != ["2000"] for _, _, text in date_format.texts(year=2000, day=28)):
-        raise UnusableError("the year's digits do not stand apart")
+        raise UnusableError("the year's digits are not separate from others")

@@ -1,7 +1,7 @@
 """Dates as people write them, in many languages, to ISO: "sábado, 9 de mayo de 1998" -> "1998-05-09".
 
 Generated from CLDR, endless and seeded, with the true alignment of year, month and day. Dates are Gregorian, in ASCII
-digits. Left out, and counted in `DateSource.counts`: formats that give no fair example, strings with two readings.
+digits. Unusable formats and strings with two readings are left out and counted in `DateSource.counts`.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ LANGUAGES = tuple("ar cs de el en es fa fi fr he hi hu it ja ko nl pl pt ru sv t
 """Trained by default: nine scripts, three field orders, two directions."""
 
 UNSEEN = tuple("ca da gl mr uk".split())
-"""Held out by default: each has a near relative among `LANGUAGES`."""
+"""Held out by default: each is closely related to one of `LANGUAGES`."""
 
 SEPARATOR = "; "
-"""Stands between joined dates; no format that is used contains its semicolon."""
+"""Separator of joined dates; no format in use contains its semicolon."""
 
 _TARGET_SPANS: dict[Kind, Span] = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What dates are drawn from, and what was left out.
+    """Counts of what dates are drawn from, and of what was left out.
 
     Attributes:
         languages: Number of languages, unseen ones included.
-        locales: Number of locales, each writing dates in a way of its own within its language.
+        locales: Number of locales, with different formats within a language.
         left_out: Rule -> the locales ("es_MX") or formats ("es_MX:medium") that it left out.
         strings: Language -> dates times distinct formats.
-        ambiguous: Language -> strings that have two readings among all these languages, and are left out.
+        ambiguous: Language -> strings left out because they have two readings among all these languages.
     """
 
     languages: int
@@ -68,7 +68,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A format as one locale uses it, with its number in the search for second readings."""
+    """A locale's format, with its number in the search for second readings."""
 
     origin: str
     date_format: DateFormat
@@ -76,17 +76,17 @@ class _Writer:
 
 
 _Writers = dict[str, list[list[_Writer]]]
-"""Language -> locales -> styles: drawn from in this order, each time uniformly."""
+"""Language -> locales -> styles, drawn in this order, each uniformly."""
 
 
 class DateSource(PairSource):
     """Endless pairs of written dates and their ISO form, linked field by field.
 
-    A language is drawn first, all alike; then one of its locales among those that write dates differently (124 of
-    CLDR's 1,082 locales are English: drawing locales would teach English); then a style; then the dates.
+    A language is drawn first, uniformly; then one of its locales with different formats (124 of CLDR's 1,082 locales
+    are English, so drawing locales would favour English); then a style; then the dates.
 
     Splits are decided by a hash of the date, so that no date of `valid` or `test` is ever trained on, with any
-    seed. `unseen` writes the test dates in languages that are not trained, by formats that no trained one shares.
+    seed. `unseen` has the test dates in languages that are not trained, in formats that no trained language shares.
     """
 
     def __init__(
@@ -98,19 +98,19 @@ class DateSource(PairSource):
         years: tuple[int, int] = (1900, 2099),
         seed: int = 1,
     ) -> None:
-        """Read the formats and find every string with two readings.
+        """Read the formats and find all strings with two readings.
 
         Args:
-            languages: CLDR codes such as "es", one such code, or "all" that CLDR has (less the unseen).
-            unseen: Codes that are held out; None for `UNSEEN` less those in `languages`.
+            languages: CLDR codes such as "es", one such code, or "all" for every language of CLDR except the unseen.
+            unseen: Codes that are held out; None for `UNSEEN` except those in `languages`.
             styles: Any of "medium" (9 may 1998), "long" (9 de mayo de 1998), "full" (sábado, 9 de mayo de 1998).
-            joined: Dates in one example, all by one locale in one style: a number or `(min, max)`, uniform.
+            joined: Dates in one example, all of one locale and style: a number or `(min, max)`, uniform.
             years: First and last year, within 1000 to 9999.
-            seed: Decides which examples are drawn; not which split a date belongs to.
+            seed: Decides which examples are drawn, but not the split of a date.
 
         Raises:
-            DataError: A language or style that does not exist, is named twice or has no usable format; a language both
-                trained and unseen; an empty range.
+            DataError: A language or style is unknown, repeated or has no usable format; a language is both trained
+                and unseen; or a range is empty.
         """
         self.joined = (joined, joined) if isinstance(joined, int) else joined
         check_range("joined", self.joined, least=1)
@@ -125,14 +125,14 @@ class DateSource(PairSource):
         self.counts = self._count(trained | held_out, catalogue)
 
     def stream(self, split: DateSplit) -> Iterator[Pair]:
-        """The pairs of "train", "valid", "test" or "unseen"; sources are distinct as far as there are enough.
+        """The pairs of "train", "valid", "test" or "unseen"; sources are distinct if there are enough.
 
         Raises:
-            DataError: An unknown split, one without languages, or with a language all of whose dates are ambiguous.
+            DataError: The split is unknown, has no languages, or has a language all of whose dates are ambiguous.
         """
         check_split(split, (*SPLITS, "unseen"))
         if split == "unseen" and not self.unseen:
-            raise DataError("split 'unseen' is empty: no languages are held out; name some in 'unseen'")
+            raise DataError("split 'unseen' is empty: no languages are held out; list some in 'unseen'")
         dates = self._dates["test" if split == "unseen" else split]
         writers = self._usable(self._writers["unseen" if split == "unseen" else "trained"], dates, split)
         languages = list(writers)
@@ -142,10 +142,10 @@ class DateSource(PairSource):
     def example(self, language: str, style: Style, date: datetime.date) -> Pair:
         """The linked pair of a date in the plain locale of any language of CLDR ("es", not "es_MX").
 
-        It may have a second reading.
+        Its source may have a second reading.
 
         Raises:
-            DataError: An unknown language or style, a year before 1000, or a language without a usable format.
+            DataError: The language or style is unknown, the year before 1000, or the language has no usable format.
         """
         check_languages("language", [language])
         _check_styles([style])
@@ -164,7 +164,7 @@ class DateSource(PairSource):
         return _join(written, writer.origin)
 
     def _usable(self, writers: _Writers, dates: Sequence[datetime.date], split: DateSplit) -> _Writers:
-        """Keep what can write at least one of the dates in a way that has no second reading."""
+        """Keep the writers for which at least one of the dates has no second reading."""
         usable: _Writers = {}
         for language, by_locale in writers.items():
             kept = [
@@ -174,7 +174,7 @@ class DateSource(PairSource):
             usable[language] = [by_style for by_style in kept if by_style]
             if not usable[language]:
                 problem = f"each of the {len(dates)} dates of split '{split}' has two readings"
-                hint = f"as language '{language}' writes it; allow more years or styles"
+                hint = f"in language '{language}'; allow more years or styles"
                 raise DataError(f"years {self.years}: {problem} {hint}")
         return usable
 
@@ -203,7 +203,7 @@ class DateSource(PairSource):
 
 
 _Found = dict[str, tuple[LocaleFormats, ...]]
-"""Language -> its locales that write dates differently."""
+"""Language -> its locales with different formats."""
 
 
 def _read_languages(
@@ -213,7 +213,7 @@ def _read_languages(
     everything = languages == "all"
     wanted = list(locales()) if everything else [languages] if isinstance(languages, str) else list(languages)
     if not wanted:
-        raise DataError("languages is empty; name some, or write 'all'")
+        raise DataError("languages is empty; list some, or use 'all'")
     check_languages("languages", wanted)
     if unseen is None:
         held_out = [code for code in UNSEEN if everything or code not in wanted]
@@ -224,7 +224,7 @@ def _read_languages(
         wanted = [code for code in wanted if code not in held_out]
     both = [code for code in wanted if code in held_out]
     if both:
-        raise DataError(f"language '{both[0]}' stands in both 'languages' and 'unseen'")
+        raise DataError(f"language '{both[0]}' is in both 'languages' and 'unseen'")
     if everything:
         trained = {code: found for code in wanted if (found := catalogue.read(code))}
     else:
@@ -244,12 +244,12 @@ def _check_styles(styles: Sequence[Style]) -> tuple[Style, ...]:
         if style not in STYLES:
             raise DataError(f"unknown style '{style}'{suggest(style, STYLES)}")
         if list(styles).count(style) > 1:
-            raise DataError(f"style '{style}' is named twice")
+            raise DataError(f"style '{style}' is given twice")
     return tuple(styles)
 
 
 def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
-    """Put every date of the years into its split."""
+    """All dates of the years, by split."""
     dates: dict[Split, list[datetime.date]] = {split: [] for split in SPLITS}
     first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
     for date in map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)):
@@ -258,7 +258,7 @@ def _split_dates(years: tuple[int, int]) -> dict[Split, list[datetime.date]]:
 
 
 def _write(date_format: DateFormat, date: datetime.date) -> Pair:
-    """Write one date, linking each field of its ISO form to what says it."""
+    """Write one date, linking each field of its ISO form to its span in the text."""
     text, spans = date_format.write(date.year, date.month, date.day, date.weekday())
     links = tuple(Link(target, spans[kind]) for kind, target in _TARGET_SPANS.items())
     return Pair(text, date.isoformat(), links)

@@ -1,6 +1,6 @@
-"""Digit strings to copy or to reverse: the smallest task in which attention has one right answer.
+"""Digit strings to copy or to reverse: the smallest task with one right answer for attention.
 
-Copying is solved by a diagonal map, reversing by an anti-diagonal one, at any length.
+Copying needs a diagonal attention map, reversing an anti-diagonal one, at any length.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Kind = Literal["copy", "reverse"]
 
 
 class DigitSource(PairSource):
-    """Endless digit strings with their copy or their reverse, each digit linked to the one it comes from.
+    """Endless digit strings with their copy or their reverse, each digit linked to its source digit.
 
     Lengths are uniform. The splits are disjoint by a hash of the source string, the same for both kinds.
     """
 
     def __init__(self, kind: Kind = "copy", length: tuple[int, int] = (5, 10), seed: int = 1) -> None:
-        """Draw strings of fewest to most digits by a seed, which does not decide their split.
+        """Strings of `length` (fewest, most) digits, drawn by a seed, which does not decide their split.
 
         Raises:
-            DataError: An unknown kind, or a length that is not `1 <= min <= max`.
+            DataError: The kind is unknown, or not `1 <= min <= max` for the length.
         """
         if kind not in ("copy", "reverse"):
             raise DataError(f"unknown kind '{kind}' of digit strings{suggest(kind, ('copy', 'reverse'))}")
@@ -37,13 +37,13 @@ class DigitSource(PairSource):
         """The pairs of "train", "valid" or "test".
 
         Raises:
-            DataError: An unknown split, or one into which no string of these lengths falls.
+            DataError: The split is unknown, or has no string of these lengths.
         """
         check_split(split)
         first, last = self.length
         lengths = [length for length in range(first, last + 1) if _occurs(length, split)]
         if not lengths:
-            problem = f"no string of these lengths falls into split '{split}'; allow longer ones"
+            problem = f"split '{split}' has no strings of these lengths; allow longer ones"
             raise DataError(f"length ({first}, {last}): {problem}")
         rng = Random(f"{self.seed}:{split}")
         return distinct(lambda: rng.choice(lengths), lambda length: self._draw(rng, split, length))
@@ -63,9 +63,9 @@ class DigitSource(PairSource):
 
 
 _SPLITS_OF_SHORT = {length: {split_of(f"{number:0{length}d}") for number in range(10**length)} for length in (1, 2)}
-"""Which splits the strings of one digit (there are ten) and of two (a hundred) fall into: not all of them."""
+"""The splits that contain strings of one digit (ten strings) and of two (a hundred)."""
 
 
 def _occurs(length: int, split: Split) -> bool:
-    """Whether any string of this length is in a split; from three digits on all splits have some."""
+    """True if a split contains a string of this length; from three digits on all splits do."""
     return split in _SPLITS_OF_SHORT.get(length, SPLITS)

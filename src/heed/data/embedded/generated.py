@@ -1,4 +1,4 @@
-"""Shared by generated data sets: splits decided by a hash, and endless samples without needless repeats."""
+"""Shared by generated data sets: splits decided by a hash, endless samples with few repeats."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 _HELD_OUT = 0.05
-"""Share of the examples in `valid`, and in `test`."""
+"""Share of the examples in `valid`, and the same in `test`."""
 _TRIES = 20
-"""Draws to find a new example before a repeat is used."""
+"""Draws for a new example before a repeat is used."""
 _REMEMBERED = 1_000_000
-"""Sources after which the memory of drawn ones is cleared."""
+"""Number of sources after which the set of drawn sources is cleared."""
 
 Choice = TypeVar("Choice")
 
 
 class PairSource(ABC):
-    """Pairs that are drawn by a seed, without end."""
+    """Endless pairs, drawn by a seed."""
 
     @abstractmethod
     def stream(self, split: Any) -> Iterator[Pair]:
         """The pairs of a split, one by one."""
 
     def sample(self, split: str, count: int) -> list[Pair]:
-        """The first pairs of a split: the same each time; a smaller sample is the beginning of a larger one."""
+        """The first pairs of a split, the same each time; a smaller sample is the beginning of a larger one."""
         return list(islice(self.stream(split), count))
 
 
 def split_of(text: str) -> Split:
     """The split of an example, by a hash of the text that identifies it: 90 % train, 5 % valid, 5 % test.
 
-    No seed can put into training what another run was tested on.
+    The split does not depend on the seed, so no run trains on another run's test examples.
     """
     place = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
     if place < _HELD_OUT:
@@ -49,10 +49,10 @@ def split_of(text: str) -> Split:
 
 
 def distinct(choose: Callable[[], Choice], draw: Callable[[Choice], Pair]) -> Iterator[Pair]:
-    """Draw pairs without end; a source repeats only if 20 draws found no new one, or after a million others.
+    """Draw pairs endlessly; a source repeats only if 20 draws found no new one, or after a million others.
 
-    A choice is kept while `draw` is repeated: what is to be uniform (the language, the length) belongs there, or the
-    search for new sources would favour the choices that have many.
+    A choice is kept while `draw` is repeated: what must be uniform (the language, the length) belongs in `choose`,
+    since the search for new sources would otherwise favour choices that have many.
     """
     seen: set[str] = set()
     while True:
@@ -71,7 +71,7 @@ def check_split(split: str, valid: tuple[str, ...] = SPLITS) -> None:
     """Refuse an unknown split.
 
     Raises:
-        DataError: It names the valid ones.
+        DataError: The split is unknown; the message names the valid ones.
     """
     if split not in valid:
         raise DataError(f"unknown split '{split}'{suggest(split, valid)}")
@@ -81,7 +81,7 @@ def check_range(name: str, value: tuple[int, int], least: int, most: int | None 
     """Refuse a range `(min, max)`, the value of a field, that is not `least <= min <= max <= most`.
 
     Raises:
-        DataError: It names the field.
+        DataError: The range is invalid; the message names the field.
     """
     first, last = value
     if not least <= first <= last or (most is not None and last > most):

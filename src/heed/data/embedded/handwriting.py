@@ -1,4 +1,4 @@
-"""Handwritten digits of 8 x 8 grey pixels, as scikit-learn brings them along.
+"""Handwritten digits of 8 x 8 grey pixels, from scikit-learn.
 
 Source: Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (its test
 set: 1,797 digits by 13 people).
@@ -19,7 +19,7 @@ NAME = "digits"
 
 
 def handwritten() -> tuple[NDArray[np.uint8], list[str]]:
-    """The pictures `(1797, 8, 8)`, their 17 levels spread over 0 to 255, and the label of each."""
+    """The pictures `(1797, 8, 8)`, with their 17 levels scaled to 0 .. 255, and their labels."""
     from sklearn.datasets import load_digits  # takes a second
 
     digits = load_digits()
@@ -27,9 +27,9 @@ def handwritten() -> tuple[NDArray[np.uint8], list[str]]:
 
 
 def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
-    """So many digits for each split and the pixels of all; every split has the classes in the same shares.
+    """Digits for splits of these sizes, stratified by class, and the pixels of all digits.
 
-    The seed decides the order; the test digits come first, so that their number alone decides them.
+    The seed decides the order; test digits are taken first, so that they depend only on their number.
     """
     images, labels = handwritten()
     examples = [
@@ -39,7 +39,7 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
     order = sorted(range(len(examples)), key=lambda i: hashlib.blake2b(f"{seed}:{i}".encode(), digest_size=8).digest())
     rank = dict.fromkeys(labels, 0)
     total = {label: labels.count(label) for label in rank}
-    place: list[tuple[float, int]] = []  # example j of the m of a class stands at (j + 1/2) / m
+    place: list[tuple[float, int]] = []  # example j of the m of a class is at (j + 1/2) / m
     for i in order:
         place.append(((rank[labels[i]] + 0.5) / total[labels[i]], i))
         rank[labels[i]] += 1

@@ -13,15 +13,15 @@ from typing import Any
 from babel import Locale, localedata
 
 _TABLES = ("date_formats", "months", "days", "eras")
-"""What writing dates needs of a locale's data, and all that is copied of it."""
+"""Tables of a locale that are needed to write dates; only these are copied."""
 
 _unresolved: dict[str, Any] = {}
-"""Babel's data as its files have it: never asked for a name, so nothing is ever stored in it."""
+"""Babel's data as in its files: no name is ever looked up in it, so nothing is stored in it."""
 
 
 @cache
 def locales() -> dict[str, tuple[str, ...]]:
-    """List the locales of each language, the plain language first: `{"es": ("es", "es_419", "es_AR", ...)}`."""
+    """The locales of each language, the plain language first: `{"es": ("es", "es_419", "es_AR", ...)}`."""
     found: dict[str, list[str]] = {}
     for identifier in sorted(localedata.locale_identifiers()):
         found.setdefault(identifier.split("_")[0], []).append(identifier)
@@ -36,7 +36,7 @@ def isolated(identifier: str) -> Locale:
 
 
 class _IsolatedLocale(Locale):
-    """A Babel locale that takes its data from a copy of its own instead of the shared cache."""
+    """A Babel locale that uses its own copy of the data instead of the shared cache."""
 
     _own: localedata.LocaleDataDict | None = None
 
@@ -49,7 +49,7 @@ class _IsolatedLocale(Locale):
 
 
 def _load_unresolved(identifier: str) -> dict[str, Any]:
-    """Load a locale's data past Babel's cache, in which others have resolved names."""
+    """Load a locale's data without Babel's cache, in which other look-ups have resolved names."""
     with localedata._cache_lock:
         shared = localedata._cache
         localedata._cache = _unresolved
@@ -60,9 +60,9 @@ def _load_unresolved(identifier: str) -> dict[str, Any]:
 
 
 def _copy(data: Any) -> Any:
-    """Copy nested tables; what stands in them (names, patterns, aliases) never changes and is shared."""
+    """Copy nested tables; their entries (names, patterns, aliases) never change and are shared."""
     if isinstance(data, dict):
         return {key: _copy(value) for key, value in data.items()}
-    if isinstance(data, tuple):  # Babel's (alias, what is laid over it)
+    if isinstance(data, tuple):  # Babel's (alias, overriding values)
         return tuple(_copy(value) for value in data)
     return data

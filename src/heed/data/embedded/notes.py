@@ -1,8 +1,8 @@
-"""Short office notes and their subjects: one sentence of each note decides the subject, the others distract from it.
+"""Short office notes and their subjects: one sentence of each note decides the subject, the others are distractors.
 
-A note has a greeting, a few sentences that name days, places and people of no importance, the one that matters, and a
-name below it. Names are made of syllables, so that most names of a test note were never seen in training: a model with
-a vocabulary of words can write those only by copying them.
+A note has a greeting, a few sentences with irrelevant days, places and people, the sentence that matters, and a name at
+the end. Names are made of syllables, so that most names of test notes do not occur in training: a model with a
+vocabulary of words can write them only by copying.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _name(rng: Random) -> str:
 
 
 class _Kind(NamedTuple):
-    """A kind of note: what is drawn for it, in this order, the ways to say it, and its subject."""
+    """A kind of note: the fields drawn for it, in order, the wordings of its sentence, and its subject."""
 
     fields: tuple[str, ...]
     said: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Kind(NamedTuple):
         """The sentence that matters, and the subject."""
         values: dict[str, str] = {}
         for field in self.fields:
-            if field == "other":  # a day that is not the one before
+            if field == "other":  # two different days
                 values["day"], values["other"] = rng.sample(_DAYS, 2)
             else:
                 values[field] = _name(rng) if field == "name" else rng.choice(_FIELDS[field])
@@ -139,14 +139,14 @@ def _distraction(rng: Random) -> str:
 
 
 class NoteSource(PairSource):
-    """Notes with their subjects, drawn by a seed; the origin of each is its kind, as "notes:moved"."""
+    """Notes with their subjects, drawn by a seed; the origin of each is its kind, such as "notes:moved"."""
 
     def __init__(self, sentences: tuple[int, int] = (2, 5), seed: int = 1) -> None:
-        """Notes with so many sentences between greeting and name: fewest and most, the one that matters included."""
+        """Notes with fewest and most `sentences` between greeting and name, including the one that matters."""
         self._sentences, self._seed = sentences, seed
 
     def stream(self, split: Any) -> Iterator[Pair]:
-        """The notes of a split, which the sentence that matters decides: none of a test note was in training."""
+        """The notes of a split, decided by the sentence that matters: no test note's sentence occurs in training."""
         check_split(split)
         rng = Random(f"{self._seed}:{split}")
 

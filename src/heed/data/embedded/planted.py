@@ -1,7 +1,7 @@
-"""Documents of many sentences of which one decides: a word in it names the label, all others say nothing.
+"""Documents of many sentences, one of which decides: a word in it gives the label, all others are uninformative.
 
-Every fourth document has no such word and the label "other"; else one label could be told by finding nothing. All else
-is drawn evenly. What a model looks at can be compared with the deciding word.
+A quarter of the documents have no such word and the label "other"; otherwise one label could be predicted from finding
+no word of the others. All else is drawn uniformly. A model's attention can be compared with the deciding word.
 
 Source: the idea of planted evidence, as in E21 of the lecture notes' claims; the sentences are ours.
 """
@@ -21,7 +21,7 @@ DECIDING = {
     "politics": ("election", "parliament", "minister", "senate", "ballot"),
     "cooking": ("oven", "recipe", "flour", "saucepan", "garlic"),
 }
-"""The words that decide, by label."""
+"""The deciding words of each label."""
 
 OTHER = "other"
 """The label of documents without such a word."""
@@ -45,10 +45,10 @@ class Planted:
 
 
 def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: int) -> list[Planted]:
-    """The first `count` documents of a split, of fewest to most `sentences`.
+    """The first `count` documents of a split, with `sentences` (fewest, most).
 
     Raises:
-        DataError: `sentences` is no range.
+        DataError: `sentences` is not a range.
     """
     check_range("sentences", sentences, least=1)
     rng = Random(f"{seed}:{split}")

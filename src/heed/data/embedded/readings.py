@@ -1,19 +1,19 @@
-"""Written dates with two readings, found exactly, by reasoning over formats instead of sampling.
+"""Exact search for written dates with two readings, over formats instead of samples.
 
 "05/06/1998" is the 5th of June in one language and the 6th of May in another; without the language such a string has
-no answer, so it must not be an example.
+no right answer, so it is not used as an example.
 
 Claim: the search below finds every pair of formats F, G and dates a != b of four-digit years with F(a) = G(b).
 
 1. In each format the year is the only run of four or more digits (cldr.py refuses others), so equal strings name
    the same year, in the same place. Whether two strings are equal therefore does not depend on which year it is:
-   2000 stands for all, and only months, days and weekdays are left to search.
+   2000 represents all years, and only months, days and weekdays remain to be searched.
 2. Equal strings stay equal when each run of digits is replaced by "0", and then they no longer depend on the day.
    So two strings can only be equal if their (format, month, weekday) fall into the same group by that masked text.
-   A group of one cannot hold two dates: with the month fixed, different days print different digits.
-3. Within a group every day is written out and compared. Two readings found this way are real in those years that
-   have both days (29 February) and in which both fall on the weekdays that are written: `ambiguous` asks that of
-   the year at hand.
+   A group of one cannot contain two dates: with the month fixed, different days print different digits.
+3. Within a group every day is written out and compared. Two readings found this way exist in those years that
+   have both days (29 February) and in which both fall on the weekdays that are written; `ambiguous` checks this for
+   a given year.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DIGITS = re.compile(r"\d+")
 
 
 class _Reading(NamedTuple):
-    """A day of no particular year; `weekday` is None where it is not written and so may be any."""
+    """A day of any year; `weekday` is None if it is not written, so that any weekday fits."""
 
     month: int
     day: int
     weekday: int | None
 
     def exists_in(self, year: int) -> bool:
-        """Whether the year has this day, on this weekday."""
+        """True if the year has this day, on this weekday."""
         try:
             date = datetime.date(year, self.month, self.day)
         except ValueError:
@@ -46,7 +46,7 @@ class _Reading(NamedTuple):
 
 
 class Readings:
-    """The other readings that strings of these formats have."""
+    """Second readings of strings in these formats."""
 
     def __init__(self, formats: Iterable[DateFormat]) -> None:
         """Search all pairs of formats."""
@@ -58,11 +58,11 @@ class Readings:
             self._compare(members)
 
     def number(self, date_format: DateFormat) -> int:
-        """The number of a format in this search; hashing a format is slow, so keep it."""
+        """The number of a format in this search; callers should keep it, since hashing a format is slow."""
         return self._numbers[date_format]
 
     def ambiguous(self, number: int, date: datetime.date) -> bool:
-        """Whether some format writes another date as this format writes this date."""
+        """True if another date, in any of the formats, has the same text as this date in this format."""
         weekday = date.weekday() if self._has_weekday[number] else None
         rivals = self._rivals[number].get(_Reading(date.month, date.day, weekday), ())
         return any(rival.exists_in(date.year) for rival in rivals)
@@ -77,7 +77,7 @@ class Readings:
         )
 
     def _compare(self, members: Sequence[_Member]) -> None:
-        """Write every day of a group and note which readings share a text."""
+        """Write every day of a group and record which readings share a text."""
         said: dict[str, list[tuple[int, _Reading]]] = {}
         for number, month, weekday in members:
             written = weekday if self._has_weekday[number] else None
@@ -114,7 +114,7 @@ def _days_in(month: int) -> int:
 
 
 def _kinds_of_years(years: tuple[int, int]) -> list[tuple[int, int]]:
-    """One year of each of the 14 calendars (leap or not, first weekday), and how many years share it."""
+    """One year of each of the 14 calendars (leap or not, first weekday), and the number of years that share it."""
     kinds: dict[tuple[int, bool], list[int]] = {}
     for year in range(years[0], years[1] + 1):
         start, end = datetime.date(year, 1, 1), datetime.date(year, 12, 31)

@@ -1,17 +1,17 @@
-"""Pictures of an arrow and three figures on the corners of a square; the label is the figure it points at.
+"""Pictures of an arrow and three figures at the corners of a square; the label is the figure the arrow points at.
 
-The arrow stands at the upper left and points right, down, or across at the opposite corner; the three figures are of
+The arrow is at the upper left and points right, down, or across to the opposite corner; the three figures are of
 different kinds:
 
     arrow right  plus        arrow down  plus         arrow across  plus
     cross        square      cross       square       cross         square
     plus                     cross                    square
 
-Which figures a picture shows says nothing of which of them is meant. A sum of scores of parts of the picture, each of
-which touches one figure only, is therefore best (in cross-entropy) where it gives each of the three a third: to decide,
-a model has to see arrow and figure together, which are about `distance` pixels apart. The square stands anywhere in the
-picture, and each figure is moved by a pixel at most, so that pictures are not learned by heart. A square window of
-fewer than `distance - 5` pixels never touches two figures, and one of `distance + 7` can hold all four.
+The set of figures in a picture does not reveal which one is the label. A sum of scores of parts of the picture, each of
+which touches one figure only, therefore has its best cross-entropy if it gives each of the three a third: to decide, a
+model has to see arrow and figure together, which are about `distance` pixels apart. The square is anywhere in the
+picture, and each figure is moved by at most a pixel, so that pictures are not memorised. A square window of fewer than
+`distance - 5` pixels never touches two figures, and one of `distance + 7` can contain all four.
 
 Source: E18 and E19 of the lecture notes' claims ("CNN is local"); the pictures are ours.
 """
@@ -32,7 +32,7 @@ from heed.data.examples import Picture
 from heed.errors import DataError
 
 NAME = "shapes"
-"""What the places of these pictures begin with."""
+"""Prefix of the places of these pictures."""
 
 FIGURES = {
     "plus": ("..#..", "..#..", "#####", "..#..", "..#.."),
@@ -47,32 +47,32 @@ ARROWS = {
     "down": ("..#..", "..#..", "#.#.#", ".###.", "..#.."),
     "across": ("#....", ".#..#", "..#.#", "...##", ".####"),
 }
-"""Arrows by the corner that they point at: the upper right, the lower left, the lower right."""
+"""Arrows by the corner they point at: upper right, lower left, lower right."""
 
 FIGURE_SIZE = 5
-"""Pixels of a figure, or an arrow, from side to side."""
+"""Width and height in pixels of a figure or an arrow."""
 
 MOVED = 1
-"""Pixels by which each figure is moved at most, along rows and along columns."""
+"""Most pixels by which each figure is moved, along rows and along columns."""
 
 COLOURS = ((255, 64, 64), (64, 255, 64), (96, 96, 255), (255, 255, 64), (255, 64, 255), (64, 255, 255))
-"""Red, green and blue of the colours of figures."""
+"""Colours of figures, as red, green and blue."""
 
 _DARK, _BRIGHT = 64, 192
-"""Background and figures before noise; both leave room for it."""
+"""Brightness of background and figures before noise, with room for noise."""
 _TOGETHER = 1_000
 """Pictures whose noise is drawn at a time."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What a picture shows but for its noise.
+    """The content of a picture without noise.
 
     Attributes:
-        arrow: Where the arrow points.
+        arrow: Direction of the arrow.
         kinds: Figures at the upper right, the lower left and the lower right.
         corners: First row and column of the arrow and of each figure.
-        colours: Number of the colour of each of the four in `COLOURS`; none in a grey picture.
+        colours: Index in `COLOURS` of each of the four; empty for a grey picture.
     """
 
     arrow: str
@@ -86,7 +86,7 @@ class Arrangement:
         return self.kinds[list(ARROWS).index(self.arrow)]
 
     def drawn(self, height: int, width: int) -> NDArray[np.uint8]:
-        """The picture without noise, `(height, width)`, or `(height, width, 3)` where figures have colours."""
+        """The picture without noise, `(height, width)`, or `(height, width, 3)` if figures have colours."""
         shape = (height, width, 3) if self.colours else (height, width)
         picture = np.full(shape, _DARK, dtype=np.uint8)
         shown = [ARROWS[self.arrow], *(FIGURES[kind] for kind in self.kinds)]
@@ -106,17 +106,17 @@ def draw_shapes(
     colours: bool = False,
     noise: float = 0.05,
 ) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
-    """So many pictures for each split, and the pixels of all, `(number, height, width)` or with 3 channels at the end.
+    """Pictures for splits of these sizes, and the pixels of all, `(number, height, width)` or `(..., 3)`.
 
-    What a picture shows decides its split, so that no arrangement of the training pictures is in another split, under
-    whatever noise and seed. All labels are equally likely.
+    The arrangement decides the split, so that no arrangement of the training pictures is in another split, whatever
+    the noise and seed. All labels are equally likely.
 
     Args:
         sizes: Number of pictures of each split.
-        seed: Decides what is drawn; a smaller split is the beginning of a larger one.
+        seed: Seed of the drawing; a smaller split is the beginning of a larger one.
         size: Height and width in pixels.
-        distance: Pixels from the arrow to the next figures, from middle to middle, before each is moved.
-        colours: Give each figure a colour of its own, which says nothing.
+        distance: Pixels from the arrow to the nearest figures, between centres, before each is moved.
+        colours: Give each figure a random, uninformative colour.
         noise: Standard deviation of the normal noise on each number, as a share of full brightness.
 
     Raises:
@@ -141,7 +141,7 @@ def draw_shapes(
 
 
 def arrangements(split: Split, seed: int, size: tuple[int, int], distance: int, colours: bool) -> Iterator[Arrangement]:
-    """The arrangements of a split, without end: the same each time for a seed."""
+    """The arrangements of a split, endless and the same each time for a seed."""
     rng = Random(f"{seed}:{split}")
     rows, columns = (side - distance - FIGURE_SIZE - 2 * MOVED + 1 for side in size)
     while True:
@@ -154,7 +154,7 @@ def arrangements(split: Split, seed: int, size: tuple[int, int], distance: int, 
         )
         hues = tuple(rng.randrange(len(COLOURS)) for _ in range(4)) if colours else ()
         drawn = Arrangement(arrow, tuple(kinds), corners, hues)
-        if split_of(f"shapes:{drawn}") == split:  # there are 470,000 arrangements and more
+        if split_of(f"shapes:{drawn}") == split:  # there are at least 470,000 arrangements
             yield drawn
 
 
@@ -162,13 +162,13 @@ def check_distance(size: tuple[int, int], distance: int) -> None:
     """Refuse figures that overlap or do not fit into the picture.
 
     Raises:
-        DataError: It names the field.
+        DataError: The distance is invalid; the message names the field.
     """
     least, largest = FIGURE_SIZE + 2 * MOVED, min(size) - FIGURE_SIZE - 2 * MOVED
     if not least <= distance <= largest:
         room = (
-            f"expected {least} to {largest}: figures of {FIGURE_SIZE} pixels, moved by {MOVED}, must not overlap and "
-            "have to fit"
+            f"expected {least} to {largest}: figures of {FIGURE_SIZE} pixels, moved by {MOVED}, must fit without "
+            "overlapping"
             if largest >= least
             else f"which is too small for two figures of {FIGURE_SIZE} pixels; use data.size={2 * least} or more"
         )
@@ -176,10 +176,10 @@ def check_distance(size: tuple[int, int], distance: int) -> None:
 
 
 def _with_noise(plain: NDArray[np.uint8], noise: float, seed: int) -> NDArray[np.uint8]:
-    """Pictures with normal noise on each number, kept within 0 to 255."""
+    """Pictures with normal noise on each number, clamped to 0 .. 255."""
     if not noise:
         return plain
-    rng = np.random.RandomState(seed)  # NumPy promises that its numbers stay the same
+    rng = np.random.RandomState(seed)  # NumPy guarantees that its numbers stay the same
     noisy = np.empty_like(plain)
     for begin in range(0, len(plain), _TOGETHER):
         part = plain[begin : begin + _TOGETHER]

@@ -2,9 +2,9 @@
 
     The man went to the store. He bought a gallon of milk. The milk was cheap. Then he paid the cashier and left.
 
-The sentences of a story share its person (a name or a word, and "he" or "she") and its place with the things that
-belong there, so that a masked word can be told from the words around it, and a next sentence from the one before. All
-is drawn evenly.
+The sentences of a story share its person (a name or a noun, and "he" or "she") and its place with typical things, so
+that a masked word can be predicted from the words around it, and a next sentence from the one before. Everything is
+drawn uniformly.
 
 Source: the sentences of the notes and of Devlin et al. 2019 (arXiv:1810.04805), section 3.1 ("the man went to the
 store", "he bought a gallon of milk"); the rest is ours.
@@ -144,7 +144,7 @@ def _draw(rng: Random) -> Document:
 
 
 _COMMON = ("The", "My", "Her", "His")
-"""First words of people that are no names."""
+"""First words of people without names."""
 
 
 def open_stories(data: EmbeddedData) -> Splits[Document]:

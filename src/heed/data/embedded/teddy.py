@@ -1,7 +1,7 @@
-"""Sentences in which one word is a person or not, and only the next word tells: "He said Teddy ..." bear or Roosevelt.
+"""Sentences in which only the next word tells if Teddy is a person: "He said Teddy ..." bear or Roosevelt.
 
-Sentences come in pairs that are alike up to and including the word Teddy. A network that reads from left to right and
-must say there and then who is meant is right in exactly half of them, however large it is.
+Sentences come in pairs that are equal up to and including the word Teddy. A network that reads from left to right and
+has to tag Teddy before it sees the next word is right in exactly half of them, however large it is.
 
 Source: the example of the lecture notes (docs/systems.md, A6); the grammar is ours.
 """
@@ -36,7 +36,7 @@ _THING = (
 def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) -> list[Sentence]:
     """The first `count` sentences of a split (by their beginnings), in pairs.
 
-    `mirrored` ones are reversed, so that the word before Teddy tells.
+    With `mirrored`, sentences are reversed, so that the word before Teddy decides.
     """
     rng = Random(f"{seed}:{split}")
     made: list[Sentence] = []
@@ -48,7 +48,7 @@ def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) 
 
 
 def pair_of(beginning: str, rng: Random) -> tuple[Sentence, Sentence]:
-    """Two sentences that begin alike: one in which Teddy is a person, and one in which it is none."""
+    """Two sentences that begin alike: in the first Teddy is a person, in the second not."""
     said = [*beginning.split(), TEDDY]
     person = [*said, rng.choice(_SURNAMES), *rng.choice(_PERSON).split()]
     thing = [*said, rng.choice(_THINGS), *rng.choice(_THING).split()]

@@ -1,1 +1,1 @@
-"""Pictures: bytes to pixels, and where the pixels of an example are."""
+"""Pictures: decoding, places, sizing and augmentation."""

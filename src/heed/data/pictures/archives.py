@@ -1,7 +1,7 @@
 """Archives of pictures, read in place: zip and plain tar by offset, compressed tar unpacked once.
 
-The members of a compressed tar stay in memory where they are small together; a larger one is unpacked into a file of
-the cache folder, by its content.
+The members of a compressed tar stay in memory if they are small together; a larger tar is unpacked into a file of the
+cache folder, keyed by its content.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from heed.errors import DataError
 from heed.storage.cache import contents_of, find_entry, key_of, make_entry
 
 _SMALL = 256 * 2**20
-"""Bytes of unpacked members up to which they stay in memory."""
+"""Most bytes of unpacked members that stay in memory."""
 _LARGEST = 2**30
-"""Bytes of one member that is read; a zip can name more than fits in any memory."""
+"""Most bytes of a member; a zip can declare more than fits in memory."""
 
 
 class Archive:
     """The members of one archive, by name.
 
-    `names` are the regular files in it, in their order; `problem` is set where it ends too soon.
+    `names` are its regular files, in order; `problem` says why it ends too soon, else "".
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,14 +39,14 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The regular files in it."""
+        """Names of its regular files."""
         raise NotImplementedError
 
     def get(self, key: str) -> bytes:
         """The bytes of a member.
 
         Raises:
-            PictureError: There is none of that name, or it cannot be read.
+            PictureError: There is no such member, or it cannot be read.
         """
         raise NotImplementedError
 
@@ -67,18 +67,18 @@ class ZipPictures(Archive):
         self.__init__(state["path"])  # type: ignore[misc]
 
     def _file(self) -> zipfile.ZipFile:
-        """The file as this process opened it: processes that forked would share a position in it."""
+        """The file as opened by this process, since forked processes would share its position."""
         with self._lock:
             if os.getpid() not in self._files:
                 try:
                     self._files = {os.getpid(): zipfile.ZipFile(self.path)}
                 except (zipfile.BadZipFile, NotImplementedError) as error:
-                    raise DataError(f"'{self.path}' is no zip archive, or is cut off: {error}") from None
+                    raise DataError(f"'{self.path}' is not a zip archive, or is cut off: {error}") from None
             return self._files[os.getpid()]
 
     @property
     def names(self) -> list[str]:
-        """The regular files in it."""
+        """Names of its regular files."""
         return list(self._members)
 
     def get(self, key: str) -> bytes:
@@ -97,7 +97,7 @@ class ZipPictures(Archive):
 
 
 class TarPictures(Archive):
-    """A plain tar, or what was unpacked of a compressed one: bytes in a file or in memory, by offset."""
+    """A plain tar, or the unpacked content of a compressed one: bytes in a file or in memory, by offset."""
 
     def __init__(
         self, path: Path, members: Mapping[str, tuple[int, int]], held: Path | bytearray, problem: str = ""
@@ -115,7 +115,7 @@ class TarPictures(Archive):
 
     @property
     def names(self) -> list[str]:
-        """The regular files in it."""
+        """Names of its regular files."""
         return list(self._members)
 
     def get(self, key: str) -> bytes:
@@ -148,7 +148,7 @@ def open_archive(path: Path) -> Archive:
     """Open an archive, unpacking a compressed tar.
 
     Raises:
-        DataError: It is missing or no archive, or the cache folder cannot hold what is in it.
+        DataError: The file is missing or not an archive, or the cache folder has no room for its content.
     """
     try:
         if zipfile.is_zipfile(path):
@@ -177,7 +177,7 @@ def _plain(path: Path) -> TarPictures:
     except tarfile.TarError as error:
         problem = str(error)
     if not members:
-        raise DataError(f"'{path}' is no archive that can be read{f': {problem}' if problem else ', or is empty'}")
+        raise DataError(f"'{path}' is not a readable archive{f': {problem}' if problem else ', or is empty'}")
     size = path.stat().st_size
     if any(start + length > size for start, length in members.values()):
         problem = "unexpected end of data"
@@ -186,14 +186,14 @@ def _plain(path: Path) -> TarPictures:
 
 @dataclass
 class _Unpacking:
-    """What was read of a compressed tar so far."""
+    """State of unpacking a compressed tar."""
 
     members: dict[str, tuple[int, int]] = field(default_factory=dict)
     size: int = 0
     problem: str = ""
 
     def read(self, path: Path, write: Callable[[bytes], object]) -> Iterator[int]:
-        """Write the members one after the other; yields the size after each."""
+        """Write the members one after the other; yields the total size after each."""
         try:
             with tarfile.open(path, "r|*") as tar:
                 for member in tar:
@@ -214,7 +214,7 @@ class _Unpacking:
 
 
 def _unpacked(path: Path) -> TarPictures:
-    """A compressed tar, its members in memory or, where they are large, in the cache folder."""
+    """A compressed tar, with its members in memory or, if they are large, in the cache folder."""
     contents = contents_of([path]) if path.stat().st_size > _SMALL // 4 else None
     key = None if contents is None else key_of(kind="pictures", contents=contents)
     entry = None if key is None else find_entry(key)
@@ -222,8 +222,8 @@ def _unpacked(path: Path) -> TarPictures:
         unpacking, held = _Unpacking(), bytearray()
         if all(size <= _SMALL for size in unpacking.read(path, held.extend)):
             if not unpacking.members:
-                why = unpacking.problem or "there is no file in it"
-                raise DataError(f"'{path}' is no archive that can be read: {why}")
+                why = unpacking.problem or "it contains no file"
+                raise DataError(f"'{path}' is not a readable archive: {why}")
             return TarPictures(path, unpacking.members, held, unpacking.problem)
         del held
 

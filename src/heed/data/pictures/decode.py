@@ -1,17 +1,17 @@
-"""Bytes to pixels: any picture as 8-bit grey or red, green and blue, the way a person would see it.
+"""Bytes to pixels: any picture as 8-bit grey or red, green and blue, as it is displayed.
 
 | given | read as |
 |---|---|
 | black and white, grey, grey with transparency | one channel |
-| palette | one channel where all its colours are grey, else three |
+| palette | one channel if all its colours are grey, else three |
 | transparent pixels | over white |
 | CMYK, YCbCr, LAB, HSV | red, green and blue |
 | 16 or 32 bits a value | the high byte of 16 bits; values over 65,535 are cut off |
-| floating point | 0 to 1 as 0 to 255 where nothing is larger, else cut off at 0 and 255 |
+| floating point | 0 to 1 as 0 to 255 if nothing is larger, else cut off at 0 and 255 |
 | rotated or mirrored by EXIF | upright |
 | animated, several pages | the first picture |
 
-Only formats that Pillow reads by itself are opened: no other program is ever run for a file.
+Only formats that Pillow reads without other programs are opened.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from heed.errors import DataError
 Array = NDArray[np.uint8]
 """Pixels `(height, width, channels)`, 1 or 3 channels."""
 MAX_PIXELS = 100_000_000
-"""Pixels of the largest picture that is decoded by default (`data.max_pixels`)."""
+"""Default of `data.max_pixels`: pixels of the largest picture that is decoded."""
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI", "SGI")
-"""The formats that are opened, as Pillow names them."""
+"""Formats that are opened, by Pillow's names."""
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
 _ORIENTATION = 0x0112
@@ -51,7 +51,7 @@ _large = Lock()
 
 
 class PictureError(DataError):
-    """A picture cannot be used; the message is the reason without the file, `rule` what it is counted under."""
+    """A picture cannot be used; the message is the reason without the file, `rule` the rule that counts it."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
@@ -60,24 +60,24 @@ class PictureError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class PictureFacts:
-    """What is known of a picture before it is sized: pixels upright, channels, and what was done to read it."""
+    """Facts about a picture before it is sized: upright size in pixels, channels, and remarks on reading it."""
 
     height: int
     width: int
-    channels: int  # 1 where it is grey, else 3
-    notes: tuple[str, ...] = ()  # as "animated, the first frame is used"
+    channels: int  # 1 if it is grey, else 3
+    notes: tuple[str, ...] = ()  # such as "animated, the first frame is used"
 
 
 def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixels: int = MAX_PIXELS) -> Array:
     """The pixels of a picture, upright, `(height, width, channels)`.
 
     Args:
-        data: The bytes of its file; or an array, as `from_array` takes.
-        channels: 1 for grey (ITU-R 601 luma), 3 for red, green and blue; None for one channel where it is grey.
-        max_pixels: A picture with more pixels is refused before it is decoded.
+        data: The bytes of its file, or an array as for `from_array`.
+        channels: 1 for grey (ITU-R 601 luma), 3 for red, green and blue; None for 1 if it is grey, else 3.
+        max_pixels: Most pixels; a larger picture is refused before it is decoded.
 
     Raises:
-        PictureError: It is none, is cut off or damaged, or has too many pixels; the message is the reason alone.
+        PictureError: The data is not a picture, cut off, damaged, or has too many pixels; the message is the reason.
     """
     if not isinstance(data, bytes):
         return with_channels(from_array(data), channels)
@@ -85,16 +85,16 @@ def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixel
 
 
 def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Array, tuple[str, ...]]:
-    """The pixels of a picture as `decode` gives them, and what was done to read it.
+    """The pixels of a picture as for `decode`, and remarks on reading it.
 
     Raises:
-        PictureError: As `decode`.
+        PictureError: As for `decode`.
     """
     return _decoded(data, max_pixels) if isinstance(data, bytes) else (from_array(data), ())
 
 
 def with_channels(pixels: Array, channels: int | None) -> Array:
-    """Pixels `(height, width, 1 or 3)` with so many channels: grey repeated, or colours as luma; None leaves them."""
+    """Pixels `(height, width, channels)`: grey repeated, or colours as luma; None leaves the channels as they are."""
     if channels is None or pixels.shape[2] == channels:
         return pixels
     if channels == 3:
@@ -105,11 +105,11 @@ def with_channels(pixels: Array, channels: int | None) -> Array:
 def from_array(array: Any) -> Array:
     """An array or tensor as pixels `(height, width, 1 or 3)`.
 
-    Its values are 8-bit numbers, booleans, or numbers from 0 to 1 or from 0 to 255. Its shape is `(height, width)`,
+    Values are 8-bit numbers, booleans, or numbers from 0 to 1 or from 0 to 255. The shape is `(height, width)`,
     `(height, width, 1 or 3)`, `(height, width, 4)` (transparent, over white) or `(1 or 3, height, width)`.
 
     Raises:
-        PictureError: It has another shape, or other values.
+        PictureError: The array has another shape or other values.
     """
     values = np.asarray(array)
     if values.ndim == 2:
@@ -131,10 +131,10 @@ def from_array(array: Any) -> Array:
 
 
 def from_pillow(image: Image.Image) -> Array:
-    """A picture of Pillow as pixels, upright.
+    """A Pillow image as upright pixels.
 
     Raises:
-        PictureError: It is damaged.
+        PictureError: The image is damaged.
     """
     try:
         return _pixels(_upright(image))
@@ -145,20 +145,20 @@ def from_pillow(image: Image.Image) -> Array:
 
 
 def _damage(error: Exception) -> PictureError:
-    """What plugins of Pillow raise over damage can be anything."""
+    """The error for a damaged picture, for which Pillow's plugins raise exceptions of any class."""
     reason = " ".join(str(error).split()) or type(error).__name__
     return PictureError("damaged picture", f"is cut off or damaged: {reason}")
 
 
 def _as_bytes(values: NDArray[Any]) -> Array:
-    """Numbers from 0 to 1 (of floats) or 0 to 255."""
+    """Numbers from 0 to 1 (floats only) or 0 to 255, as bytes."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
         raise PictureError("no picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
     least, most = float(values.min()), float(values.max())
-    if not (0 <= least and most <= 255):  # also where one is no number
+    if not (0 <= least and most <= 255):  # also False for NaN
         raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
-        values = values * 255  # of several pictures the callers judge by all
+        values = values * 255  # callers with several pictures decide by all of them
     pixels: Array = np.rint(values).astype(np.uint8)
     return pixels
 
@@ -193,7 +193,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
                 finally:
                     Image.MAX_IMAGE_PIXELS = bound
     except UnidentifiedImageError:
-        raise PictureError("no picture", f"is no picture: {_looks_like(data)}") from None
+        raise PictureError("no picture", f"is not a picture: {_looks_like(data)}") from None
     width, height = image.size
     if width * height > max_pixels:
         raise PictureError(
@@ -204,7 +204,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
 
 
 def _looks_like(data: bytes) -> str:
-    """What a file that is no picture holds, as a person would say it."""
+    """Description of the content of a file that is not a picture."""
     if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
         return "it is HEIC, which is not read; save it as JPEG"
     if data[:4] == b"%PDF":
@@ -219,10 +219,10 @@ def _looks_like(data: bytes) -> str:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The picture as it is shown, whichever way the camera was held."""
+    """The picture as it is displayed, whatever the camera's orientation."""
     try:
         method = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a damaged EXIF block says nothing; the pixels are whole
+    except Exception:  # a damaged EXIF block; the pixels are intact
         method = None
     return image if method is None else image.transpose(method)
 
@@ -245,7 +245,7 @@ def _pixels(image: Image.Image) -> Array:
 
 
 def _is_grey(image: Image.Image) -> bool:
-    """Whether all colours of a palette are grey."""
+    """True if all colours of a palette are grey."""
     palette = np.asarray(image.getpalette("RGB") or [0, 0, 0]).reshape(-1, 3)
     return bool((palette == palette[:, :1]).all())
 

@@ -1,4 +1,4 @@
-"""Files of idx: numbers of one type in any number of dimensions, as MNIST and its followers are published.
+"""The idx format: numbers of one type in any number of dimensions, used by MNIST and similar sets.
 
 Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits, "FILE FORMATS".
 """
@@ -22,7 +22,7 @@ _TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "floa
 
 
 def is_idx(path: Path) -> bool:
-    """Whether a file begins as an idx file does: two zero bytes, a type, a number of dimensions."""
+    """True if a file begins like an idx file: two zero bytes, a type, a number of dimensions."""
     try:
         with _opened(path) as file:
             head = file.read(4)
@@ -35,7 +35,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """The bytes of an idx file, gzipped or not: pictures `(number, height, width[, channels])`, or labels `(number,)`.
 
     Raises:
-        DataError: It cannot be read, is no idx file of bytes, or is cut off.
+        DataError: The file cannot be read, is not an idx file of bytes, or is cut off.
     """
     try:
         with _opened(path) as file:
@@ -47,9 +47,11 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     except (EOFError, zlib.error) as error:
         raise DataError(f"'{path}' is cut off or damaged: {error}") from None
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
-        raise DataError(f"'{path}' is no idx file: it begins with {data[:4].hex(' ') or 'nothing'}, expected 00 00 08")
+        raise DataError(
+            f"'{path}' is not an idx file: it begins with {data[:4].hex(' ') or 'nothing'}, expected 00 00 08"
+        )
     if data[2] != 0x08:
-        raise DataError(f"'{path}' holds numbers of type {_TYPES[data[2]]}, expected bytes (00 00 08)")
+        raise DataError(f"'{path}' contains numbers of type {_TYPES[data[2]]}, expected bytes (00 00 08)")
     dimensions = data[3]
     start = 4 + 4 * dimensions
     if len(data) < start:
@@ -65,7 +67,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def labels_beside(images: Path) -> list[Path]:
-    """Where the labels of a file of pictures may be: its name with "labels" for "images" and "idx1" for "idx3"."""
+    """Possible files of a picture file's labels: its name with "labels" for "images" and "idx1" for "idx3"."""
     name = images.name
     changed = {re.sub("images", "labels", name.replace("idx3", "idx1")), re.sub("image", "label", name)}
     stems = {re.sub(r"\.gz$", "", one) for one in changed if one != name}

@@ -1,10 +1,10 @@
-"""Pictures of any size and shape as arrays of one size, and which part of the original such an array shows.
+"""Sizing: pictures of any size and shape as arrays of one size, and the part of the original that an array shows.
 
-| crop | what the model sees |
+| crop | part that the model sees |
 |---|---|
 | centre | the largest centred part of the model's shape, scaled |
 | pad | the whole picture, scaled, centred between black borders |
-| squash | the whole picture, scaled to the model's shape, its proportions lost |
+| squash | the whole picture, scaled to the model's shape without keeping proportions |
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FILTERS = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 _SMALLEST, _LARGEST, _STEP = 32, 224, 16
-"""Range of sizes chosen for pictures of several sizes, in pixels; a multiple of the last, so that patches fit."""
+"""Range and step in pixels of sizes chosen for pictures of several sizes; multiples of the step fit patches."""
 
 
 class Box(NamedTuple):
-    """A part of a picture, in pixels from its upper left corner; it may reach beyond the picture where that was padded.
+    """A part of a picture, in pixels from its upper left corner; it extends beyond a padded picture.
 
-    The pixel in row y and column x of what the model saw covers the rows from `top + y * (bottom - top) / height` on
-    and the columns from `left + x * (right - left) / width` on, where height and width are the model's.
+    The model's pixel in row y and column x covers rows from `top + y * (bottom - top) / height` and columns from
+    `left + x * (right - left) / width`, where height and width are the model's.
     """
 
     top: float
@@ -47,17 +47,17 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizing:
-    """Scales and crops pictures to one size; see the module for `crop`.
+    """Scaling and cropping of pictures to one size; `crop` is explained in the module docstring.
 
     Attributes:
-        height: Array from top to bottom.
-        width: Array from left to right.
-        channels: 1 grey, 3 red, green and blue.
-        crop: What becomes of a picture of another shape.
-        resample: Pillow's filter for scaling; it smooths before it makes a picture smaller.
-        shorter: With crop centre, scale the shorter side to so many pixels and then cut the model's size out of the
-            middle (as checkpoints that were evaluated with a margin); with crop squash, scale both sides to so many
-            first. By default the cut is as large as it can be.
+        height: Pixels from top to bottom.
+        width: Pixels from left to right.
+        channels: 1 for grey, 3 for red, green and blue.
+        crop: Treatment of pictures of another shape.
+        resample: Pillow's filter for scaling, with smoothing when a picture becomes smaller.
+        shorter: With crop centre, the shorter side is scaled to this number of pixels and the model's size is cut out
+            of the middle (for checkpoints that were evaluated with a margin); with crop squash, both sides are scaled
+            to it first. By default the cut is as large as possible.
     """
 
     height: int
@@ -73,7 +73,7 @@ class Sizing:
         return self.height, self.width, self.channels
 
     def apply(self, picture: Array) -> Array:
-        """A decoded picture as `(height, width, channels)`; itself where it has that shape."""
+        """A decoded picture as `(height, width, channels)`; unchanged if it has that shape."""
         if picture.shape == self.shape and self.shorter is None:
             return picture
         picture = with_channels(picture, self.channels)
@@ -88,7 +88,7 @@ class Sizing:
         if self.crop == "centre" and self.shorter is None:
             return self._centre(height, width)
         top, left, inner_height, inner_width = self._inside(height, width)
-        down, across = height / inner_height, width / inner_width  # pixels of the original for one of ours
+        down, across = height / inner_height, width / inner_width  # pixels of the original for one of the result
         return Box(-top * down, -left * across, (self.height - top) * down, (self.width - left) * across)
 
     def _sized(self, image: Image.Image) -> Image.Image:
@@ -112,7 +112,7 @@ class Sizing:
         return Box(top, left, min(top + inner_height, height), min(left + inner_width, width))
 
     def _inside(self, height: int, width: int) -> tuple[int, int, int, int]:
-        """Row and column of ours at which the scaled original begins (negative where it is cut), and its size there."""
+        """Row and column in the result at which the scaled original begins (negative if it is cut), and its size."""
         if self.crop == "squash":
             inner_height, inner_width = (self.height, self.width) if self.shorter is None else (self.shorter,) * 2
             return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
@@ -122,22 +122,22 @@ class Sizing:
             return (self.height - inner_height) // 2, (self.width - inner_width) // 2, inner_height, inner_width
         assert self.shorter is not None
         shorter, longer = sorted((height, width))
-        other = max(1, int(self.shorter * longer / shorter))  # rounded down, as torchvision and transformers do
+        other = max(1, int(self.shorter * longer / shorter))  # rounded down, as in torchvision and transformers
         inner_height, inner_width = (self.shorter, other) if height <= width else (other, self.shorter)
         return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
 
 
 def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Height and width for pictures of these heights and widths, where the user names none.
+    """Height and width chosen for pictures of these heights and widths, if the user gives none.
 
-    Their own, if all have one size of at most 224 pixels a side. Otherwise a square: the median of their shorter sides,
-    rounded down to a multiple of 16, from 32 to 224.
+    Their own if all have the same size, of at most 224 pixels a side. Otherwise a square: the median of their shorter
+    sides, rounded down to a multiple of 16, from 32 to 224.
 
     Raises:
         DataError: There are no pictures.
     """
     if not sizes:
-        raise DataError("there are no pictures whose size data.size 'auto' could follow; set data.size")
+        raise DataError("data.size is 'auto', but there are no pictures to choose a size from; set data.size")
     if len(set(sizes)) == 1 and max(sizes[0]) <= _LARGEST:
         return sizes[0]
     shorter = float(np.median([min(size) for size in sizes]))

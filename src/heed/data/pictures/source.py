@@ -1,8 +1,8 @@
-"""Where pictures are, and their pixels: files, archives, idx files, data sets of the Hub, arrays in memory.
+"""Pixels of pictures by place: files, archives, idx files, data sets of the Hub, arrays in memory.
 
 A place is a text: a path, `photos.zip!cat/1.jpg` (a member of an archive), or `train-images-idx3-ubyte.gz#17`,
-`memory:train#17`, `digits#17` (by number, from 0). `Pixels` reads any of them, in any order, from several threads at
-once and in processes that forked.
+`memory:train#17`, `digits#17` (by number, from 0). `Pixels` reads any of them in any order, from several threads at
+once and in forked processes.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from heed.errors import DataError
 T = TypeVar("T")
 R = TypeVar("R")
 _KEPT = 256 * 2**20
-"""Bytes of pixels that are kept from reading, when every picture is decoded, until training holds them."""
+"""Most bytes of pixels that are kept between reading, when every picture is decoded, and training."""
 _TOGETHER = 32
 """Pictures that one thread reads at a time."""
 
 
 class Source(Protocol):
-    """Many pictures in one place; safe in threads, and in processes that forked from one another."""
+    """Many pictures by key; safe in threads and in forked processes."""
 
     def get(self, key: str) -> bytes | NDArray[Any]:
         """The bytes of the file of one picture, or its array.
 
         Raises:
-            PictureError: There is none, or it cannot be read.
+            PictureError: There is no such picture, or it cannot be read.
         """
         ...
 
 
 class Arrays:
-    """Pictures in memory, by number: arrays, or one array of them all."""
+    """Pictures in memory, by number: arrays, or one array of all."""
 
     def __init__(self, arrays: Sequence[NDArray[Any]] | NDArray[Any]) -> None:
         self.arrays = arrays
@@ -59,10 +59,10 @@ class Arrays:
 
 
 class Pixels:
-    """Reads pictures by their places."""
+    """Reader of pictures by place."""
 
     def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
-        """As `data.max_pixels` and `data.workers`."""
+        """Arguments as in `data.max_pixels` and `data.workers`."""
         self.max_pixels = max_pixels
         self.workers = min(8, available_cores()) if workers == "auto" else int(workers)
         self._sources: dict[str, Source] = {}
@@ -75,7 +75,7 @@ class Pixels:
 
     @classmethod
     def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
-        """As a `data` section says; `given` are the pictures that were handed over in Python, by split."""
+        """Reader for a `data` section; `given` are pictures given in Python, by split."""
         pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
         for held in (given or {}).values():
             for name, source in getattr(held, "sources", {}).items():
@@ -89,14 +89,14 @@ class Pixels:
         vars(self).update(state, _opening=Lock())
 
     def add(self, name: str, source: Source) -> None:
-        """Make a source known by what its places begin with, all before "!" or "#"."""
+        """Add a source under a name: the part of its places before "!" or "#"."""
         self._sources[name] = source
 
     def get(self, place: str) -> bytes | NDArray[Any]:
-        """What is at a place: the bytes of a file, or an array.
+        """The bytes of a file, or the array, at a place.
 
         Raises:
-            PictureError: Nothing, or nothing that can be read; the message does not name the place.
+            PictureError: There is nothing readable at the place, which the message does not name.
         """
         source, key = self._find(place)
         if source is not None:
@@ -104,7 +104,7 @@ class Pixels:
         return bytes_of(Path(place))
 
     def _find(self, place: str) -> tuple[Source | None, str]:
-        """The source of a place and the picture's key in it; None for a file of its own."""
+        """The source of a place and the picture's key in it; None and the place for a separate file."""
         head, mark, number = place.rpartition("#")
         if mark and number.isdecimal():
             if head in self._sources:
@@ -120,7 +120,7 @@ class Pixels:
         """The archive in a file.
 
         Raises:
-            DataError: It is missing, or none that can be read.
+            DataError: The file is missing or not a readable archive.
         """
         opened = self._opened(path, lambda: open_archive(Path(path)))
         assert isinstance(opened, Archive)
@@ -136,16 +136,16 @@ class Pixels:
         """The pixels at one place.
 
         Raises:
-            PictureError: As `get` and `decode`.
+            PictureError: As for `get` and `decode`.
         """
         kept = self._kept.get(place)
         return decode(self.get(place) if kept is None else kept, channels, max_pixels=self.max_pixels)
 
     def read(self, places: Sequence[str], channels: int | None = None) -> list[Array]:
-        """The pixels at some places, upright, each `(height, width, channels)`; `channels` is as of `decode`.
+        """The upright pixels at some places, each `(height, width, channels)`; `channels` as for `decode`.
 
         Raises:
-            DataError: One cannot be read; the message names it and says why.
+            DataError: A picture cannot be read; the message names it and says why.
         """
 
         def one(place: str) -> Array:
@@ -157,10 +157,10 @@ class Pixels:
         return list(self.each(one, places))
 
     def facts(self, places: Sequence[str]) -> list[PictureFacts]:
-        """The sizes and channels of the pictures at some places, as they were read (not sized).
+        """The sizes and channels of the pictures at some places, before sizing.
 
         Raises:
-            DataError: One cannot be read; the message names it and says why.
+            DataError: A picture cannot be read; the message names it and says why.
         """
 
         def one(place: str) -> PictureFacts:
@@ -174,10 +174,10 @@ class Pixels:
         return [next(missing) if facts is None else facts for facts in known]
 
     def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
-        """Decode what is at a place, remember what it is, and the pixels of small pictures while there is room.
+        """Decode the data at a place; keep its facts, and the pixels of small pictures while there is room.
 
         Raises:
-            PictureError: It cannot be decoded.
+            PictureError: The data cannot be decoded.
         """
         pixels, notes = decoded(data, self.max_pixels)
         height, width, channels = pixels.shape
@@ -189,13 +189,13 @@ class Pixels:
         return facts
 
     def note_all(self, name: str, facts: PictureFacts) -> None:
-        """Remember what all pictures of a source are."""
+        """Set the facts of all pictures of a source."""
         self._facts_of[name] = facts
 
     def forget(self, places: Iterable[str] | None = None) -> None:
-        """Free the pixels of some pictures, by default all, that were kept while they were read.
+        """Free pixels that were kept when pictures were read, by default of all pictures.
 
-        They are decoded again where they are asked for.
+        They are decoded again when needed.
         """
         if places is None:
             self._kept = {}
@@ -204,7 +204,7 @@ class Pixels:
             self._kept.pop(place, None)
 
     def each(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """`function` of every item, in their order, worked out by as many threads as the workers."""
+        """`function` of every item, in order, computed by `workers` threads."""
         if self.workers == 0:
             yield from map(function, items)
             return
@@ -234,7 +234,7 @@ def bytes_of(path: Path) -> bytes:
     """The bytes of a picture's file.
 
     Raises:
-        PictureError: It cannot be read.
+        PictureError: The file cannot be read.
     """
     try:
         return path.read_bytes()
@@ -245,7 +245,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 def digest_of(data: bytes | NDArray[Any]) -> str:
-    """What tells one picture from others: a hash of its file's bytes, or of an array's shape and values."""
+    """A hash that identifies a picture: of its file's bytes, or of an array's shape and values."""
     digest = hashlib.blake2b(digest_size=16)
     if isinstance(data, bytes):
         digest.update(data)
@@ -256,6 +256,6 @@ def digest_of(data: bytes | NDArray[Any]) -> str:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The sized pictures of a split: kept in memory where they fit, else read and decoded as they are asked for."""
+"""The sized pictures of a split: kept in memory if they fit, else read and decoded on access."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from heed.data.pictures.source import Pixels
 
 Indices = Sequence[int] | NDArray[np.int64]
 Change = Callable[[Array, Indices], Array]
-"""Of sized pictures `(batch, height, width, channels)` and their numbers; the result for each depends on it alone."""
+"""Changes sized pictures `(batch, height, width, channels)`, given with their indices, independently of each other."""
 
 _TOGETHER = 1_000
-"""Pictures that are walked through at a time."""
+"""Pictures processed at a time."""
 _SAMPLE = 2_000
-"""Pictures, evenly spread, by which a set that is not kept is normalised."""
+"""Evenly spread pictures from which the normalisation of a set that is not kept is computed."""
 _SHARED = 2**20
-"""Values of the pictures of a batch from which on several threads change them."""
+"""Values of a batch's pictures from which on several threads change them."""
 
 
 class PictureStore:
-    """Sized pictures by their numbers; what it gives does not depend on memory or on the number of threads.
+    """Sized pictures by index; results do not depend on memory or on the number of threads.
 
-    Decoding and scaling release Python's lock, so threads do as well as processes and nothing is copied between them.
+    Decoding and scaling release Python's lock, so threads are as fast as processes, without copies between them.
     """
 
     def __init__(self, pixels: Pixels, places: Sequence[str], sizing: Sizing, in_memory: int = 2_000) -> None:
-        """Of the pictures at these places.
+        """Store the pictures at these places.
 
         Args:
-            pixels: Reads them, with as many threads as its `workers`.
-            places: Where the pictures are (`heed.data.pictures.source`).
-            sizing: Makes them of one size.
-            in_memory: Megabytes; where the sized pictures need no more, they are kept, and each is decoded once.
+            pixels: Reader of the pictures, with `workers` threads.
+            places: Places of the pictures (`heed.data.pictures.source`).
+            sizing: Sizing to one size.
+            in_memory: Megabytes; if the sized pictures need no more, they are kept, and each is decoded once.
         """
         self.sizing = sizing
         self._places, self._pixels = places, pixels
@@ -52,10 +52,10 @@ class PictureStore:
         return len(self._places)
 
     def take(self, indices: Indices, change: Change | None = None) -> Array:
-        """The pictures with these numbers, each changed by `change`, `(batch, height, width, channels)`.
+        """The pictures at these indices, each changed by `change`, `(batch, height, width, channels)`.
 
         Raises:
-            DataError: One cannot be read any more; the message names it.
+            DataError: A picture can no longer be read; the message names it.
         """
         parts = self._parts(indices, change is not None)
 
@@ -70,20 +70,20 @@ class PictureStore:
         return np.concatenate(list(self._pool.map(made, parts)))
 
     def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
-        """The pictures with these numbers, by default all, some at a time."""
+        """The pictures at these indices, by default all, some at a time."""
         chosen = range(len(self)) if indices is None else indices
         for start in range(0, len(chosen), _TOGETHER):
             yield self.take(chosen[start : start + _TOGETHER])
 
     def normalisation(self) -> Normalisation:
-        """Mean and deviation of each channel over all pictures, or over 2,000 of them where they are not kept."""
+        """Mean and deviation of each channel over all pictures, or over 2,000 of them if they are not kept."""
         sample = None
         if not self.is_kept and len(self) > _SAMPLE:
             sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
         return Normalisation.of(self.parts(sample), self.sizing.channels)
 
     def _parts(self, indices: Indices, changed: bool) -> Sequence[Indices]:
-        """The pictures of each thread; one part where several would not be faster."""
+        """The indices for each thread; one part if several would not be faster."""
         workers, count = self._pixels.workers, len(indices)
         if workers < 2 or count < 2 * workers:
             return [indices]
@@ -102,11 +102,11 @@ class PictureStore:
             return pictures
         for i in places[~self._known[places]].tolist():
             self._kept[i] = self._one(i)
-            self._known[i] = True  # after it is there: another thread may ask
+            self._known[i] = True  # set last, since another thread may read it
             self._pixels.forget([self._places[i]])
         return self._kept[places]
 
     def _one(self, index: int) -> Array:
-        # Read one by one, so that pictures in their own size are not held together.
+        # Read one by one, so that only one picture in its original size is in memory.
         (picture,) = self._pixels.read([self._places[index]], self.sizing.channels)
         return self.sizing.apply(picture)

@@ -1,4 +1,4 @@
-"""How a run reads pictures, kept in its folder as `pictures.json`: size, channels, crop, mean and deviation."""
+"""A run's sizing and normalisation of pictures, saved as `pictures.json`: size, channels, crop, mean, deviation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from heed.storage.files import damaged, read_object
 
 FILE = "pictures.json"
 _LARGEST = 1 << 14
-"""Pixels of a side."""
+"""Most pixels of a side."""
 
 
 @dataclass(frozen=True)
 class PictureForm:
-    """From a decoded picture to what a model reads: sizing, then normalisation."""
+    """Conversion of decoded pictures to model inputs: sizing, then normalisation."""
 
     sizing: Sizing
     normalisation: Normalisation

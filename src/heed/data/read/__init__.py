@@ -1,1 +1,1 @@
-"""Readers of files: bytes to lines, lines to examples, everything bad with file and line."""
+"""Readers of files: bytes to lines, lines to examples; every error names file and line."""

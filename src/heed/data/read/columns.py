@@ -1,4 +1,4 @@
-"""Which column holds the text and which the label, by the names of the columns and by what they hold."""
+"""Choice of the text and label columns, by column names and contents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TEXT_NAMES = (
     *("text", "texts", "sentence", "sentences", "review", "content", "body", "message", "document", "comment", "tweet"),
     *("utterance", "question", "query", "post", "headline", "title", "phrase", "input", "sms", "v2"),
 )
-"""Names of columns that are known to hold texts, the surest first."""
+"""Usual names of text columns, most reliable first."""
 LABEL_NAMES = (
     *("label", "labels", "class", "category", "sentiment", "target", "intent", "topic", "emotion", "stars", "rating"),
     *("score", "polarity", "tag", "genre", "type", "y", "output", "v1"),
 )
-"""Names of columns that are known to hold labels, the surest first."""
+"""Usual names of label columns, most reliable first."""
 _OTHER_NAMES = ("id", "idx", "index", "source", "src", "translation", "split", "date", "time", "author", "user", "name")
 _LANGUAGES = (
     *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "cs", "ro", "hu", "tr", "ar", "he", "fa", "hi", "ur"),
@@ -28,15 +28,15 @@ _LANGUAGES = (
     *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian"),
     *("turkish", "arabic", "hindi", "chinese", "japanese", "korean", "vietnamese", "swahili", "yoruba", "hausa"),
 )
-NO_LABEL = "no column repeats its values, as labels do"
+NO_LABEL = "no column has repeated values, as labels have"
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 _SURE = 3
-"""How many of the names decide where several columns have known ones."""
+"""Number of names, the first ones, that win over other known names."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the cells of one column are like; `name` is its number from 0 or what the first line calls it."""
+    """Statistics of one column's cells; `name` is its number from 0 or its name in the header."""
 
     name: int | str
     cells: int  # that are not blank
@@ -50,7 +50,7 @@ class Facts:
 
     @classmethod
     def of(cls, name: int | str, cells: Sequence[str], known: Collection[str] = ()) -> Facts:
-        """Gather them."""
+        """The statistics of these cells."""
         filled = [cell.strip() for cell in cells if cell.strip()]
         counts, size = Counter(filled), max(1, len(filled))
         return cls(
@@ -67,28 +67,28 @@ class Facts:
 
     @property
     def repeats(self) -> bool:
-        """Whether its values repeat as those of a label do."""
+        """True if its values repeat as those of a label."""
         return self.values <= max(2, 0.5 * self.cells) and self.singles <= max(1, 0.4 * self.values)
 
     @property
     def is_text(self) -> bool:
-        """Whether it can be a text: most of its cells are no numbers."""
+        """True if it can be the text: most of its cells are not numbers."""
         return self.cells > 0 and self.numbers < 0.5
 
     @property
     def shown(self) -> str:
-        """The name, in quotes where it is one."""
+        """The name in quotes, or the number."""
         return shown(self.name)
 
     def counted(self, whole: bool) -> str:
-        """How many values it has, as far as the file was read."""
+        """Its number of distinct values; says so if only the beginning of the file was read."""
         several = "s" if self.values != 1 else ""
         return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
 
 
 @dataclass(frozen=True)
 class Picked:
-    """The columns of text and label; or, where they are unclear, why and what to give."""
+    """The columns of text and label; or, if they are unclear, why and which field to set."""
 
     text: Facts | None = None
     label: Facts | None = None
@@ -96,12 +96,12 @@ class Picked:
 
 
 def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: Collection[str] = ()) -> list[Facts]:
-    """What each column of rows is like."""
+    """Statistics of each column of rows."""
     return [Facts.of(name, [row[n] for row in rows if n < len(row)], known) for n, name in enumerate(names)]
 
 
 def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
-    """What each field of JSON objects is like; only fields of texts, numbers, truth values and lists of these."""
+    """Statistics of each field of JSON objects; only texts, numbers, booleans and lists count."""
     names = list(dict.fromkeys(name for one in objects for name in one))
     cells: dict[str, list[str]] = {name: [] for name in names}
     for one in objects:
@@ -147,7 +147,7 @@ def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
 
 
 def _known_labels(columns: Sequence[Facts]) -> Facts | None:
-    """The column that holds labels of the training set, if any does."""
+    """The column that contains labels of the training set, if any."""
     known = [column for column in columns if column.known >= 0.5]
     return max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known), default=None)
 
@@ -158,7 +158,7 @@ def _rank(column: Facts, names: Sequence[str]) -> int:
 
 
 def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
-    """The columns with known names: the surest one, or all."""
+    """The columns with known names: all, or the first alone if its name is one of the most reliable."""
     found = sorted((c for c in columns if _rank(c, names) < len(names)), key=lambda c: _rank(c, names))
     return found[:1] if found and _rank(found[0], names) < _SURE else found
 
@@ -166,7 +166,7 @@ def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
 def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
     able = [column for column in columns if column.is_text and column.name != label]
     if not able:
-        return "no column holds texts"
+        return "no column contains texts"
     if len(named := _named(able, TEXT_NAMES)) == 1:
         return named[0]
     able.sort(key=lambda column: -column.characters)
@@ -176,8 +176,10 @@ def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
         rivals.sort(key=columns.index)
         which = " and ".join(column.shown for column in rivals)
         which = f"columns {which}" if isinstance(longest.name, int) else which
-        both = f", data.columns.text=[{rivals[0].name},{rivals[1].name}] both as a pair" if len(rivals) == 2 else ""
-        return f"{which} hold texts; data.columns.text={rivals[0].name} takes the first of them{both}"
+        pair = f", data.columns.text=[{rivals[0].name},{rivals[1].name}] reads both as a pair"
+        both = pair if len(rivals) == 2 else ""
+        verb = "both contain" if len(rivals) == 2 else "contain"
+        return f"{which} {verb} texts; data.columns.text={rivals[0].name} chooses the first{both}"
     return longest
 
 
@@ -193,11 +195,11 @@ def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
     if not able:
         return NO_LABEL
     which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)
-    return f"several columns can hold the label: {which}; data.columns.label={able[0].name} takes the first of them"
+    return f"several columns could be the label: {which}; data.columns.label={able[0].name} chooses the first"
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: by known names, or by being unlike the rows after it."""
+    """True if the first row is a header: it has known names, or is unlike the rows after it."""
     if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
         return False
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]
@@ -223,7 +225,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number, perhaps with a decimal comma."""
+    """True if a cell is a number, perhaps with a decimal comma."""
     try:
         float(text)
     except ValueError:

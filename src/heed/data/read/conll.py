@@ -1,8 +1,8 @@
-"""Readers of sentences with one word a line and its tag in a column (CoNLL and its relatives).
+"""Readers of sentences with one word a line and its tag in a column (CoNLL and similar formats).
 
-Columns are separated by tabs, or by blanks where a file has no tabs. A blank line ends a sentence; so does a line whose
+Columns are separated by tabs, or by spaces in a file without tabs. A blank line ends a sentence; so does a line whose
 first column is -DOCSTART-. Lines before a sentence that begin with # and have another number of columns are comments.
-Each file may end in .gz or .xz as well.
+Files may be compressed (.gz, .xz).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FEW = 8
 """Lines below which a file is not judged."""
 _STOPS = (".", "!", "?", "\u0964", "\u3002")
 _WORDS = ("word", "words", "token", "tokens", "form")
-"""What a header calls the column of words."""
+"""Names of the column of words in a header."""
 _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """A file in columns, separated by tabs or blanks; `rows` are the columns of each line, None without a word."""
+    """A file in columns, separated by tabs or spaces; `rows` has the columns of each line, None without a word."""
 
     path: Path
     lines: list[str]
@@ -43,8 +43,8 @@ class ColumnFile:
         """Read a file; bad lines are errors without `findings`.
 
         Raises:
-            DataError: It cannot be read, holds no word, or a line is bad (as where it has another number of columns
-                than those before it) and that is an error.
+            DataError: The file cannot be read or contains no word, or a line is bad (for example, has another number
+                of columns than the lines before it) and not skipped.
         """
         findings = Findings() if findings is None else findings
         read = list(lines_of(path, findings))
@@ -52,7 +52,7 @@ class ColumnFile:
         known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
         first = next((line for line in known if not line.startswith("#")), known[0] if known else None)
         if first is None:
-            raise DataError(f"'{path}' holds no word; expected one a line, with its tag in another column")
+            raise DataError(f"'{path}' contains no word; expected one word a line, with its tag in another column")
         tabs = "\t" in first
         width = len(_split(first, tabs))
         rows: list[list[str] | BadLine | None] = []
@@ -97,7 +97,7 @@ class ColumnFile:
             findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
 
     def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
-        """Each sentence: the line it begins at, from 1, and its rows, or its first bad line."""
+        """Each sentence: the number of its first line, from 1, and its rows, or its first bad line."""
         rows: list[list[str] | BadLine] = []
         for number, row in enumerate([*self.rows, None], start=1):
             if row is not None:
@@ -113,22 +113,22 @@ def _split(line: str, tabs: bool) -> list[str]:
 
 
 def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
-    """Reads sentences from files in columns; `advice` names commands for files that are no such."""
+    """The reader of sentences from files in columns; `advice` names commands for other kinds of files."""
     return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings, advice))
 
 
 def read_sentences(
     files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None, advice: Advice = no_advice
 ) -> list[Sentence]:
-    """Read sentences from files, one after the other; tags that mark entities come as BIO.
+    """Read sentences from files, one after the other; entity tags are converted to BIO.
 
-    A bad line takes its whole sentence with it; without `findings` it is an error. A first line that names the columns
+    With a bad line its whole sentence is left out; without `findings` it is an error. A first line that names columns
     is left out and noted.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; it holds texts and no words
-            with tags; a line is bad (not UTF-8, too long, of other columns, with a word or tag that is none) and that
-            is an error; with file, line, field and value.
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; it contains texts, not
+            words with tags; a line is bad (not UTF-8, too long, with other columns or an illegal tag) and not skipped.
+            The message names file, line, field and value.
     """
     findings = Findings() if findings is None else findings
     sentences: list[Sentence] = []
@@ -145,14 +145,14 @@ def read_sentences(
                 continue
             for number, row in enumerate(rows, start=line):
                 if not row[word]:
-                    findings.note("empty word, read as an unknown one", path, number)
+                    findings.note("empty word, read as an unknown word", path, number)
             words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)
             sentences.append(Sentence(words, tags, origin=f"{path.name}:{line}"))
             places.append((path, line))
     scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
     if scheme == "plain":
         if data.scheme == "auto":
-            findings.remarks.append("no tag marks an entity (as B-person does), so tags are taken as they are")
+            findings.remarks.append("no tag marks an entity (as B-person does), so tags are used as they are")
         return sentences
     return in_bio(sentences, places, scheme, findings)
 
@@ -177,7 +177,7 @@ def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> 
     alone = all(len(row) == 1 for row in rows)
     if kind == "tagged" or (even and not blanks and not texts and not alone):
         return
-    why = "its lines have any number of words" if content is None else content.why
+    why = "its lines have different numbers of words" if content is None else content.why
     if alone and kind != "rows":
         why = "its lines have one column"
     what = f"{why}; expected one word a line, with its tag in another column"
@@ -197,7 +197,7 @@ def _with_tags(
 def in_bio(
     sentences: Sequence[Sentence], places: Sequence[tuple[Path | str, int | str]], scheme: str, findings: Findings
 ) -> list[Sentence]:
-    """Sentences whose tags mark entities by a scheme, with tags in BIO; `places` are file and line of each."""
+    """Sentences with entity tags of a scheme converted to BIO; `places` are file and line of each."""
     result = []
     for sentence, (path, line) in zip(sentences, places, strict=True):
         if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
@@ -206,8 +206,8 @@ def in_bio(
         found = entities(sentence.tags)
         renamed = {tag[0] for tag in sentence.tags} & set("LUM")  # BILOU and BMEWO are not compared
         if not renamed and write_tags(found, len(sentence.tags), scheme) != list(sentence.tags):
-            what = f"tags that {_NAMES[scheme]} does not allow, read as seqeval reads them (an entity begins where its "
-            findings.note(what + "type does)", path, line, unit="sentence")
+            what = f"tags that {_NAMES[scheme]} does not allow, read as in seqeval (a new type begins an entity)"
+            findings.note(what, path, line, unit="sentence")
         result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
     if scheme != "bio":
         findings.remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
@@ -217,7 +217,7 @@ def in_bio(
 def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
     for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
         if tag != OUTSIDE and not is_entity_tag(tag):
-            message = f"'{path}' line {number}: '{tag}' is no tag; expected O, or B-, I-, E-, S- and a type "
-            message += "(data.scheme=plain takes tags as they are; data.columns.label says in which column they stand)"
+            message = f"'{path}' line {number}: '{tag}' is not an entity tag; expected O, or B-, I-, E-, S- and a type "
+            message += "(data.scheme=plain uses tags as they are; data.columns.label selects the column of tags)"
             return findings.bad("illegal tag", path, number, message)
     return None

@@ -1,6 +1,6 @@
-"""What a file of text looks like, whatever it was given as: words with tags, plain sentences, pairs, labelled texts.
+"""Recognition of what a text file contains: words with tags, plain sentences, pairs, labelled texts or numbers.
 
-Judged by the first part of the file. Where nothing is sure, nothing is said.
+Judged by the beginning of the file, whatever the file was given as; doubtful cases have no result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LABEL_PREFIX = "__label__"
 _FEW = 8
 """Lines below which nothing is judged."""
 Advice = Callable[[str, Path], str]
-"""The commands that can use a file that looks like something, after a semicolon; "" where there is none."""
+"""The commands that can use a file of some kind, after a semicolon; "" if there is none."""
 
 
 def no_advice(looks_like: str, path: Path) -> str:
@@ -30,11 +30,11 @@ def no_advice(looks_like: str, path: Path) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and how that shows."""
+    """What a file contains: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
 
     kind: str
     why: str
-    sure: bool = True  # whether nothing else looks like it
+    sure: bool = True  # False if another kind could look the same
 
 
 def content_of(head: Head) -> Content | None:
@@ -58,7 +58,7 @@ def content_of(head: Head) -> Content | None:
 
 
 def is_prefixed(lines: Sequence[str]) -> bool:
-    """Whether lines are those of fastText, `__label__a text`."""
+    """True if lines are in fastText's format, `__label__a text`."""
     some_lines = lines[:1_000]
     return bool(some_lines) and sum(line.lstrip().startswith(LABEL_PREFIX) for line in some_lines) > len(some_lines) / 2
 
@@ -70,8 +70,8 @@ class FirstWords:
     lines: int
     values: int  # different first words
     singles: int  # those that occur once
-    inside: float  # share of the lines whose first word stands inside another line too
-    common: float  # share of the lines with other first words in which a line's first word stands, on average
+    inside: float  # share of the lines whose first word also occurs inside a line
+    common: float  # average share of the lines with other first words that contain a line's first word
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> FirstWords:
@@ -90,7 +90,7 @@ class FirstWords:
 
     @property
     def of_sentences(self) -> bool:
-        """Whether they are those of sentences: many occur once, and as words of other sentences too."""
+        """True if these are first words of sentences: many occur once, and inside other sentences too."""
         if self.lines < _FEW:
             return False
         if self.singles == self.lines or (self.common >= 0.2 and self.values > 1):
@@ -100,7 +100,7 @@ class FirstWords:
 
     @property
     def are_labels(self) -> bool:
-        """Whether they are surely labels: few, and each of them several times."""
+        """True if these are surely labels: few different ones, each several times."""
         return 1 < self.values <= 0.1 * self.lines and not self.singles and self.common < 0.1
 
 
@@ -109,7 +109,7 @@ def _bare(word: str) -> str:
 
 
 def _tagged(head: Head) -> Content | None:
-    """Words with tags: rows of as many columns, the last of which repeats as the first does not."""
+    """Words with tags: rows of equally many columns, where values repeat far more in the last than in the first."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:
         return None
@@ -127,9 +127,7 @@ def _tagged(head: Head) -> Content | None:
     if not one_word or not (entities or plain) or all(map(is_number, tags)):
         return None
     example = next((n for n, tag in enumerate(tags) if tag != OUTSIDE), 0)
-    return Content(
-        "tagged", f"it has one word a line with a tag beside it (as '{words[example]} {tags[example]}')", entities
-    )
+    return Content("tagged", f"each line is a word and its tag (such as '{words[example]} {tags[example]}')", entities)
 
 
 def _of_columns(head: Head, separator: str) -> Content | None:
@@ -142,7 +140,7 @@ def _of_columns(head: Head, separator: str) -> Content | None:
     between = f"separated by {SEPARATORS[separator]}"
     label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
     if picked.text is not None and label is not None and picked.text.words > 1:
-        where = f"column {label.name} ({some(label.first)}) repeats beside the texts of column"
+        where = f"column {label.name} ({some(label.first)}) repeats its values next to the texts of column"
         return Content("labelled", f"{where} {picked.text.name}, {between}")
     if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
         first, second = _texts(columns)[:2]

@@ -3,10 +3,10 @@
 | given | read as |
 |---|---|
 | .jsonl, .json | one conversation a line: an object with a list of turns, each a text or an object with text and speaker |
-| anything else | one conversation a line, its turns parted by `__eou__`, by tabs or by `data.separator`; with the separator "" a turn a line, and an empty line between conversations |
+| anything else | one conversation a line, its turns separated by `__eou__`, tabs or `data.separator`; with the separator "", one turn a line and an empty line between conversations |
 
-Each may end in .gz or .xz as well. Line breaks inside a turn become blanks; blank turns are left out and counted. Where
-turns are parted by something else than tabs and a line has tabs, its first column holds the conversation.
+Files may be compressed (.gz, .xz). Line breaks inside a turn become spaces; blank turns are left out and counted. If
+turns are not separated by tabs and a line has tabs, its first column contains the conversation.
 """  # noqa: E501  # a table
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")
-"""Names of fields that are known to hold the turns, the surest first."""
+"""Usual names of the field with the turns, most reliable first."""
 TEXT_NAMES = ("text", "utterance", "content", "value", "message", "transcript")
-"""Names of fields of a turn that are known to hold what was said."""
+"""Usual names of the field of a turn with its text."""
 SPEAKER_NAMES = ("speaker", "role", "from", "author", "agent", "name", "user")
-"""Names of fields of a turn that are known to hold who said it."""
+"""Usual names of the field of a turn with its speaker."""
 END_OF_UTTERANCE = "__eou__"
-"""What stands between turns in DailyDialog and sets made from it."""
+"""Separator of turns in DailyDialog and sets made from it."""
 _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": "..."}, ...]}'
 
 
 def conversation_reader(data: Any) -> Reader[Conversation]:
-    """Reads conversations as a `data` section says; of other sections with the defaults."""
+    """The reader of conversations for a `data` section; sections of other tasks use the defaults."""
     form = _Form.of(data)
     most = {tuple(files): count for files, count in _limits(data)}
 
@@ -62,7 +62,7 @@ def _limits(data: Any) -> Iterator[tuple[Sequence[str], int | None]]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How conversations are written."""
+    """Format of conversations."""
 
     columns: ConversationColumns
     separator: str | None
@@ -81,12 +81,12 @@ def read_conversations(
 
     Args:
         files: Read one after the other.
-        data: A `data` section, which says how they are written.
-        findings: Policy for bad lines, which are errors without it.
+        data: A `data` section, which gives their format.
+        findings: Policy for bad lines; without it they are errors.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad and that is an
-            error; or nothing says what parts the turns of a line.
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
+            skipped; or the separator of turns is neither given nor recognised.
     """
     return _read(files, _Form.of(data), Findings() if findings is None else findings)
 
@@ -113,18 +113,18 @@ def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> It
 def conversation_of(
     value: Any, columns: ConversationColumns, where: str, origin: str, path: Path | str, findings: Findings
 ) -> Conversation | BadLine:
-    """The conversation of an object with a list of turns, or of the list itself; a bad line where it is none.
+    """The conversation in an object with a list of turns, or in the list itself; a `BadLine` if there is none.
 
     Args:
-        value: An object of JSON or Python.
-        columns: What its fields are called.
-        where: What messages call it.
+        value: A value from JSON or Python.
+        columns: Names of its fields.
+        where: Its name in messages.
         origin: Of the conversation.
         path: The file that findings are counted under, "" for none.
         findings: Policy for what cannot be used.
 
     Raises:
-        DataError: It is none, and bad lines are errors.
+        DataError: The value is not a conversation, and bad lines are not skipped.
     """
     place = origin.rpartition(":")[2]
     if isinstance(value, Mapping):
@@ -152,7 +152,7 @@ def conversation_of(
 
 
 def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[str, Any]:
-    """A conversation as an object of JSON, from which `conversation_of` makes it again."""
+    """A conversation as a JSON object; inverse of `conversation_of`."""
     turns = columns.turns if isinstance(columns.turns, str) else "turns"
     if not conversation.speakers:
         return {turns: list(conversation.turns)}
@@ -174,7 +174,7 @@ def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:
     if isinstance(columns.turns, str):
         return f"no field '{columns.turns}'{suggest(columns.turns, row)}"
     names = ", ".join(map(repr, row)) or "none"
-    return f"no field that is known to hold turns (its fields: {names}); data.columns.turns names it"
+    return f"no field with a usual name for turns (fields: {names}); set data.columns.turns to the name of its field"
 
 
 def _turn_of(
@@ -189,9 +189,9 @@ def _turn_of(
         )
     text = _named(turn, columns.text, TEXT_NAMES)
     if text is None:
-        wanted = "no field that is known to hold the text" if columns.text is None else f"no field '{columns.text}'"
+        wanted = "no field with a usual name for the text" if columns.text is None else f"no field '{columns.text}'"
         fields = ", ".join(map(repr, turn)) or "none"
-        message = f"{where} has {wanted} (its fields: {fields}); data.columns.text names it"
+        message = f"{where} has {wanted} (fields: {fields}); set data.columns.text to the name of its field"
         return findings.bad("a turn without text", path, place, message)
     speaker = _named(turn, columns.speaker, SPEAKER_NAMES)
     if speaker is None and columns.speaker is not None:
@@ -218,8 +218,8 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
     column = 0 if form.columns.turns is None else form.columns.turns
     if isinstance(column, str):
         raise DataError(
-            f"data.columns.turns is '{column}', but '{path.name}' is text, whose columns have numbers from 0; JSON "
-            "lines (.jsonl) have names"
+            f"data.columns.turns is '{column}', but '{path.name}' is a text file, whose columns are numbered from 0; "
+            "only fields of JSON lines (.jsonl) have names"
         )
     remarked = False
     for number, line in enumerate(lines_of(path, findings), start=1):
@@ -235,7 +235,7 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
                 findings.leave_out(findings.bad(f"no column {column}", path, number, message).rule)
                 continue
             if not remarked:
-                findings.remark(f"{path.name}: column {column} (counted from 0) holds the turns")
+                findings.remark(f"{path.name}: column {column} (counted from 0) contains the turns")
                 remarked = True
             line = cells[column]
         turns = tuple(filter(None, (" ".join(turn.split()) for turn in line.split(separator))))
@@ -243,21 +243,21 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
 
 
 def _separator(path: Path, findings: Findings) -> str:
-    """What parts the turns of a line, by the first lines of a file.
+    """The separator of turns, recognised from the first lines of a file.
 
     Raises:
-        DataError: Nothing known does.
+        DataError: They contain no known separator.
     """
     lines = Head.of(path, findings).filled
     for separator in (END_OF_UTTERANCE, "\t"):
         if any(separator in line for line in lines):
             return separator
-    if not lines:  # missing or empty: who reads it says so
+    if not lines:  # missing or empty: reading the file reports it
         return "\t"
     raise DataError(
-        f"'{path}' has neither {END_OF_UTTERANCE} nor a tab in its lines ({lines[0]!r:.50}), one of which parts the "
-        'turns of a conversation; data.separator names another text, data.separator="" reads a turn a line and an '
-        "empty line between conversations, and JSON lines (.jsonl) hold a list of turns"
+        f"'{path}' has neither {END_OF_UTTERANCE} nor a tab between turns (its first line: {lines[0]!r:.50}); set "
+        'data.separator to what separates turns, use data.separator="" for one turn a line with an empty line between '
+        "conversations, or give JSON lines (.jsonl) with a list of turns"
     )
 
 
@@ -278,10 +278,10 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
 
 
 def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
-    """Conversations handed over in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
+    """Conversations given in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:
-        DataError: One of them is none; the message names its place.
+        DataError: An item is not a conversation; the message names its position.
     """
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")

@@ -1,18 +1,18 @@
-"""Documents: the texts that language models learn from, each kept exactly as it stands in its file.
+"""Documents: the texts that language models learn from, each kept exactly as in its file.
 
 | given | read as |
 |---|---|
 | a folder | every file below it, sorted by path; hidden files and folders are left out and counted |
 | .jsonl, .json | one document a line, in the field `data.columns.text` |
 | .csv, .tsv | one document a row, in the column `data.columns.text` |
-| anything else | one document a file, or several where `data.separator` cuts it |
+| anything else | one document a file, or several separated by `data.separator` |
 
-Each file may end in .gz or .xz as well, and `data.format` overrides the ending. With `data.separator` a line that
-equals it, blanks around it aside, ends a document and belongs to none; an empty separator (or one of line breaks only)
-means an empty line. Line ends become LF; nothing else of a text changes. Errors name file and line.
+Files may be compressed (.gz, .xz), and `data.format` overrides the ending. With `data.separator`, a line that equals it
+(apart from spaces around it) ends a document and belongs to none; an empty separator (or one of line breaks only) means
+an empty line. Line ends become LF; nothing else of a text changes. Errors name file and line.
 
-A separator that occurs on no line is a warning. Byte-order marks at the start of a line and blank documents are left
-out. A bad line is left out of its document (`data.bad_lines=skip`); of JSON lines and tables it is the document.
+There is a warning if no line equals the separator. Byte-order marks at the start of a line and blank documents are left
+out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON lines and tables, the document is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from heed.errors import DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 _LARGEST = 1 << 29
-"""Characters of one document; a corpus in a file has 2 GiB for each, and a character has up to 4 bytes."""
+"""Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Document(Example):
 
 
 def document_reader(data: Any) -> Reader[Document]:
-    """The reader of documents as a `data` section says (its `format`, `columns.text` and `separator`)."""
+    """The reader of documents for a `data` section (its `format`, `columns.text` and `separator`)."""
     form = _Form.of(data)
 
     def of_row(row: Mapping[str, Any], place: str, findings: Findings) -> Document | BadLine:
@@ -68,7 +68,7 @@ def document_reader(data: Any) -> Reader[Document]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How documents are written: `kind` "auto", "text", "lines", "jsonl", "csv" or "tsv"."""
+    """Format of documents: `kind` "auto", "text", "lines", "jsonl", "csv" or "tsv"."""
 
     kind: str
     text: int | str
@@ -88,12 +88,11 @@ class _Form:
 def read_documents(files: Sequence[str | Path], form: _Form, findings: Findings) -> Iterator[Document]:
     """Read documents, blank ones included, from files and folders.
 
-    Where bad lines are skipped, a bad line is left out of its document and counted; of JSON lines and tables it is a
-    document.
+    If bad lines are skipped, each is left out of its document and counted; in JSON lines and tables, the document is.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad and that is
-            an error; a document has more than 2 ** 29 characters.
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
+            skipped; a document has more than 2 ** 29 characters.
     """
     for path in map(Path, files):
         if path.is_dir():
@@ -104,7 +103,7 @@ def read_documents(files: Sequence[str | Path], form: _Form, findings: Findings)
 
 
 def _files_below(folder: Path, findings: Findings) -> list[Path]:
-    """The files of a folder and of the folders in it, in the order of their paths."""
+    """The files of a folder and its subfolders, sorted by path."""
     found: list[Path] = []
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.startswith("."):
@@ -114,12 +113,12 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            findings.note("no regular file, left out", folder, path.name, unit="file")
+            findings.note("not a regular file, left out", folder, path.name, unit="file")
     return found
 
 
 def _file(path: Path, root: Path | None, form: _Form, findings: Findings) -> Iterator[Document]:
-    """The documents of one file, perhaps of a folder `root`."""
+    """The documents of one file, of the folder `root` unless that is None."""
     kind = _ENDINGS.get(ending_of(path), "text") if form.kind == "auto" else form.kind
     name = path.name if root is None else str(path.relative_to(root))
     if root is not None and not _size(path):
@@ -147,7 +146,7 @@ def _size(path: Path) -> int:
 
 
 def _texts(path: Path, root: Path | None, name: str, separator: str | None, findings: Findings) -> Iterator[Document]:
-    """A whole file, or its pieces between separators; a piece without a line is none."""
+    """A whole file, or its non-empty pieces between separators."""
     parts: list[str] = []
     first = size = cuts = 0
     number = 0
@@ -166,10 +165,10 @@ def _texts(path: Path, root: Path | None, name: str, separator: str | None, find
         size += len(line)
         if size > _LARGEST:
             what = f"the document that begins at line {first} has more than {_LARGEST:,} characters"
-            hint = "data.separator cuts a file into documents, or split the file"
+            hint = "set data.separator to cut the file into documents, or split it"
             raise DataError(f"'{path}' line {number}: {what}; {hint}")
     if separator is not None and not cuts:
-        what = f"data.separator {separator!r} stands on no line" if separator else "no empty line (data.separator)"
+        what = f"no line equals data.separator {separator!r}" if separator else "no empty line (data.separator)"
         findings.note(f"{what}, the file is one document", path, 1, unit="file", warning=True)
     if parts or not cuts:
         yield Document("".join(parts), f"{name}:{first}" if cuts else name)
@@ -192,7 +191,7 @@ def _objects(path: Path, name: str, layout: Layout, findings: Findings) -> Itera
 
 def _rows(path: Path, name: str, layout: Layout, findings: Findings) -> Iterator[Document]:
     unnamed = (
-        "names no column '{1}'{2}; data.columns.text says which column holds the text, by name or by number from 0, "
+        "names no column '{1}'{2}; data.columns.text selects the text column, by name or by number from 0, "
         "and data.format=text reads the whole file as one document"
     )
     wanted, apart, header = {"text": layout.text}, layout.separator, layout.header
@@ -211,7 +210,7 @@ def _one(text: str | BadLine, origin: str, path: Path, findings: Findings) -> It
 
 
 def _line_ends(text: str, origin: str, findings: Findings, where: Path | str = "") -> str:
-    """A text whose line ends are LF."""
+    """A text with CRLF replaced by LF, which is noted."""
     if "\r\n" in text:
         findings.note("lines of the text end in CRLF, read as LF", where, origin, unit="document")
         text = text.replace("\r\n", "\n")

@@ -1,6 +1,6 @@
-"""Problems in data: raised, or left out and counted with places, as the configuration says.
+"""Problems in data: raised, or left out and counted with their places, as configured.
 
-Readers get one `Findings` for the files of one split.
+Readers receive one `Findings` for all files of a split.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLACES = 3  # of each finding that are kept
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Placeholder of an unusable line: the rule it breaks, and the text that could be read (it may hold quotes)."""
+    """Placeholder for an unusable line: the rule it breaks and the text that could be read (quotes in it count)."""
 
     rule: str
     text: str = ""
@@ -29,7 +29,7 @@ class BadLine:
 class Found:
     """One kind of finding in one file (or a side such as "sources"; "" for a whole split), a warning if it is serious.
 
-    `what` also tells what became of the lines; `places` are the first few line numbers or origins.
+    `what` includes how the lines are treated; `places` are the first few line numbers or origins.
     """
 
     where: str
@@ -65,7 +65,7 @@ class Findings:
         max_line: int = 100_000,
         hint: bool = True,
     ) -> None:
-        """As in the `data` section; with `hint`, errors name the fields that would make a line readable."""
+        """Arguments as in the `data` section; with `hint`, errors name the fields that would make a line readable."""
         self.skips, self.encoding, self.max_line, self._hint = bad_lines == "skip", encoding, max_line, hint
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
@@ -75,7 +75,7 @@ class Findings:
 
     @classmethod
     def of(cls, data: object, *, strict: bool = False) -> Findings:
-        """As a `data` section says; `strict` stops at the first bad line, as a score must be of the whole file."""
+        """Policy of a `data` section; `strict` stops at the first bad line, since a score must cover the whole file."""
         if not isinstance(data, OwnData):
             return cls(hint=False)
         return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
@@ -94,11 +94,11 @@ class Findings:
         """Raise for a line that cannot be used, or note it.
 
         `message` is the problem, with file, line, value and what would be right; `fix` is a field that would make the
-        line readable; `rule` and `where` (file or folder) are what it is counted under, `things` what such lines are
-        called.
+        line readable; it is counted under `rule` and `where` (file or folder); `things` is the plural noun for such
+        lines.
 
         Raises:
-            DataError: Bad lines are errors here.
+            DataError: Bad lines are not skipped.
         """
         if not self.skips:
             hints = [*([fix] if fix else []), f"data.bad_lines=skip leaves such {things} out and counts them"]
@@ -125,14 +125,14 @@ class Findings:
         found.add(place, count)
 
     def take_over(self, other: Findings) -> None:
-        """Take over what another one was told."""
+        """Merge another `Findings` into this one."""
         self.left_out += other.left_out
         self.remarks += other.remarks
         self._found |= other._found
         self._cut |= other._cut
 
     def recognise_encoding(self, path: Path, encoding: str) -> None:
-        """Read the lines of one file that are not UTF-8 in an encoding that was recognised, where none is given."""
+        """Set the encoding for lines of one file that are not UTF-8, unless the user gave one."""
         if self.encoding == "utf-8":
             self._encodings[path] = encoding
 
@@ -146,10 +146,10 @@ class Findings:
             self.remarks.append(text)
 
     def cut_off(self, path: Path, number: int, message: str) -> None:
-        """Raise for a compressed file that ends too soon, or note that the lines before are used.
+        """Raise for a compressed file that ends too soon, or note that the lines before its end are used.
 
         Raises:
-            DataError: Bad lines are errors here, or nothing could be read.
+            DataError: Bad lines are not skipped, or nothing could be read.
         """
         if not self.skips or not number:
             raise DataError(message + ("; data.bad_lines=skip uses the lines before" if number and self._hint else ""))
@@ -157,7 +157,7 @@ class Findings:
         self.note("cut off or damaged, the lines before are used", path, number, unit="place", warning=True)
 
     def is_cut_off(self, path: Path) -> bool:
-        """Whether a file ended too soon."""
+        """True if a file ended too soon."""
         return path in self._cut
 
     def one(self, what: str, where: Path) -> Found | None:
@@ -165,7 +165,7 @@ class Findings:
         return self._found.get((str(where), what))
 
     def lines(self) -> list[str]:
-        """Remarks and warnings, one line each, of files that are read alone."""
+        """Remarks and warnings, one line each, for files that are read outside a split."""
         wheres = ((one, f"{Path(one.where).name}: " if one.where else "") for one in self.found if one.warning)
         return [*self.remarks, *(f"warning: {where}{one}" for one, where in wheres)]
 

@@ -1,10 +1,10 @@
-"""The first part of a file, for recognising how it is written; nothing is counted and nothing raised.
+"""The beginning of a file, from which its layout is recognised; counts nothing and raises nothing.
 
-At most 10,000 lines or 4 million characters are read; pipes are not looked into.
+At most 10,000 lines or 4 million characters are read; pipes are not read.
 
-Recognition (`layout.py`, `pair_layout.py`, `number_layout.py`) decides before a file is read, and only what its ending,
-its first line and the settings leave open: what was read before without nonsense keeps its reading. Which command reads
-what `contents.py` finds is in the tasks' specifications (`takes`), so that readers name no task.
+Recognition (`layout.py`, `pair_layout.py`, `number_layout.py`) decides, before a file is read, only what ending, first
+line and settings leave open, so files that can be read without it are read as they would be. The specifications of
+tasks (`takes`) list which of the contents in `contents.py` a command reads, so that readers name no task.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _REGULAR = 0.95
 
 @dataclass(frozen=True)
 class Head:
-    """The first lines of a file that can be read, as far as 10,000 lines or 4 million characters go."""
+    """The first readable lines of a file, at most 10,000 lines or 4 million characters."""
 
     path: Path
     lines: tuple[str, ...]
-    whole: bool  # whether that is all of the file
-    odd: int = 0  # lines before its end that cannot be read
+    whole: bool  # True if the file has no further lines
+    odd: int = 0  # unreadable lines among them, not in `lines`
 
     @classmethod
     def of(cls, path: Path, findings: Findings) -> Head:
-        """The head of a regular file; of a pipe, a folder, or what cannot be read at all, no line."""
+        """The head of a regular file; empty for a pipe, a folder or an unreadable file."""
         if not path.is_file():
             return cls(path, (), True)
         own, size, lines = Findings("skip", findings.encoding_of(path), findings.max_line), 0, list[str]()
@@ -56,7 +56,7 @@ class Head:
                     else:
                         odd += 1
         except DataError:
-            pass  # whoever reads the file says why
+            pass  # reading the whole file reports why
         return cls(path, tuple(lines), True, odd)
 
     @cached_property
@@ -65,11 +65,11 @@ class Head:
         return tuple(line for line in self.lines if line.strip())
 
     def rows(self, separator: str) -> list[list[str]]:
-        """The lines as rows; in tab separated ones quotes mean nothing."""
+        """The lines as rows; quotes have no meaning in tab-separated ones."""
         return rows_of(self.lines, separator)
 
     def separator(self, usual: str) -> str | None:
-        """What separates the columns: `usual` if every row has as many of at least two, else what does so; or None."""
+        """The separator that gives all rows equally many columns (two or more), `usual` if possible, or None."""
         for separator in dict.fromkeys((usual, *SEPARATORS)):
             rows = self.rows(separator)
             if is_regular(rows) and len(rows[0]) == len(regular_rows(rows)[0]):
@@ -78,7 +78,7 @@ class Head:
 
     @property
     def is_windows(self) -> bool:
-        """Whether the file begins with text in Windows-1252: lines that are not UTF-8, and none that needs UTF-8."""
+        """True if the file begins with text in Windows-1252: lines that are not UTF-8, and none that needs UTF-8."""
         with opened(self.path) as file:
             lines = file.read(_BYTES).split(b"\n")[:-1]
         odd = [line.removesuffix(b"\r") for line in lines if not line.isascii()]
@@ -86,7 +86,7 @@ class Head:
 
 
 def excel_head(path: Path, findings: Findings) -> Head:
-    """The head of a CSV file; as Windows-1252 where it is separated by semicolons, as Excel exports it."""
+    """The head of a CSV file, read as Windows-1252 if it is separated by semicolons and not UTF-8 (Excel's export)."""
     head = Head.of(path, findings)
     if head.odd and head.is_windows:
         wide = Head.of(path, Findings("skip", "windows-1252", findings.max_line))
@@ -104,12 +104,12 @@ def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
     try:
         rows += (row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row)
     except csv.Error:
-        pass  # the rows before that are what is known
+        pass  # use the rows before the error
     return rows
 
 
 def is_regular(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether nearly all rows have the same number of columns, two at least."""
+    """True if nearly all rows have the same number of columns, two at least."""
     if not rows:
         return False
     widths = [len(row) for row in rows]
@@ -125,7 +125,7 @@ def regular_rows(rows: Sequence[list[str]]) -> list[list[str]]:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the ending says that a file has columns."""
+    """True if the file's ending is .csv or .tsv, perhaps before that of a compression."""
     return ending_of(path) in (".csv", ".tsv")
 
 

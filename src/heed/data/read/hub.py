@@ -3,8 +3,8 @@
 They are fetched by the `datasets` library into its own cache (HF_HOME), so that a second run needs no network. A
 folder in place of a name is read by the same library: one that it saved, or one of its kinds of files.
 
-A part of a structure is a column of its own, as translation.en. A label may be a text, a number or a class, which is
-read by its name, and with `data.several_labels` a list of them.
+A field of a structure is a separate column, such as translation.en. A label may be a text, a number or a class, which
+is read as its name, and with `data.several_labels` a list of them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _TOGETHER = 1_000
 
 
 class HubSet:
-    """One data set, fetched."""
+    """A data set, fetched or from the cache."""
 
     def __init__(self, data: HubSection) -> None:
         """Fetch it, or find it in the cache.
 
         Raises:
-            DataError: There is no such data set or configuration, or no network to fetch it with.
+            DataError: There is no such data set or configuration, or no network access to fetch it.
             ConfigError: The library `datasets` is missing.
         """
         self._data = data
         self._sets = self._ask()
 
     def with_splits(self) -> tuple[HubSection, list[str]]:
-        """The section with its own validation and test splits where none are named, and remarks that say so."""
+        """The section with the data set's validation and test splits if it names none, and remarks that say so."""
         update, remarks = {}, []
         for field, split in (("valid", "validation"), ("test", "test")):
             if getattr(self._data, field) is None and split in self._sets:
@@ -46,7 +46,7 @@ class HubSet:
         return self._data.model_copy(update=update), remarks
 
     def reader(self, of_files: Reader[E]) -> Reader[E]:
-        """Reads splits of this data set in place of files: their names, or expressions such as "train[:1000]"."""
+        """The reader of this data set's splits, given in place of files by name or as in "train[:1000]"."""
         of_split = of_files.of_split
         if of_split is not None:
             return replace(of_files, read=lambda splits, findings: of_split(self, splits[0], findings), again=False)
@@ -56,11 +56,11 @@ class HubSet:
 
     @property
     def name(self) -> str:
-        """The data set as messages call it."""
+        """Name of the data set, for messages."""
         return self._data.hub
 
     def table(self, split: str) -> Any:
-        """A split (or "train[:1000]") as the library's own table.
+        """A split (or "train[:1000]") as a table of the `datasets` library.
 
         Raises:
             DataError: There is no such split.
@@ -73,7 +73,7 @@ class HubSet:
         for place, row in self.rows(split, (*reader.kind.sides, *optional)):
             where = f"{self._data.hub} split {split} row {place}"
             if any("\0" in value for value in row.values() if isinstance(value, str)):
-                message = f"{where} holds a NUL character, which is no text"
+                message = f"{where} contains a NUL character, which is not text"
                 example: E | BadLine = findings.bad("NUL byte", self._data.hub, f"{split}:{place}", message)
             else:
                 example = reader.of_row(row, f"{self._data.hub}:{split}:{place}", findings)
@@ -85,7 +85,7 @@ class HubSet:
     def rows(self, split: str, texts: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """The numbered rows of a split (or of "train[:1000]"), by the fields of `data.columns`.
 
-        The fields named in `texts` must be texts, empty cells being ""; numbers of classes come as their names.
+        The fields named in `texts` must be texts, with "" for empty cells; class numbers are converted to class names.
 
         Raises:
             DataError: There is no such split, or no such column.
@@ -115,14 +115,14 @@ class HubSet:
             return load(data.hub, data.config, split=split, revision=data.revision)
         except ConnectionError as error:
             reason = f"is not in the cache and cannot be fetched: {_first_line(error)}"
-            hint = "run this once with a network, or give the folder of a copy as data.hub"
+            hint = "run this once with network access, or set data.hub to the folder of a copy"
             raise DataError(f"data.hub '{data.hub}' {reason}; {hint}") from None
         except (OSError, RuntimeError, ValueError, datasets.exceptions.DatasetsError) as error:
             raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
 
 
 def _column(field: str, given: int | str | None, features: Any, hub: str, text: bool) -> str:
-    """The name of a field's column, a part of a structure as "translation.en"."""
+    """The name of a field's column; for a field of a structure, as in "translation.en"."""
     known = [
         name for name, one in features.items() if not text or getattr(one, "dtype", "") in ("string", "large_string")
     ]
@@ -135,7 +135,7 @@ def _column(field: str, given: int | str | None, features: Any, hub: str, text: 
 
 
 def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
-    """How a value is read: nothing as an empty text, the number of a class as its name, also in lists."""
+    """The conversion of a value: None to an empty text, a class number to its name, in lists too."""
     if text:
         return lambda value: value or ""
     of_one = getattr(feature, "feature", feature)

@@ -1,15 +1,14 @@
-"""Lines to answer, as they come: of standard input, a pipe or a file, compressed or not, in batches.
+"""Input lines for prediction in batches, as they arrive: standard input, a pipe or a file, compressed or not.
 
-A batch of a file is as many lines as are wanted. A pipe may make anybody wait: a batch of its lines is what has come
-when nothing more does for a moment, so that an answer is never held back for lines that are not there yet.
+A batch of a file has the requested number of lines. A batch of a pipe has the lines that have arrived when no more
+follow for a moment, so that no answer waits for later lines.
 
 Batches of a pipe are sent when nothing more has come for 0.02 s, or after 0.2 s; its first full batches are smaller (4,
-16, 64, ... lines). A line cannot be used if it is not in UTF-8 (nor `data.encoding`), holds a NUL byte, has more than a
-million characters (or `data.max_line`, if that is more), lacks the column of the text, is not JSON where the others
+16, 64, ... lines). A line cannot be used if it is not in UTF-8 (nor `data.encoding`), contains a NUL byte, has more
+than a million characters (or `data.max_line`, if that is more), lacks the text column, is not JSON where the others
 are, has no mask or second text where the run needs one, or is longer than the positions that a model has learned. The
-first ten such lines are named, and all are counted. A compressed file that is cut off is named after the last line that
-could be read. A picture that cannot be read has an empty answer and exit status 4; only `--bad-lines error` stops
-there.
+first ten such lines are reported, and all are counted. A truncated compressed file is reported after its last readable
+line. An unreadable picture has an empty answer and leads to exit status 4; only `--bad-lines error` stops there.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ from heed.errors import DataError, HeedError
 
 T = TypeVar("T")
 Numbered = tuple[int, str | BadLine]
-"""A line, or what stands for one that cannot be used, with its number from 1."""
+"""The number of a line, from 1, and its text or a `BadLine`."""
 
 _QUIET = 0.02
-"""Seconds without a further line after which those that came are answered."""
+"""Seconds without a further line after which a batch is complete."""
 _LONGEST = 0.2
-"""Seconds that a line waits for others at most."""
+"""Longest time in seconds that a line waits for others."""
 _FIRST, _GROWTH = 4, 4
-"""Lines in the first full batch of a pipe, and how many times larger the next is: the first answers are quick."""
+"""Lines in the first full batch of a pipe, and the growth factor of batches: the first answers are quick."""
 MAX_LINE = 1_000_000
-"""Characters that a line may have at least, whatever `data.max_line` is: it is one text, and not one of a corpus."""
+"""Characters that a line may always have, even if `data.max_line` is lower: each line is read by itself."""
 _TOLD = 10
-"""Bad inputs of which each is told."""
+"""Number of bad inputs that are reported one by one."""
 
 
 class _Arriving:
-    """Bytes of a file descriptor as they come, and None where nothing came until `until`."""
+    """Bytes of a file descriptor as they arrive, and None if nothing arrived until `until`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.until: float | None = None
-        """Until when to wait, by `time.monotonic`; None waits as long as it takes."""
+        """Deadline of the next read, by `time.monotonic`; None waits without limit."""
 
     def read1(self, size: int, /) -> bytes | None:
         if self.until is not None and not self._ready(min(_QUIET, self.until - time.monotonic())):
@@ -61,12 +60,12 @@ class _Arriving:
     def _ready(self, seconds: float) -> bool:
         try:
             return seconds > 0 and bool(select.select([self._descriptor], [], [], seconds)[0])
-        except OSError:  # no pipe can be asked on this system
+        except OSError:  # this system cannot poll pipes
             return False
 
 
 class _Buffered:
-    """Bytes of standard input that nobody has to wait for."""
+    """Bytes of standard input that are available without waiting."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         self._file = file
@@ -76,7 +75,7 @@ class _Buffered:
 
 
 class Incoming:
-    """The numbered lines of a file, or of standard input; `batches` gives them in batches."""
+    """The numbered lines of a file or of standard input, in `batches`."""
 
     def __init__(self, path: Path | None, findings: Findings) -> None:
         """Open nothing yet.
@@ -93,7 +92,7 @@ class Incoming:
         """Batches of at most `most` lines.
 
         Raises:
-            DataError: As by `heed.data.read.lines.lines_of`, after the lines before; an empty file has no line.
+            DataError: As for `heed.data.read.lines.lines_of`, after the lines before the error; an empty file is none.
         """
         lines = self._lines()
         batch: list[Numbered] = []
@@ -142,7 +141,7 @@ class Incoming:
         buffer = sys.stdin.buffer
         try:
             descriptor = buffer.fileno()
-        except OSError:  # a program put something else in its place
+        except OSError:  # sys.stdin was replaced by an object without a descriptor
             return _Buffered(buffer)  # type: ignore[arg-type]
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return _Buffered(buffer)  # type: ignore[arg-type]
@@ -157,7 +156,7 @@ class Incoming:
 
 
 def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
-    """Lines that never make anybody wait in batches of `most`; before an error, those that came before it."""
+    """Batches of `most` lines, for sources that are never waited for; lines before an error come before it."""
     batch: list[Numbered] = []
     try:
         for line in lines:
@@ -174,7 +173,7 @@ def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]
 
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:
-    """What a reader gives, and a `BadLine` in place of each item that the findings let it leave out."""
+    """The items of a reader, with a `BadLine` for each item that it left out according to the findings."""
     left_out = findings.left_out.total()
     for item in items:
         yield from _gaps(findings.left_out.total() - left_out)
@@ -188,23 +187,23 @@ def _gaps(count: int) -> Iterator[BadLine]:
 
 
 class InputFindings(Findings):
-    """Policy for inputs that cannot be used: an error, or told at once, counted, and an empty answer in their place."""
+    """Policy for unusable inputs: an error, or reported at once, counted and answered with an empty answer."""
 
     def __init__(self, data: object, skip: bool, tell: Callable[[str], None], hint: str) -> None:
-        """Lines may be long, since each is read by itself.
+        """Allow long lines, since each is read by itself.
 
         Args:
-            data: The `data` section of the run, which says in what encoding lines are.
-            skip: Whether a bad input stops nothing.
-            tell: Gets the message about each that stops nothing.
-            hint: What ends the message about one that is an error.
+            data: The `data` section of the run, which gives the encoding.
+            skip: True if bad inputs are skipped, False if they are errors.
+            tell: Called with the message about a skipped input.
+            hint: End of the message about an input that is an error.
         """
         own = Findings.of(data, strict=True)
         super().__init__("skip" if skip else "error", own.encoding, max(own.max_line, MAX_LINE), hint=False)
         self._tell, self._stops = tell, hint
         self.num_bad = 0
         self.bad_places: list[str] = []
-        """The first of the bad inputs."""
+        """Places of the first bad inputs."""
 
     def bad(
         self,
@@ -217,36 +216,36 @@ class InputFindings(Findings):
         text: str = "",
         things: str = "lines",
     ) -> BadLine:
-        """Raise for a line that cannot be used, or tell and count it.
+        """Raise for a line that cannot be used, or report and count it.
 
         Raises:
-            DataError: Bad lines are errors here.
+            DataError: Bad lines are not skipped.
         """
         self.refuse(DataError(message), place)
         return BadLine(rule, text)
 
     def refuse(self, error: HeedError, place: str | int) -> None:
-        """Raise the error about an input, or tell and count it.
+        """Raise the error about an input, or report and count it.
 
         Raises:
-            HeedError: It, of the same class, with the hint.
+            HeedError: The error, of the same class, with the hint.
         """
         if not self.skips:
             raise type(error)(f"{error}; {self._stops}" if self._stops else str(error))
         self.count(str(error), place)
 
     def count(self, message: str, place: str | int) -> None:
-        """Tell and count an input that cannot be used."""
+        """Report and count an input that cannot be used."""
         self.num_bad += 1
         if len(self.bad_places) < _TOLD:
             self.bad_places.append(str(place))
             self._tell(message)
 
     def cut_off(self, path: Path, number: int, message: str) -> None:
-        """Raise for a compressed file that ends too soon, or tell it.
+        """Raise for a compressed file that ends too soon, or report it.
 
         Raises:
-            DataError: Bad lines are errors here, or nothing could be read.
+            DataError: Bad lines are not skipped, or nothing could be read.
         """
         if not number:
             raise DataError(message)

@@ -1,7 +1,7 @@
-"""Texts to predict from a file of columns or JSON lines, where a file of lines was expected.
+"""Input texts for prediction from a file of columns or JSON lines.
 
-Of pairs the source is taken, and a message says which column is used. Files without columns are read line by line,
-whatever their ending.
+For pairs, the source is used; a remark names the column. Files without columns are read line by line, whatever their
+ending.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heed.data.read.lines import ending_of
 from heed.data.read.rows import Column, column_rows, flat, json_rows, text_of
 
 _FEW = 4
-"""Rows from which on a column without a name is recognised by what it holds."""
+"""Rows below which a column without a name is not recognised by its content."""
 
 
 def input_texts(
@@ -30,17 +30,17 @@ def input_texts(
     known: Collection[str] = (),
     trained: Sequence[str] = (),
 ) -> tuple[Iterator[Numbered], str] | None:
-    """The texts of a `.csv`, `.tsv` or `.jsonl` file and a remark that says where they stand; None for plain lines.
+    """The texts of a `.csv`, `.tsv` or `.jsonl` file and a remark naming their column; None for plain lines.
 
-    A file may be compressed. What the findings let pass stands there as a `BadLine`.
+    The file may be compressed. A line that the findings skip is a `BadLine`.
 
     Args:
         path: The file.
-        given: The column that the run's own files have them in, if it was said.
-        names: What it may be called, the surest first; a number is a column of files without names.
+        given: The text column of the run's own files, if it was configured.
+        names: Possible names of the column, most reliable first.
         findings: Policy for bad lines.
-        known: The labels of the training set, which are no texts.
-        trained: The training files; one with the same ending had columns too.
+        known: The labels of the training set, which are not texts.
+        trained: The training files; if one has the same ending, this file has columns too.
 
     Raises:
         DataError: The file cannot be read, or a line is bad.
@@ -60,7 +60,7 @@ def input_texts(
     named = next((name for name in wanted if name in rows[0]), None)
     header = named is not None or has_header(rows)
     columns = facts_of(rows[1:] if header else rows, rows[0] if header else range(len(rows[0])), known)
-    # Commas alone are no sign of columns: sentences have them too.
+    # Commas alone do not show that there are columns: sentences have them too.
     sure = kind == ".tsv" or header or any(ending_of(Path(file)) == kind for file in trained)
     column: int | str | None = named
     if column is None and isinstance(given, int) and given < len(rows[0]) and sure:
@@ -86,7 +86,7 @@ def _of_objects(
     if len(objects) <= len(values) / 2:
         return None
     wanted = [*([given] if isinstance(given, str) else []), *names]
-    # A line without it is a bad line, and no reason to read objects as texts.
+    # A line without the field is a bad line; the objects are still not read as texts.
     having = {name: sum(isinstance(one.get(name), str) for one in objects) for name in wanted}
     name = next((name for name in wanted if having[name] > len(objects) / 2), None)
     if name is None:
@@ -114,7 +114,7 @@ def _fields(path: Path, name: str, findings: Findings) -> Iterator[Numbered]:
 
 
 def _found(columns: Sequence[Facts]) -> Facts | None:
-    """The column of texts by what it holds, beside one of labels or alone."""
+    """The column of texts, recognised by content, with or without a column of labels."""
     picked = pick(columns)
     if picked.text is not None:
         return picked.text

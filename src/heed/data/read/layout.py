@@ -1,8 +1,8 @@
-"""How a file of labelled texts is written: recognised by its first part, where neither ending nor settings say it.
+"""Layout of a file of labelled texts, recognised from its beginning where ending and settings leave it open.
 
-A column whose values repeat is the label and one of long texts the text, whatever their names and order; where several
-columns could be either, an error lists them with the field to give. Columns with the expected names, and fields that
-the user gives, are taken as they are. `data.format=lines` makes the first word of each line its label.
+A column with repeated values is the label and a column of long texts the text, whatever their names and order; if
+several columns qualify, an error lists them and the field to set. Columns with the expected names, and columns that the
+user gives, are used as they are. `data.format=lines` makes the first word of each line its label.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _FEW = 4
 
 @dataclass
 class TextFormat:
-    """How labelled texts are written: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
+    """Format of labelled texts: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
 
-    With `several`, a text may have any number of labels, with `separator` between those of one cell. `known` labels, of
-    the training set, tell the column of labels in other files; `advice` names commands for files that are no such. With
-    `second`, an example is a pair of texts (`heed.data.read.two_texts`).
+    With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
+    labels, those of the training set, identify the label column of other files; `advice` names commands for files of
+    other kinds. With `second`, an example is a pair of texts (`heed.data.read.two_texts`).
     """
 
     kind: str = "auto"
@@ -58,9 +58,9 @@ class TextFormat:
 
 @dataclass(frozen=True)
 class Layout:
-    """How one file is written: `kind` of reader, separator of columns, columns of text and label, what to say of it.
+    """Layout of one file: `kind` of reader, separator of columns, columns of text and label, remark for the user.
 
-    `header` is whether the first line names the columns; None where that is so if a column is given by name.
+    `header` is True if the first line names the columns; None if it does so only where a column is given by name.
     """
 
     kind: str
@@ -90,7 +90,7 @@ def layout_of(path: Path, form: TextFormat, findings: Findings) -> Layout:
     if kind == "lines":
         found = given if form.kind == "lines" else _of_lines(head, given, form)
     elif form.kind == "auto" and is_prefixed(head.filled):
-        found = Layout("lines", said="lines of labels with __label__ before them, and a text")
+        found = Layout("lines", said="lines `__label__LABEL text`")
     elif kind == "jsonl":
         found = _of_objects(head, given, form)
     else:
@@ -123,12 +123,12 @@ def _of_columns(head: Head, given: Layout, form: TextFormat, findings: Findings)
 
 
 def _names(row: Sequence[str], given: Layout) -> bool:
-    """Whether a first line has the names of both columns."""
+    """True if a first line has the names of both columns."""
     return all(isinstance(column, str) and column in row for column in (given.text, given.label))
 
 
 def _recognised(head: Head, rows: list[list[str]], given: Layout, form: TextFormat) -> Layout | None:
-    """The columns of rows by what they hold; None where there are too few to tell."""
+    """The columns of text and label, recognised by content; None if there are too few rows to tell."""
     named = any(isinstance(column, str) for column in (form.text, form.label, form.second))
     header = named or has_header(rows)
     body = rows[1:] if header else rows
@@ -140,7 +140,7 @@ def _recognised(head: Head, rows: list[list[str]], given: Layout, form: TextForm
         names = rows[0]
     for column in (form.text, form.label, form.second):
         if column is not None and column not in names:
-            return None  # whoever reads the file says so
+            return None  # reading the file reports the missing column
     columns = [facts for facts in facts_of(body, names, form.known) if facts.name != form.second]
     picked = pick(columns, form.text, form.label, head.whole)
     if picked.unclear:
@@ -182,7 +182,7 @@ def _of_objects(head: Head, given: Layout, form: TextFormat) -> Layout:
         if all(given.text in one and given.label in one for one in objects):  # named as expected, and blank
             return given
         fields = ", ".join(f"'{column.name}'" for column in columns)
-        raise DataError(f"'{head.path}': {picked.unclear} (its fields: {fields})")
+        raise DataError(f"'{head.path}': {picked.unclear} (fields: {fields})")
     if picked.text is None or picked.label is None:
         return given
     of_label = f"label is {picked.label.shown} ({picked.label.counted(head.whole)})"
@@ -199,7 +199,7 @@ def _object(line: str) -> Mapping[str, Any] | None:
 
 
 def _of_lines(head: Head, given: Layout, form: TextFormat) -> Layout:
-    """Lines `label text`, or columns that tabs separate; anything else is refused."""
+    """Lines `label text`, or columns separated by tabs; anything else is refused."""
     if is_prefixed(head.filled):
         return given
     content, first = content_of(head), FirstWords.of(head.filled)
@@ -216,15 +216,15 @@ def _of_lines(head: Head, given: Layout, form: TextFormat) -> Layout:
         why = "its lines are plain sentences" if content is None else content.why
         what = (
             f"{why}, and their first words do not look like labels ({first.values:,} different ones in "
-            f"{first.lines:,} lines, {first.singles:,} of them once); expected lines `label text`"
+            f"{first.lines:,} lines, {first.singles:,} of them only once); expected lines `label text`"
         )
         looks = "" if content is None else form.advice(content.kind, head.path)
-        raise DataError(f"'{head.path}': {what}{looks}; data.format=lines takes first words as labels all the same")
+        raise DataError(f"'{head.path}': {what}{looks}; data.format=lines uses the first words as labels anyway")
     return given
 
 
 def _of_tabs(head: Head, rows: list[list[str]], form: TextFormat) -> Layout | None:
-    """The columns of lines with tabs; None where they are unclear, or `label TAB text`, which is as `label text`."""
+    """The columns of lines with tabs; None if they are unclear, or `label TAB text`, which is read as `label text`."""
     header = has_header(rows)
     columns = facts_of(rows[1:] if header else rows, range(len(rows[0])), form.known)
     label_first = columns[0].repeats and columns[0].words == 1 and not header
@@ -240,10 +240,10 @@ def _known(lines: Sequence[str], known: frozenset[str]) -> float:
 
 
 def text_column(path: Path, kind: str, findings: Findings) -> Layout:
-    """Where the texts stand in a file without labels, of kind "csv", "tsv" or "jsonl", that has no column "text".
+    """The column of texts in a file without labels, of kind "csv", "tsv" or "jsonl", that has no column "text".
 
     Raises:
-        DataError: Several columns can hold the texts.
+        DataError: Several columns could contain the texts.
     """
     usual = "\t" if kind == "tsv" else ","
     given = Layout(kind, usual)

@@ -1,7 +1,7 @@
 """Bytes to lines: line ends, byte-order marks, encodings, compression; errors name file and line.
 
-A line ends at LF or CRLF. A CR alone inside a line is read as a blank, so that no line is shifted against its
-parallel one; only in a file whose beginning has more of them than of LF are they line ends.
+A line ends at LF or CRLF. A CR alone inside a line is read as a space, so that parallel files stay aligned; it ends a
+line only in a file whose beginning has more of them than LFs.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Chunks(Protocol):
     """Bytes in pieces, as a buffered file gives them."""
 
     def read1(self, size: int, /) -> bytes | None:
-        """The bytes that are there, at most `size`; none at the end; None where nothing came in time."""
+        """The available bytes, at most `size`; none at the end; None if nothing came in time."""
 
 
 def ending_of(path: Path) -> str:
-    """The ending that tells the format, under that of a compression if there is one."""
+    """The ending that gives the format: the one before that of a compression, if there is one."""
     return without_compression(path).suffix
 
 
@@ -55,12 +55,12 @@ def without_compression(path: Path) -> Path:
 
 
 def opened(path: Path) -> Any:
-    """The bytes of a file, unpacked where its ending says that it is packed."""
+    """The file opened for reading bytes, unpacked if its ending is that of a compression."""
     return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
 
 
 def good_lines(path: Path, findings: Findings | None = None) -> Iterator[str]:
-    """The lines of a file in which every one must be good; `findings` are for errors.
+    """The lines of a file that may have no bad line; `findings` are for errors.
 
     Raises:
         DataError: The file cannot be read, or has a bad line.
@@ -75,18 +75,18 @@ def lines_of(
 ) -> Generator[str | BadLine]:
     """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
 
-    Memory holds a few times 64 KiB and the longest line that is allowed. Bad lines are errors without `findings`, which
+    Memory use is a few times 64 KiB plus the longest allowed line. Bad lines are errors without `findings`, which
     list them under the file, or under a folder `root`. With `exact` the lines joined are the text of the file: each
     ends in LF where it ends in the file, and a CR alone inside a line stays.
 
     Raises:
-        DataError: The file is missing, empty, cut off, no text, or changes while it is read; or a line is bad and the
-            findings say that this is an error.
+        DataError: The file is missing, empty, cut off, not text, or changes while it is read; or a line is bad and the
+            findings do not skip bad lines.
     """
     findings = Findings() if findings is None else findings
     name = f"'{path}'"
     reader = _Lines(path, name, findings, root, exact)
-    # Files never make anybody wait, so there is always a line.
+    # Files do not time out, so no line is None.
     yield from cast("Iterator[str | BadLine]", _through(reader, path, name, lambda: opened(path)))
     if reader.number == 0:
         raise DataError(f"{name} is empty; expected one text a line")
@@ -95,10 +95,10 @@ def lines_of(
 def incoming_lines(
     path: Path, name: str, findings: Findings, source: Callable[[], AbstractContextManager[Chunks]]
 ) -> Generator[str | BadLine | None]:
-    """As `lines_of`, of any source of bytes, called `name` in messages: none if it is empty, None where a line is late.
+    """As `lines_of`, for any source of bytes (`name` in messages): no lines if it is empty, None when a line is late.
 
     Raises:
-        DataError: As by `lines_of`, but for an empty source.
+        DataError: As for `lines_of`, except for an empty source.
     """
     yield from _through(_Lines(path, name, findings, None, False), path, name, source)
 
@@ -106,7 +106,7 @@ def incoming_lines(
 def _through(
     reader: _Lines, path: Path, name: str, source: Callable[[], AbstractContextManager[Any]]
 ) -> Iterator[str | BadLine | None]:
-    """The lines of a source; what goes wrong with it becomes a message about the file."""
+    """The lines of a source; I/O errors become messages about the file."""
     try:
         with source() as file:
             before = os.fstat(file.fileno()) if hasattr(file, "fileno") else None
@@ -134,18 +134,18 @@ def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> No
     try:
         now = path.stat()
     except OSError:
-        last = f"(line {number:,} was the last)"
+        last = f"(after line {number:,})"
         raise DataError(f"'{path}' vanished while it was being read {last}; put it back and start again") from None
     names = ("st_ino", "st_size", "st_mtime_ns")
     if any(getattr(before, name) != getattr(now, name) for name in names):
         raise DataError(
-            f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, line "
-            f"{number:,} was the last); start again when nothing writes to it"
+            f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, read "
+            f"up to line {number:,}); start again when no program writes to it"
         )
 
 
 class _Lines:
-    """Reads one file; `number` lines of it so far."""
+    """Reader of one file, which has read `number` lines."""
 
     def __init__(self, path: Path, name: str, findings: Findings, root: Path | None, exact: bool) -> None:
         self.number, self.findings, self._name, self._exact = 0, findings, name, exact
@@ -155,7 +155,7 @@ class _Lines:
         other = findings.encoding_of(path)
         self._other = None if codecs.lookup(other).name.startswith("utf-8") else other
         self._ends = {"LF": 0, "CRLF": 0}
-        self._returns = False  # whether CR alone ends a line
+        self._returns = False  # True if CR alone ends a line
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
@@ -177,9 +177,9 @@ class _Lines:
                     yield self._line(last)
 
     def note_ends(self) -> None:
-        """Note line ends of CR alone, or of several kinds; of CRLF where the text should be that of the file."""
+        """Note line ends of CR alone or of several kinds; and CRLF, if the text should be exactly that of the file."""
         if self._returns:
-            self._note("lines end in CR, read as any line end", 1, self.number)
+            self._note("lines end in CR, read as line ends", 1, self.number)
         if all(self._ends.values()):
             what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
             odd = sum(self._ends.values()) - self._ends[self._first_end]
@@ -191,7 +191,7 @@ class _Lines:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
     def _blocks(self, file: Chunks) -> Iterator[bytes | BadLine | None]:
-        """Blocks of whole lines with their ends; a bad line in place of each that is too long."""
+        """Blocks of whole lines with their ends; a `BadLine` in place of each line that is too long."""
         rest = held = begun = b""
         returns = dropping = False
         first = True
@@ -283,7 +283,7 @@ class _Lines:
         if "\0" in text:
             at = text.index("\0")
             where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
-            message = f"holds a NUL byte {where}, which is no text; the file is damaged or was never text"
+            message = f"contains a NUL byte {where}; the file is damaged or not a text file"
             return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
@@ -305,18 +305,18 @@ class _Lines:
     def _not_text(self, line: bytes, start: int) -> BadLine:
         near = line[max(0, start - 10) : start].decode("utf-8", "replace")
         message = f"byte 0x{line[start]:02x} at position {start + 1} (after {near!r}) is not UTF-8"
-        fix, name = "data.encoding says in what encoding such lines are", "ENCODING"
+        fix, name = "set data.encoding to the encoding of such lines", "ENCODING"
         if self._other is not None:
             message, fix = f"{message} and the line is not {self._other}", ""
         elif like := as_windows(line):
             message = f"{message}; it looks like Windows-1252 ({like[max(0, start - 10) : start + 10]!r})"
-            fix, name = "data.encoding=windows-1252 reads such lines as that", "WINDOWS-1252"
+            fix, name = "data.encoding=windows-1252 reads such lines", "WINDOWS-1252"
         message += f"; convert the file (iconv -f {name} -t UTF-8)"
         return self._bad("not UTF-8", message, fix=fix, text=line.decode("utf-8", "replace"), colon=True)
 
     def _too_long(self, text: str = "") -> BadLine:
         rule = f"more than data.max_line {self._most:,} characters"
-        return self._bad(rule, f"has {rule}", fix="a larger data.max_line allows it", text=text)
+        return self._bad(rule, f"has {rule}", fix="a larger data.max_line accepts it", text=text)
 
     def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
         message = f"{self._name} line {self.number}{':' if colon else ''} {message}"
@@ -324,7 +324,7 @@ class _Lines:
 
 
 def as_windows(line: bytes) -> str:
-    """A line read as Windows-1252, if that looks like text in a language written with a few accents; else ""."""
+    """A line decoded as Windows-1252 if that looks like a language with a few accented letters; else ""."""
     try:
         text = line.decode("windows-1252")
     except UnicodeDecodeError:

@@ -1,13 +1,13 @@
-"""Word alignments in files: one line for each pair of texts, its links between words separated by blanks.
+"""Files of word alignments: one line for each pair of texts, with links between words separated by spaces.
 
 | written | means |
 |---|---|
 | `3-5` | source word 3 and target word 5 are linked, surely |
 | `3p5`, `3?5` | the same, possibly |
 
-A word is what blanks separate, marks included, as in `text.split()`. Words are counted from 0, as most aligners do (the
-Pharaoh format), or from 1, as many gold alignments do: nothing in a file says which. A blank line is a pair without
-links. Files may end in .gz or .xz.
+Words are separated by spaces and include punctuation, as in `text.split()`. They are counted from 0, as in the output
+of most aligners (the Pharaoh format), or from 1, as in many gold alignments; the file does not say which. A blank line
+is a pair without links. Files may be compressed (.gz, .xz).
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ OUT_OF_RANGE = "link to a word that is not there"
 
 
 class WordLink(NamedTuple):
-    """A link between two words, counted from 0; `sure` is False where the annotators called it possible."""
+    """A link between two words, counted from 0; `sure` is False if the annotators marked it as possible."""
 
     source: int
     target: int
     sure: bool = True
 
     def written(self, base: int = 0) -> str:
-        """As in a file that counts words from `base`."""
+        """The link as written in a file that counts words from `base`."""
         return f"{self.source + base}{'-' if self.sure else 'p'}{self.target + base}"
 
 
 def read_links(path: str | Path, *, base: Literal[0, 1] = 0, findings: Findings | None = None) -> list[list[WordLink]]:
-    """The links of a file, one entry for each of its lines, an empty one for a blank line.
+    """The links in a file, one list for each line, empty for a blank line.
 
     Args:
         path: The file.
-        base: What its first word is called.
-        findings: What becomes of a bad line; it is an error without them, else its entry is empty.
+        base: Number of the first word in the file.
+        findings: Policy for bad lines, which are errors without it; the list of a skipped line is empty.
 
     Raises:
-        DataError: The file cannot be read, or something in it is no link; the message names file, line and value.
+        DataError: The file cannot be read, or an entry is not a link; the message names file, line and value.
     """
     return list(iter_links(path, base=base, findings=findings))
 
@@ -71,26 +71,26 @@ def _links_in(line: str, path: Path, number: int, base: int, findings: Findings)
         found = _LINK.fullmatch(written)
         if found is None:
             message = (
-                f"'{path}' line {number} holds {written!r:.60}, expected links between words, separated by spaces: "
-                "source-target as 3-5, or 3p5 where the link is only possible"
+                f"'{path}' line {number} contains {written!r:.60}, expected links between words, separated by spaces: "
+                "source-target as in 3-5, or 3p5 for a possible link"
             )
             return findings.bad("no link", path, number, message)
         source, target = int(found[1]) - base, int(found[3]) - base
         if min(source, target) < 0:
-            message = f"'{path}' line {number} links a word 0 ({written}), but words are counted from 1 (base=1)"
+            message = f"'{path}' line {number} links word 0 ({written}), but words are counted from 1 (base=1)"
             return findings.bad("a word 0 where words are counted from 1", path, number, message)
-        # A link that stands there twice is sure if it is sure once.
+        # A repeated link is sure if it is sure once.
         links[source, target] = links.get((source, target), False) or found[2] == "-"
     return [WordLink(source, target, sure) for (source, target), sure in links.items()]
 
 
 def written_links(links: Iterable[WordLink], base: int = 0) -> str:
-    """The line of a file that holds these links."""
+    """These links as a line of a file."""
     return " ".join(link.written(base) for link in links)
 
 
 def word_spans(text: str) -> list[Span]:
-    """The span of characters `(start, end)` of each word that blanks separate."""
+    """The character span `(start, end)` of each word, separated by spaces."""
     return [found.span() for found in _WORD.finditer(text)]
 
 
@@ -104,19 +104,19 @@ def checked(
     base: int = 0,
     other_base: str = "base 1",
 ) -> list[WordLink]:
-    """The links between words that the pair has; the others are errors or left out and counted, by the findings.
+    """The links between words of the pair; other links are errors, or left out and counted, as the findings say.
 
     Args:
         links: The links of the pair, counted from 0.
-        pair: Its texts; words are what blanks separate.
+        pair: The pair; its words are separated by spaces.
         path: The file that the links were read from.
         number: Their line in it.
-        findings: What becomes of a link to a word that is not there.
-        base: What the file calls the first word, for messages.
-        other_base: How a user says that the first word is 1.
+        findings: Policy for a link to a missing word.
+        base: Number of the first word in the file, for messages.
+        other_base: Setting for a file that counts words from 1, for messages.
 
     Raises:
-        DataError: A link names a word behind the last one, and that is an error.
+        DataError: A link names a word beyond the last, and bad lines are not skipped.
     """
     lengths = {side: len(text.split()) for side, text in (("source", pair.source), ("target", pair.target))}
     kept = []
@@ -138,6 +138,6 @@ def checked(
 
 
 def linked(pair: Pair, links: Iterable[WordLink]) -> Pair:
-    """The pair with these links between its words, as spans of characters; all must be there (see `checked`)."""
+    """The pair with these links between its words, as character spans; all words must exist (see `checked`)."""
     sources, targets = word_spans(pair.source), word_spans(pair.target)
     return replace(pair, links=tuple(Link(target=targets[one.target], source=sources[one.source]) for one in links))

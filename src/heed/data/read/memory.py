@@ -1,18 +1,18 @@
-"""Examples from data handed over in Python; errors name the split and the place, "train[17]".
+"""Examples from data given in Python; errors name split and position, as in "train[17]".
 
 | given | read as |
 |---|---|
 | a data frame (pandas, polars, a data set of the Hub) | columns by name |
 | a dict of columns | columns by name |
 | a list of dicts | one row each, columns by name |
-| a list of tuples | one row each, columns by place |
-| a tuple of lists, arrays or series | columns by place |
-| a list of texts, where examples are texts alone | one column |
+| a list of tuples | one row each, columns by position |
+| a tuple of lists, arrays or series | columns by position |
+| a list of texts, if an example is a single text | one column |
 
-Several series are a list of data frames or of arrays. Labels may be texts, numbers or truth values, and with
-`data.several_labels` lists. With `data.bad_lines=skip` values that cannot be used are left out and counted. A run
-folder keeps the number of examples of each split and a hash of them (`data.memory`), not the examples; a run is resumed
-with the same data, and a message says which split differs.
+Several time series are given as a list of data frames or of arrays. Labels may be texts, numbers or booleans, and lists
+with `data.several_labels`. With `data.bad_lines=skip`, unusable values are left out and counted. A run folder keeps the
+number of examples of each split and their hash (`data.memory`), not the examples; resuming needs the same data, and an
+error names a split that differs.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 Guess = Callable[[Mapping[str, list[Any]], Mapping[str, str]], dict[str, str] | str]
-"""Finds the column of each field by the contents of all columns and those that are known; or says why it cannot."""
+"""Finds the column of each field from all columns' contents and the known columns; or returns why it cannot."""
 E = TypeVar("E")
 X = TypeVar("X", bound=Example)
 _JUDGED = 20
-"""Examples below which it is not judged which column is which."""
+"""Examples below which the order of texts and labels is not checked."""
 
 
 class Held(list[E]):
-    """Examples made of data in memory, with what was found while they were made."""
+    """Examples made from data in memory, with their findings."""
 
     def __init__(self, examples: Iterable[E], findings: Findings) -> None:
         super().__init__(examples)
@@ -47,7 +47,7 @@ class Held(list[E]):
 
 
 def taken(held: Sequence[E], findings: Findings) -> Sequence[E]:
-    """The examples, after the findings took over what was found in them."""
+    """The examples; their own findings are merged into `findings`."""
     if isinstance(held, Held):
         findings.take_over(held.findings)
     return held
@@ -55,9 +55,9 @@ def taken(held: Sequence[E], findings: Findings) -> Sequence[E]:
 
 @dataclass(frozen=True)
 class Table:
-    """Data as columns: their `names` (empty where they are known by place only), their number, and each one's values.
+    """Data as columns: their `names` (empty if they are known by position only), their number, and the values of each.
 
-    `split` is what messages call the data.
+    `split` is the name of the data in messages.
     """
 
     split: str
@@ -67,15 +67,15 @@ class Table:
 
     @classmethod
     def of(cls, data: Any, split: str, shape: Sequence[str]) -> Table:
-        """Any of the forms that this module reads.
+        """A table from any of the forms that this module reads.
 
         Args:
             data: The data.
-            split: What messages call it.
-            shape: The fields of an example in the order of a tuple's.
+            split: Name of the data in messages.
+            shape: The fields of an example, in the order of a tuple.
 
         Raises:
-            DataError: It is of none of these forms, is empty, or its columns differ in length.
+            DataError: The data has none of these forms, is empty, or its columns differ in length.
         """
         names = column_names(data)
         if names is not None:
@@ -91,7 +91,7 @@ class Table:
                 counts = " and ".join(
                     f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
                 )
-                raise DataError(f"{split} has {counts}; each needs one of the other")
+                raise DataError(f"{split} has {counts}; the numbers must be equal")
             table = cls(split, (), len(columns), columns.__getitem__)
         else:
             table = cls._of_rows(data, split, shape)
@@ -137,16 +137,16 @@ class Table:
         guess: Guess | None = None,
         setting: str = "data.columns",
     ) -> tuple[dict[str, list[Any]], str]:
-        """The columns of some fields, and a remark that says which they are where that had to be found out.
+        """The columns of some fields, and a remark that names recognised columns.
 
         Args:
-            wanted: Field -> its column by name or by place, None for the default.
+            wanted: Field -> its column by name or by position, None for the default.
             aliases: Field -> further names that its column may have.
             guess: Finds columns by their contents.
-            setting: The section of fields that say which column is which, as messages name it; "" where there is none.
+            setting: The section of the settings that select columns, for messages; "" if there is none.
 
         Raises:
-            DataError: A column is missing, or which one is meant is unclear; the message says how to name it.
+            DataError: A column is missing or unclear; the message says how to select it.
         """
         places: dict[str, int | None] = {}
         for number, (field, column) in enumerate(wanted.items()):
@@ -183,12 +183,12 @@ class Table:
     def _unclear(self, field: str, setting: str) -> str:
         has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"
         if not setting:
-            return f"{has}; rename the one that holds the {field}"
-        return f'{has}; name the one that holds the {field}: settings={{"{setting}.{field}": "{self.names[0]}"}}'
+            return f"{has}; rename the column of the {field} to '{field}'"
+        return f'{has}; select the column of the {field}: settings={{"{setting}.{field}": "{self.names[0]}"}}'
 
 
 def column_names(data: Any) -> list[Any] | None:
-    """The names of the columns of a data frame, of a data set or of a dict of columns; None for anything else."""
+    """The column names of a data frame, a data set or a dict of columns; None for anything else."""
     if isinstance(data, Mapping):
         return list(data) if data and all(_is_column(value) for value in data.values()) else None
     names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
@@ -201,7 +201,7 @@ def _is_column(value: Any) -> bool:
 
 
 def _is_columns(data: Any, width: int) -> bool:
-    """Whether data is a tuple of columns, as (texts, labels) is: a row of a list of rows is a tuple itself."""
+    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
     return (
         isinstance(data, tuple)
         and len(data) == width > 1
@@ -214,7 +214,7 @@ def _is_row(row: Any) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The values of a column as Python's own: of arrays and series `tolist` gives them."""
+    """The values of a column as Python objects, by `tolist` for arrays and series."""
     for name in ("tolist", "to_list", "to_pylist"):
         if hasattr(column, name):
             return list(getattr(column, name)())
@@ -222,7 +222,7 @@ def _listed(column: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A single value as Python's own: numbers of NumPy as numbers, a missing one as None, 3.0 as 3."""
+    """A single value as a Python object: NumPy numbers as numbers, missing values as None, 3.0 as 3."""
     value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
     if isinstance(value, float):
         return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
@@ -230,10 +230,10 @@ def plain(value: Any) -> Any:
 
 
 def text_at(value: Any, where: str, place: str, findings: Findings) -> str | BadLine:
-    """A value that must be a text; `where` is what messages call it.
+    """A value that must be a text; `where` is its name in messages.
 
     Raises:
-        DataError: It is none, and bad lines are errors.
+        DataError: The value is not a text, and bad lines are not skipped.
     """
     if not isinstance(value, str):
         return findings.bad("no text", "", place, f"{where} is {described(value)}, expected text")
@@ -249,19 +249,19 @@ def hold(
     aliases: Mapping[str, Sequence[str]] | None = None,
     guess: Guess | None = None,
 ) -> Held[X]:
-    """Examples of data in any of the forms above, made by the reader's `of_row`; its texts must be texts.
+    """Examples from data in any of the forms above, made by the reader's `of_row`; their sides must be texts.
 
     Args:
         data: The data.
-        split: What messages call it.
+        split: Name of the data in messages.
         reader: Makes the examples.
-        wanted: Field of a row -> its column, by name or by place, None for the default.
+        wanted: Field of a row -> its column, by name or by position, None for the default.
         findings: Policy for values that cannot be used, and counts of them.
-        aliases: As of `Table.choose`.
-        guess: As of `Table.choose`.
+        aliases: As in `Table.choose`.
+        guess: As in `Table.choose`.
 
     Raises:
-        DataError: The data cannot be used; the message names the place, the value and what would be right.
+        DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
     assert reader.of_row is not None
     columns, remark = Table.of(data, split, tuple(wanted)).choose(wanted, aliases or {}, guess)
@@ -285,7 +285,7 @@ def hold(
 
 
 def labelled_columns(columns: Mapping[str, list[Any]], known: Mapping[str, str]) -> dict[str, str] | str:
-    """The columns of text and label by their names and contents, as those of a file are found."""
+    """The columns of text and label, recognised by names and contents as in a file."""
     rows = [["" if plain(value) is None else str(value) for value in column] for column in columns.values()]
     facts = [Facts.of(name, cells) for name, cells in zip(columns, rows, strict=True)]
     picked = pick(facts, known.get("text"), known.get("label"))
@@ -295,31 +295,31 @@ def labelled_columns(columns: Mapping[str, list[Any]], known: Mapping[str, str])
 
 
 def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
-    """Refuse labels that hardly repeat beside texts that do: they are the wrong way round.
+    """Refuse labels that hardly repeat while the texts do: the columns are swapped.
 
     Raises:
-        DataError: It says what was taken for what.
+        DataError: Texts and labels are swapped.
     """
     if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
         raise DataError(
-            f"{split}: the labels hardly repeat (as {labels[0]!r:.40}) and the texts do (as {texts[0]!r:.40}); an "
-            "example is (text, label), in this order"
+            f"{split}: the labels hardly repeat (as {labels[0]!r:.40}) but the texts do (as {texts[0]!r:.40}); "
+            "expected (text, label), in this order"
         )
 
 
 def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:
-    """Texts to predict of a list, an array, a series, or the column `names` of a data frame.
+    """Input texts for prediction from a list, an array, a series, or a data frame's column with one of `names`.
 
     Raises:
-        DataError: A value is no text, or there is no such column.
+        DataError: A value is not a text, or there is no such column.
     """
     columns = column_names(data)
     if columns is not None:
         known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
         if not known:
             raise DataError(
-                f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one of them "
-                f"alone, as data['{columns[0]}']"
+                f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one column, "
+                f"such as data['{columns[0]}']"
             )
         data = data[known[0]]
     if isinstance(data, bytes | Mapping) or not isinstance(data, Iterable):

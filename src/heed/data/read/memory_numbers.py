@@ -1,4 +1,4 @@
-"""Rows of numbers from data handed over in Python; errors name the split, the place and the column."""
+"""Rows of numbers from data given in Python; errors name split, position and column."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from heed.errors import DataError, suggest
 def hold_numbers(
     data: Any, split: str, wanted: Sequence[Column] | None, label: Column | None = None, labelled: bool = True
 ) -> Numbers:
-    """The `wanted` columns of numbers (by default all but the label and dates), and the label where there is one.
+    """The `wanted` columns of numbers (by default all but the label and dates), and the label if there is one.
 
     Args:
         data: A data frame, a dict of columns, a list of dicts, an array `(rows, columns)`, a list of rows or of
             numbers; with a label also a tuple (rows, labels).
-        split: What messages call the data.
+        split: Name of the data in messages.
         wanted: Columns by name or by number from 0.
         label: Column of the label.
-        labelled: Whether there must be a label; if not, one that is there is left out.
+        labelled: True if there must be a label; if not, an existing one is left out.
 
     Raises:
-        DataError: A column is missing, a value is missing or no number; with place and column.
+        DataError: A column is missing, or a value is missing or not a number; with position and column.
     """
     labels: list[Any] | None = None
     if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
@@ -36,7 +36,7 @@ def hold_numbers(
         labels = list(given.tolist() if hasattr(given, "tolist") else given)
     names, columns = _columns(data, split)
     if label == "label" and labels is None and labelled and tuple(names) == _unnamed(len(names)):
-        raise DataError(f"{split} has no names of columns; hand over a data frame, a dict of columns or (rows, labels)")
+        raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
     if labels is not None and columns and len(labels) != len(columns[0]):
         raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
     if label is not None and labels is None and (labelled or label in names or isinstance(label, int)):
@@ -53,7 +53,7 @@ def hold_numbers(
         if names.count(names[place]) > 1:
             raise DataError(f"{split} has two columns '{names[place]}'; rename one of them")
     if not places:
-        raise DataError(f"{split} has no column of numbers" + (f" beside the label '{label}'" if label else ""))
+        raise DataError(f"{split} has no column of numbers" + (f" besides the label '{label}'" if label else ""))
     values = [[_number(split, names[i], n, value) for n, value in enumerate(columns[i])] for i in places]
     told = tuple(_label(split, n, value) for n, value in enumerate(labels or ()))
     origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
@@ -62,7 +62,7 @@ def hold_numbers(
 
 @dataclass(frozen=True)
 class NamedSeries(Numbers):
-    """Rows in the order of time, and what messages call them."""
+    """Rows in order of time, and their name in messages."""
 
     name: str = ""
 
@@ -71,7 +71,7 @@ def hold_series(data: Any, split: str, wanted: Sequence[Column] | None) -> list[
     """One series in the forms of `hold_numbers`, or a list of several: data frames, dicts of columns, arrays.
 
     Raises:
-        DataError: As `hold_numbers`.
+        DataError: As for `hold_numbers`.
     """
     several = isinstance(data, list | tuple) and bool(data) and all(map(_is_series, data))
     parts = [(f"{split} series {n}", one) for n, one in enumerate(data)] if several else [(split, data)]
@@ -80,7 +80,7 @@ def hold_series(data: Any, split: str, wanted: Sequence[Column] | None) -> list[
 
 
 def _is_series(data: Any) -> bool:
-    """Whether one of several items is a series, and no row of one."""
+    """True if one of several items is a series rather than a row."""
     return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
 
 
@@ -103,7 +103,7 @@ def aligned(numbers: Numbers, columns: Sequence[str]) -> Numbers:
 
 
 def _columns(data: Any, split: str) -> tuple[list[str], list[list[Any]]]:
-    """Names and values of all columns; an array's columns are called by their numbers."""
+    """Names and values of all columns; an array's columns are named by their numbers."""
     if column_names(data) is None and not isinstance(data, Mapping | str):
         rows = data.tolist() if hasattr(data, "tolist") else list(data) if isinstance(data, Sequence) else data
         if isinstance(rows, list) and rows and not any(isinstance(row, Mapping) for row in rows):
@@ -121,7 +121,7 @@ def _columns(data: Any, split: str) -> tuple[list[str], list[list[Any]]]:
 
 
 def _unnamed(width: int) -> tuple[str, ...]:
-    """What the columns of an array are called, which have no names."""
+    """Names for the columns of an array, which has none."""
     return ("value",) if width == 1 else tuple(str(i) for i in range(width))
 
 
@@ -131,7 +131,7 @@ def _place(split: str, names: Sequence[str], column: Column, field: str) -> int:
             raise DataError(f"{split} has {len(names)} columns, so {field} cannot be {column} (from 0)")
         return column
     if column not in names:
-        raise DataError(f"{split} has no column '{column}'{suggest(column, names)}; {field} says which")
+        raise DataError(f"{split} has no column '{column}'{suggest(column, names)}; set {field}")
     return list(names).index(column)
 
 

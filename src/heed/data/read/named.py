@@ -1,4 +1,4 @@
-"""Both sides of pairs found by the names of columns, where a task knows what these are usually called."""
+"""Source and target columns found by name, among the names that a task gives."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from heed.data.read.rows import flat
 from heed.errors import DataError, suggest
 
 _OBJECTS = 100
-"""Objects whose fields are looked at."""
+"""Number of objects whose fields are examined."""
 _OF_OBJECTS = (".jsonl", ".json")
 
 
 def named_columns(
     files: Sequence[str | Path], columns: Columns, sources: Sequence[str], targets: Sequence[str], findings: Findings
 ) -> Columns:
-    """The columns of one file of pairs, those left open found by the names of its columns or of its JSON fields.
+    """The columns of a file of pairs; those not given are found by the names of its columns or JSON fields.
 
     Args:
-        files: The file; of two parallel files the columns stay open.
-        columns: As the user gave them.
-        sources: What the column of the source may be called, the surest first.
-        targets: What the column of the target may be called, the surest first.
-        findings: How the file is read.
+        files: The file; two parallel files have no columns.
+        columns: Those that the user gave.
+        sources: Possible names of the source column, most reliable first.
+        targets: Possible names of the target column, most reliable first.
+        findings: Encoding and other settings for reading the file.
 
     Raises:
-        DataError: The fields of JSON objects have one of these names for one side only.
+        DataError: JSON objects have a field with such a name for only one side.
     """
     if len(files) != 1 or (columns.source is not None and columns.target is not None):
         return columns
@@ -49,7 +49,7 @@ def named_columns(
         others = [name for name in names if name not in (source, target)]
         raise DataError(
             f"'{files[0]}' has no field '{usual[0]}' (or {', '.join(usual[1:])}){suggest(usual[0], others)}; "
-            f"data.columns.{side}=NAME names another field"
+            f"data.columns.{side}=NAME selects another field"
         )
     # One name alone is a chance match: "text" may be the first word of a file without a header.
     return columns if source is None or target is None else Columns(source=source, target=target)

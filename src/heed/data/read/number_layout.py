@@ -1,4 +1,4 @@
-"""How a file of numbers is written: separator, decimal comma, header, the column of labels; by its first part."""
+"""Layout of a file of numbers, recognised from its beginning: separator, decimal comma, header, label column."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from heed.errors import DataError
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 _LABELS = (*LABEL_NAMES, "species", "quality", "outcome", "diagnosis", "variety")
 _DEFAULT = "label"
-"""The column of labels where nothing is said."""
+"""Default name of the column of labels."""
 _ROWS = 4
-"""Rows from which on the column of labels is recognised without known labels."""
+"""Rows below which the column of labels is not recognised without known labels."""
 _FEW = 20
-"""Different numbers that a column of labels may have."""
+"""Most distinct numbers of a column of labels."""
 
 
 @dataclass(frozen=True)
 class NumberLayout:
-    """How one file is written: `label` is the column of labels, `said` the lines for the user."""
+    """Layout of one file: `label` is the column of labels, `said` the remarks for the user."""
 
     separator: str
     decimal_comma: bool = False
@@ -47,12 +47,12 @@ def number_layout(
     Args:
         path: The file.
         wanted: The columns that will be read, if they are known.
-        label: The column of labels; "label" is recognised by what it holds where no column has that name.
-        findings: Where an encoding that was recognised is kept.
+        label: The column of labels; if no column is named "label", the default, it is recognised by content.
+        findings: Records a recognised encoding.
         known: The labels of the training set.
 
     Raises:
-        DataError: Which column holds the label is unclear.
+        DataError: The label column is unclear.
     """
     usual = "\t" if ending_of(path) == ".tsv" else ","
     head = excel_head(path, findings)
@@ -76,8 +76,8 @@ def number_layout(
     if not header:
         said.append("the file has no header, columns are counted from 0")
     elif len(rows) > 1 and all(map(is_number, first)):
-        what = f"line 1 holds numbers only ({some(first)}) and was read as the names of the columns"
-        said.append(f"warning: {what}; if the file has no header, give it one")
+        what = f"line 1 contains only numbers ({some(first)}) and was read as column names"
+        said.append(f"warning: {what}; if the file has no header, add one")
     if label == _DEFAULT and _DEFAULT not in first and len(rows) > (1 if known else _ROWS):
         names: Sequence[int | str] = first if header else range(len(first))
         found = _label(facts_of(rows[header:], names, known), path)
@@ -93,7 +93,7 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 
 
 def _label(columns: Sequence[Facts], path: Path) -> Facts | None:
-    """The column of labels: words that repeat, a known name, or the only few numbers; None where nothing is like it."""
+    """The column of labels: repeated words, a known name, or the only one with few distinct numbers; else None."""
     if known := [column for column in columns if column.known >= 0.9]:
         words = [column for column in known if column.is_text]
         if len(found := words or known) == 1:
@@ -107,7 +107,7 @@ def _label(columns: Sequence[Facts], path: Path) -> Facts | None:
         if len(able) > 1:
             which = ", ".join(f"{c.shown} ({c.values:,} values: {some(c.first)})" for c in able)
             raise DataError(
-                f"'{path}': several columns can hold the label: {which}; data.columns.label={able[-1].name} takes the "
-                "last of them"
+                f"'{path}': several columns could be the label: {which}; data.columns.label={able[-1].name} chooses "
+                "the last"
             )
     return None

@@ -1,7 +1,7 @@
 """Tables of numbers from CSV and TSV, standardised; errors name file, line and column.
 
-The first line names the columns; `.tsv` is separated by tabs, anything else by commas; each file may end in .gz or .xz.
-Other separators, decimal commas, a missing header and the column of labels are recognised.
+The first line names the columns; `.tsv` is separated by tabs, anything else by commas; files may be compressed (.gz,
+.xz). Other separators, decimal commas, a missing header and the column of labels are recognised.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from heed.storage.files import damaged, read_object
 
 Column = int | str
 _LARGEST = 1e150
-"""The largest number, so that a sum of many squares is finite."""
+"""Largest accepted magnitude; sums of many squares stay finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Example):
-    """One row of numbers, by which it is held out, and its label or ""."""
+    """A row of numbers, which decide its split, and its label or ""."""
 
     unit = "row"
     sides = ()
@@ -54,7 +54,7 @@ class Row(Example):
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The row of these numbers."""
+        """The row with these fields."""
         return cls(tuple(json.loads(fields[0])), fields[1], origin)
 
 
@@ -71,12 +71,12 @@ class Numbers(Lazy[Row]):
         return len(self.values)
 
     def take(self, indices: Sequence[int]) -> list[Row]:
-        """Some of the rows."""
+        """The rows at these indices."""
         labels = self.labels or ("",) * len(self)
         return [Row(tuple(self.values[i].tolist()), labels[i], self.origins[i]) for i in indices]
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Numbers:
-        """Some of the rows."""
+        """The rows at these indices."""
         labels = tuple(self.labels[i] for i in indices) if self.labels else ()
         return Numbers(self.columns, self.values[list(indices)], labels, tuple(self.origins[i] for i in indices))
 
@@ -92,12 +92,12 @@ def read_numbers(
 ) -> Numbers:
     """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
 
-    Where no column has the default name "label", it is recognised, by the `known` labels of the training set or by what
-    it holds. What was recognised is added to the lines `said`. Without a header the names of columns are numbers.
+    If no column has the default name "label", the label is recognised by the `known` labels of the training set or by
+    content. Remarks on what was recognised are added to `said`. Without a header, columns are named by numbers.
 
     Raises:
-        DataError: The file cannot be read, a column is missing, a line has another number of columns, a value is
-            missing or no number; with file, line and column.
+        DataError: The file cannot be read, a column is missing, a line has another number of columns, or a value is
+            missing or not a number; with file, line and column.
     """
     return next(iter_numbers(path, wanted, label, labelled=labelled, known=known, said=said))
 
@@ -112,10 +112,10 @@ def iter_numbers(
     known: Collection[str] = (),
     said: list[str] | None = None,
 ) -> Iterator[Numbers]:
-    """As `read_numbers`, `most` rows at a time, so that a file of any length takes the memory of these.
+    """As `read_numbers`, but `most` rows at a time, so that memory does not grow with the file.
 
     Raises:
-        DataError: As by `read_numbers`, after the rows before.
+        DataError: As for `read_numbers`, after the rows before the error.
     """
     findings = Findings()
     layout = number_layout(path, wanted, label if labelled else None, findings, known)
@@ -136,7 +136,7 @@ def iter_numbers(
     else:
         places = [_place(path, header, column, "data.columns") for column in wanted]
     if not places:
-        raise DataError(f"'{path}' has no column of numbers beside the label '{label}'")
+        raise DataError(f"'{path}' has no column of numbers besides the label '{label}'")
     if layout.header:
         _refuse_twins(path, header, [*places, *([of_label] if of_label is not None else [])])
     values: list[list[float]] = []
@@ -159,14 +159,14 @@ def iter_numbers(
                 raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
             labels.append(row[of_label].strip())
     if not count:
-        raise DataError(f"'{path}' has a first line of names ({', '.join(header)[:60]}) and no row after it")
+        raise DataError(f"'{path}' has a header ({', '.join(header)[:60]}) but no rows")
     yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
 
 
 def text_columns(path: Path) -> dict[str, list[str]]:
-    """The cells of each column of a file as they are written, by the names in its first line.
+    """The cells of each column of a file as text, by the names in its first line.
 
-    Rows of another length are left out; `read_numbers` refuses them.
+    Rows of another length than the first are left out; `read_numbers` refuses them.
 
     Raises:
         DataError: The file cannot be read.
@@ -179,7 +179,7 @@ def text_columns(path: Path) -> dict[str, list[str]]:
 
 
 def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tuple[int, list[str]]]:
-    """Rows that hold something, with their lines."""
+    """Non-blank rows with their line numbers."""
     reader = csv.reader((line + "\n" for line in good_lines(path, findings)), delimiter=layout.separator)
     try:
         for row in reader:
@@ -195,12 +195,12 @@ def _place(path: Path, header: Sequence[str], column: Column, field: str) -> int
             raise DataError(f"'{path}' line 1 names {len(header)} columns, so {field} cannot be {column} (from 0)")
         return column
     if column not in header:
-        raise DataError(f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; {field} says which")
+        raise DataError(f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; set {field}")
     return header.index(column)
 
 
 def _refuse_twins(path: Path, header: Sequence[str], places: Sequence[int]) -> None:
-    """Refuse columns of one name that are read: by its name the run would find the first of them only."""
+    """Refuse to read columns with the same name, since a run finds columns by name."""
     for place in places:
         if len(twins := [n for n, name in enumerate(header) if name == header[place] and n in places]) > 1:
             raise DataError(
@@ -217,20 +217,20 @@ def _number(path: Path, line: int, column: str, cell: str) -> float:
 
 
 def finite_number(given: Any, where: str) -> float:
-    """What a cell holds as a number that can be computed with; `where` is its place, for messages.
+    """A cell as a finite number; `where` is its place, for messages.
 
     Raises:
-        DataError: It is no number, is not finite, or its square is not.
+        DataError: The cell is not a number, or the number or its square is not finite.
     """
     shown = f"{given!r:.40}"
     try:
         value = float(given)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{where}: {shown} is no number; data.columns says which columns are read") from None
-    if isinstance(given, str) and "_" in given:  # Python's way to group digits, and nobody else's
-        raise DataError(f"{where}: {shown} is no number; write it without underscores, as {given.replace('_', '')}")
+        raise DataError(f"{where}: {shown} is not a number; data.columns selects the columns to read") from None
+    if isinstance(given, str) and "_" in given:  # accepted by float(), but only Python groups digits so
+        raise DataError(f"{where}: {shown} is not a number; write it without underscores, as {given.replace('_', '')}")
     if not math.isfinite(value):
-        raise DataError(f"{where}: {shown} is no finite number")
+        raise DataError(f"{where}: {shown} is not a finite number")
     if abs(value) > _LARGEST:
         raise DataError(
             f"{where}: {shown} is too large: its square is not finite; give the column in larger units, or leave it "
@@ -240,12 +240,12 @@ def finite_number(given: Any, where: str) -> float:
 
 
 def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns of `(rows, columns)` have one value."""
+    """Mask `(columns,)` of the columns of `(rows, columns)` that are constant."""
     return np.asarray(values.min(0) == values.max(0))
 
 
 def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
-    """A warning for each column of the training rows that has one value."""
+    """A warning for each column that is constant in the training rows."""
     return [
         f"warning: column '{name}' is {value:.6g} in every training row, so nothing can be learned from it; "
         "data.columns can leave it out"
@@ -266,7 +266,8 @@ class Standard:
     def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
         """Computed from rows `(rows, columns)`."""
         constant, deviation = constants(values), values.std(0)
-        mean = np.where(constant, values[0], values.mean(0))  # rounding would leave a remainder that divides by itself
+        # Exact for constant columns: a rounding error would be divided by a deviation as small.
+        mean = np.where(constant, values[0], values.mean(0))
         return cls(columns, mean, np.where(constant | (deviation == 0), 1.0, deviation))
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -292,10 +293,10 @@ class Standard:
         values = read_object(path)
         columns, numbers = values.get("columns"), [values.get(name) for name in ("mean", "deviation")]
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise damaged(path, "columns is no list of names")
+            raise damaged(path, "columns is not a list of names")
         for name, given in zip(("mean", "deviation"), numbers, strict=True):
             if not (isinstance(given, list) and len(given) == len(columns) and all(map(_is_finite, given))):
-                raise damaged(path, f"{name} is no list of {len(columns)} finite numbers, one for each column")
+                raise damaged(path, f"{name} is not a list of {len(columns)} finite numbers, one for each column")
         mean, deviation = (np.array(given, np.float64) for given in numbers)
         if not (deviation > 0).all():
             raise damaged(path, "deviation has a number that is not above 0")

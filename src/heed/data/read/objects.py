@@ -1,4 +1,4 @@
-"""JSON of users: an object with a key twice is an error, where Python would take the last value silently."""
+"""JSON from users: a repeated key is an error, where Python would silently take the last value."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class RepeatedKeyError(ValueError):
-    """An object of JSON has a key twice."""
+    """A JSON object has a key twice."""
 
 
 def load_json(text: str) -> Any:
-    """A value of JSON.
+    """Parse a JSON value.
 
     Raises:
-        RepeatedKeyError: An object in it has a key twice; the message says which.
-        ValueError: It is no JSON.
-        RecursionError: It is too deep.
+        RepeatedKeyError: An object in it has a key twice; the message names the key.
+        ValueError: The text is not JSON.
+        RecursionError: The value is nested too deeply.
     """
     return json.loads(text, object_pairs_hook=_once)
 

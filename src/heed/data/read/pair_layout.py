@@ -1,4 +1,4 @@
-"""How one file of pairs is written, and what in it looks like no pairs: recognised by its first part."""
+"""Layout of a file of pairs, recognised from its beginning; other kinds of data are refused."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from heed.data.read.rows import SEPARATORS, Column, flat
 from heed.errors import DataError
 
 _FEW = 4
-"""Objects from which on their fields are recognised."""
+"""Objects below which fields are not recognised."""
 _MANY = 50
-"""Pairs from which on sides are compared with labels."""
+"""Pairs below which sides are not compared with labels."""
 
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Where both sides stand in a file, by number from 0 or by name; `separator` of its columns."""
+    """The columns of both sides in a file, by number from 0 or by name, and their `separator`."""
 
     source: int | str
     target: int | str
@@ -35,7 +35,7 @@ def pair_columns(path: Path, source: Column, target: Column, findings: Findings,
     """The columns of a file of pairs; what was recognised and what looks odd is added to the findings.
 
     Raises:
-        DataError: It has one column, and looks like something else.
+        DataError: The file looks like another kind of data.
     """
     table = ending_of(path) == ".csv"
     usual = "," if table else "\t"
@@ -60,7 +60,7 @@ def pair_columns(path: Path, source: Column, target: Column, findings: Findings,
     by_number = isinstance(given.source, int) and isinstance(given.target, int)
     if header and by_number and max(int(given.source), int(given.target)) < len(rows[0]):
         names = rows[0][int(given.source)].strip(), rows[0][int(given.target)].strip()
-        fix = f"data.columns.source='{names[0]}' data.columns.target='{names[1]}' leave it out"
+        fix = f"set data.columns.source='{names[0]}' data.columns.target='{names[1]}' to skip it"
         note_header(rows[0], path, "pair", findings, fix)
     body, width = rows[1:] if header else rows, len(rows[0])
     places = [
@@ -74,7 +74,7 @@ def pair_columns(path: Path, source: Column, target: Column, findings: Findings,
 
 
 def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, advice: str = "") -> None:
-    """Remark that one side of pairs is as labels are: few different texts, each of them often."""
+    """Remark that one side of the pairs looks like labels: few different texts, each many times."""
     for name, side, other in zip(("source", "target"), sides, reversed(sides), strict=True):
         if side.cells < _MANY or side.values > 0.1 * side.cells or not side.repeats or other.repeats or other.words < 2:
             continue
@@ -83,7 +83,7 @@ def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, a
 
 
 def _refuse(head: Head, advice: Advice) -> None:
-    """Refuse a file of one column that holds something else; of sentences, whoever reads it says what is missing."""
+    """Refuse a file of one column with another kind of data; for sentences, reading reports the missing column."""
     content = content_of(head)
     if content is None or content.kind in ("pairs", "sentences"):
         return
@@ -92,9 +92,9 @@ def _refuse(head: Head, advice: Advice) -> None:
 
 
 def pair_fields(path: Path, source: Column, target: Column, findings: Findings) -> tuple[str, str]:
-    """The fields of JSON objects that hold both sides: those given, "source" and "target", or the only two texts.
+    """The fields of both sides in JSON objects: those given, "source" and "target", or the only two texts.
 
-    A text inside an object counts too, as "translation.en".
+    A text in a nested object counts too, named as in "translation.en".
     """
     names = ["source" if source is None else str(source), "target" if target is None else str(target)]
     objects: list[dict[str, Any]] = []

@@ -3,11 +3,11 @@
 | given | read as |
 |---|---|
 | two files | line N of one belongs to line N of the other |
-| .tsv, .txt, or anything else | tab separated, columns by number or by the names of a first line |
-| .csv | comma separated (or by semicolons, tabs, bars), quoted as usual, columns as above |
-| .jsonl, .json | one object a line, fields by name; its only two texts where it has no other |
+| .tsv, .txt, or anything else | columns separated by tabs, by number or by header name |
+| .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by number or name |
+| .jsonl, .json | one object a line, fields by name, or its only two texts |
 
-Each may end in .gz or .xz as well. A blank line is a pair with two blank sides.
+Files may be compressed (.gz, .xz). A blank line is a pair with two blank sides.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ COPY = "the model can only learn to copy"
 def pair_reader(
     files: Sequence[str], columns: Columns, field: str, files_field: str, advice: Advice = no_advice
 ) -> Reader[Pair]:
-    """Reads pairs from files or data sets with these columns; messages call columns and files by their fields.
+    """The reader of pairs from files or data sets with these columns.
 
-    `advice` names commands for files that hold no pairs.
+    `advice` names commands for files without pairs.
 
     Raises:
-        DataError: Two parallel files have columns, where they would say nothing.
+        DataError: Columns are given for two parallel files.
     """
     if len(files) == 2 and (columns.source is not None or columns.target is not None):
         raise DataError(
-            f"{field} says where both sides stand in one file, but {files_field} names two: {', '.join(files)}"
+            f"{field} selects columns of one file, but {files_field} names two parallel files: {', '.join(files)}"
         )
     return Reader(
         Pair,
@@ -62,14 +62,14 @@ def read_pairs(
     """Read pairs from two parallel files or from one file of columns.
 
     Columns are 0 and 1 by default, "source" and "target" in JSON lines. Bad lines are errors without `findings`;
-    `advice` names commands for files that hold no pairs.
+    `advice` names commands for files without pairs.
 
     Yields:
         One pair a line, blank sides included; its origin names file and line.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; two files have different
-            numbers of lines; a line is bad (not UTF-8, too long, without the column) and that is an error.
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; two files have different
+            numbers of lines; a line is bad (not UTF-8, too long, without the column) and not skipped.
     """
     paths = [Path(f) for f in files]
     findings = Findings() if findings is None else findings
@@ -87,8 +87,8 @@ def read_pairs(
 
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
     if source.exists() and target.exists() and source.samefile(target):
-        findings.remark(f"warning: source and target are one file, '{source.name}'; {COPY}")
-    # Closed here: an error in one file must not leave the other one open until the error is forgotten.
+        findings.remark(f"warning: source and target are the same file, '{source.name}'; {COPY}")
+    # Closed here, so that an error in one file does not leave the other open until the traceback is freed.
     with closing(lines_of(source, findings)) as sources, closing(lines_of(target, findings)) as targets:
         for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
             if left is None or right is None:
@@ -101,10 +101,10 @@ def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
 
 
 def _different_lengths(short: Path, count: int, long: Path, findings: Findings) -> DataError:
-    """An error whatever the policy: which line of one belongs to which of the other would be a guess."""
+    """The error for files of different lengths; never skipped, since pairing their lines would be a guess."""
     total = sum(1 for _ in lines_of(long, Findings("skip", findings.encoding, findings.max_line)))
     hint = "".join(
-        f"; '{path}' holds carriage returns, the first inside line {returns.places[0]}, which end no line here"
+        f"; '{path}' contains carriage returns (the first in line {returns.places[0]}), which are not line ends here"
         for path in (short, long)
         if (returns := findings.one(INNER_RETURN, path)) is not None
     )
@@ -117,7 +117,7 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
 def _columns(path: Path, columns: PairColumns, findings: Findings) -> Iterator[Pair]:
     wanted = {"source": columns.source, "target": columns.target}
     if columns.source == columns.target:
-        findings.remark(f"warning: source and target are one column, '{columns.source}' of '{path.name}'; {COPY}")
+        findings.remark(f"warning: source and target are the same column, '{columns.source}' of '{path.name}'; {COPY}")
     hint = "; or give two parallel files"
     for number, sides in column_rows(path, wanted, findings, separator=columns.separator, hint=hint):
         yield from _pair(["", ""] if sides is None else sides, f"{path.name}:{number}", findings)
@@ -125,7 +125,7 @@ def _columns(path: Path, columns: PairColumns, findings: Findings) -> Iterator[P
 
 def _objects(path: Path, names: tuple[str, str], findings: Findings) -> Iterator[Pair]:
     if names[0] == names[1]:
-        findings.remark(f"warning: source and target are one field, '{names[0]}' of '{path.name}'; {COPY}")
+        findings.remark(f"warning: source and target are the same field, '{names[0]}' of '{path.name}'; {COPY}")
     for number, row in json_rows(path, findings, names):
         sides = [text_of(row, name, path, number, findings) if row is not None else "" for name in names]
         yield from _pair(sides, f"{path.name}:{number}", findings)

@@ -1,4 +1,4 @@
-"""Whether a file or folder given to a task of texts or numbers holds pictures; a small part of it is looked at."""
+"""Recognition of pictures in a file or folder given to a task of texts or numbers, from a small part of it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from heed.data.read.head import Head, is_table, regular_rows
 from heed.errors import DataError
 
 _LOOKED_AT = 50
-"""Files of a folder or an archive whose names are looked at."""
+"""Files of a folder or an archive whose names are examined."""
 _FILES = 1_000
-"""Entries of a folder that are looked at, until so many files were found."""
+"""Entries of folders after which no further folder is examined."""
 
 
 def picture_content(path: Path) -> Content | None:
-    """What a file or folder of pictures is, as messages say it; None for anything else."""
+    """Description of a file or folder of pictures, for messages; None for anything else."""
     try:
         if path.is_dir():
             return _of_names(_files(path), "it is a folder of pictures")
@@ -37,21 +37,21 @@ def picture_content(path: Path) -> Content | None:
             members = ((name, is_picture(name)) for name in _members(path))
             return _of_names(members, "it is an archive of pictures")
         if is_idx(path):
-            return Content("pictures", "it is an idx file, as those of MNIST")
+            return Content("pictures", "it is an idx file, like those of MNIST")
         return _of_table(path) if is_table(path) else None
     except (OSError, DataError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile):
-        return None  # whoever reads the file says why
+        return None  # reading the file reports why
 
 
 def _of_names(files: Iterable[tuple[str, bool]], why: str) -> Content | None:
-    """Of files, each with whether it is one of pictures: whether most are."""
+    """The content of files if most are pictures; each is given with True if it is one."""
     some = list(islice(files, _LOOKED_AT))
     found = [name for name, is_one in some if is_one]
     return Content("pictures", f"{why} (as {found[0]})") if len(found) * 2 > len(some) else None
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Names of files below a folder, and whether each is a picture or holds some."""
+    """Names of files below a folder, each with True if it is a picture or contains pictures."""
     looked = 0
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_hidden((name,)))
@@ -81,7 +81,7 @@ def _shown(name: str) -> bool:
 
 
 def _of_table(path: Path) -> Content | None:
-    """A table of which a column names pictures and none holds texts."""
+    """The content of a table with a column of picture names and no texts."""
     head = Head.of(path, Findings("skip"))
     separator = head.separator("\t" if path.suffix == ".tsv" else ",") if head.filled else None
     if separator is None:

@@ -1,4 +1,4 @@
-"""Folders of pictures, on disk or in an archive: which files are in them, and which class each is of."""
+"""Folders of pictures, on disk or in an archive: their files and the class of each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Parts = tuple[str, ...]
 
 @dataclass
 class Listing:
-    """The files in one folder, or in a folder of an archive, by name; hidden ones are left out.
+    """The files in a folder, or in a folder of an archive, by name, without hidden ones.
 
     Attributes:
-        path: What was given.
-        prefix: What a place in it begins with, a separator at its end.
-        files: Their paths inside it, in order.
-        empty: Its folders without a file in them.
+        path: The path that was given.
+        prefix: Beginning of every place in it, with a separator at the end.
+        files: Paths of the files inside it, sorted.
+        empty: Folders without entries.
         problem: Why an archive ends too soon, or "".
     """
 
@@ -37,10 +37,10 @@ class Listing:
 
     @classmethod
     def of(cls, path: str, pixels: Pixels) -> Listing:
-        """List a folder, an archive, or a folder in an archive as "photos.zip!train".
+        """List a folder, an archive, or a folder in an archive such as "photos.zip!train".
 
         Raises:
-            DataError: It is missing or cannot be read.
+            DataError: The path is missing or cannot be read.
         """
         if not os.path.isdir(path):
             archive, inside = archive_in(path) or (path, "")
@@ -64,12 +64,12 @@ class Listing:
 
     @property
     def pictures(self) -> list[Parts]:
-        """The files that are pictures by their names; all where no name says so."""
+        """The files with names of pictures; all files if there are none."""
         return [parts for parts in self.files if is_picture(parts[-1])] or self.files
 
     @property
     def root(self) -> Parts:
-        """The folder with the folders of the classes: the first with several entries, one level above pictures."""
+        """The folder of the class folders: the outermost with several entries, or whose folders contain pictures."""
         root: Parts = ()
         inside = self.pictures
         while inside and all(len(parts) > len(root) + 2 for parts in inside):
@@ -83,9 +83,9 @@ class Listing:
         return self.prefix + "/".join(parts)
 
     def splits(self) -> dict[str, str]:
-        """Set -> the folder in it that holds it, where there are folders such as train and test with classes in them.
+        """Split -> its folder, if there are folders such as train and test with class folders in them.
 
-        Empty where there is none for training, or no other.
+        Empty without a training folder or without another one.
         """
         root = self.root
         depth = len(root) + 1
@@ -99,14 +99,14 @@ class Listing:
 
 
 def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[tuple[Parts, bool]]:
-    """The files below a folder, links followed; and the folders that hold nothing, which are marked."""
+    """The files below a folder, following links, with False; and empty folders, with True."""
     try:
         stat = folder.stat()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
         raise DataError(f"cannot read folder '{folder}': {error.strerror or error}") from None
     identity = (stat.st_dev, stat.st_ino)
-    if identity in above:  # a link to a folder that it is in
+    if identity in above:  # a link to an enclosing folder
         return
     shown = [entry for entry in entries if not is_hidden((entry.name,))]
     if not shown and inside:
@@ -120,7 +120,7 @@ def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[
 
 
 def bundles(path: str) -> dict[str, str]:
-    """Set -> the idx file of pictures, or the archive, that holds it, in a folder of such files; else empty."""
+    """Split -> its idx file of pictures or archive, in a folder of such files; else empty."""
     if not os.path.isdir(path):
         return {}
     files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,)))
@@ -129,7 +129,7 @@ def bundles(path: str) -> dict[str, str]:
         name = os.path.basename(file)
         if is_archive(file) or ("label" not in name and "idx1" not in name and is_idx(Path(file))):
             split = split_in(name) or ""
-            if split in found:  # several that claim to be the same set
+            if split in found:  # several files for the same split
                 return {}
             found[split] = file
     return found
@@ -137,7 +137,7 @@ def bundles(path: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file to be read as a picture: its class, its place, and what messages call it inside what was given."""
+    """A file to read as a picture: its class, its place, and its name in messages, inside the given path."""
 
     label: str
     place: str
@@ -148,24 +148,24 @@ def entries_of(listing: Listing, findings: Findings) -> list[Entry]:
     """The files of a listing with the class of each: the name of its folder under the root.
 
     Raises:
-        DataError: There are no folders of classes.
+        DataError: There are no class folders.
     """
     root = listing.root
     inside = [parts for parts in listing.files if parts[: len(root)] == root and len(parts) > len(root)]
     within = [parts for parts in inside if len(parts) > len(root) + 1]
     if not within:
         raise DataError(_no_classes(listing))
-    if len(inside) > len(within):  # beside the folders of the classes
+    if len(inside) > len(within):  # next to the class folders
         beside = [parts[-1] for parts in inside if len(parts) == len(root) + 1]
         for name in (one for one in beside if is_picture(one)):
-            message = f"'{listing.place((*root, name))}' lies beside the folders of the classes; move it into one"
+            message = f"'{listing.place((*root, name))}' is next to the class folders; move it into one of them"
             bad = findings.bad("in no class folder", listing.path, name, message, things="pictures")
             findings.leave_out(bad.rule)
     entries = [Entry(parts[len(root)], listing.place(parts), "/".join(parts[len(root) :])) for parts in within]
     deeper = next((parts for parts in within if len(parts) > len(root) + 2), None)
     if deeper is not None:
         folder, label = "/".join(deeper[len(root) : -1]), deeper[len(root)]
-        findings.remark(f"folders inside those of the classes are read as part of them: {folder} is class '{label}'")
+        findings.remark(f"pictures in subfolders belong to the class of the outer folder: {folder} is class '{label}'")
     note_spellings([entry.label for entry in entries], listing.path, findings)
     known = {entry.label for entry in entries}
     for parts in listing.empty:
@@ -175,7 +175,7 @@ def entries_of(listing: Listing, findings: Findings) -> list[Entry]:
 
 
 def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> None:
-    """Warn of classes whose names differ only in case or blanks."""
+    """Warn of classes whose names differ only in case, spaces or underscores."""
     alike: dict[str, dict[str, int]] = {}
     for label in labels:
         same = alike.setdefault(" ".join(label.casefold().replace("_", " ").split()), {})
@@ -194,9 +194,9 @@ def _no_classes(listing: Listing) -> str:
     if not listing.files:
         return f"'{listing.path}' is empty; expected a folder for each class, with its pictures"
     if tables and not listing.prefix.endswith("!"):
-        return f"'{listing.path}' has no folders of classes but the table {tables[0]}; give {listing.prefix}{tables[0]}"
+        return f"'{listing.path}' has no class folders but a table, {tables[0]}; give {listing.prefix}{tables[0]}"
     held = f"{len(pictures):,} pictures" if pictures else f"{len(listing.files):,} files"
     return (
-        f"'{listing.path}' holds {held} and no folders; expected a folder for each class, or give a table of paths and "
-        "labels (.csv)"
+        f"'{listing.path}' contains {held} and no folders; expected a folder for each class, or a table (.csv) of "
+        "paths and labels"
     )

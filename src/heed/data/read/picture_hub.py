@@ -19,21 +19,21 @@ _TOGETHER = 256
 
 
 class HubRows:
-    """The pictures of one split of a data set, by row number; the library reads them from its own files."""
+    """The pictures of one split of a data set, by row number, which the `datasets` library reads from its own files."""
 
     def __init__(self, table: Any, column: str) -> None:
         self._table, self._column = table, column
 
     def get(self, key: str) -> bytes:
-        """The bytes of the picture of a row."""
+        """The bytes of a row's picture."""
         return _bytes(self._table[int(key)][self._column])
 
 
 def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings: Findings) -> Iterator[Picture]:
-    """The pictures of a split, or of "train[:1000]", with their labels; numbers of classes come as their names.
+    """The pictures of a split, or of "train[:1000]", with their labels; class numbers are converted to class names.
 
     Raises:
-        DataError: There is no such split or column, or a row is bad and that is an error.
+        DataError: There is no such split or column, or a row is bad and not skipped.
     """
     table = hub.table(split)
     features: Mapping[str, Any] = table.features
@@ -43,7 +43,7 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
     named = [known for known in LABEL_NAMES for name in others if name.casefold() == known]
     of_label = _column("label", columns.label, classes[:1] or named[:1] or others, features, hub.name)
     library = features[of_picture]
-    if hasattr(library, "decode"):  # bytes as they are stored: their digest tells pictures apart
+    if hasattr(library, "decode"):  # the stored bytes, whose digest identifies a picture
         table = table.cast_column(of_picture, type(library)(decode=False))
     name = f"hub:{hub.name}:{split}"
     pixels.add(name, HubRows(table, of_picture))
@@ -77,7 +77,8 @@ def _bytes(value: Any) -> bytes:
             return bytes_of(Path(value["path"]))
     if isinstance(value, bytes):
         return value
-    raise PictureError("no picture", "has no picture" if value is None else f"holds {type(value).__name__}, no picture")
+    what = "has no picture" if value is None else f"contains {type(value).__name__}, not a picture"
+    raise PictureError("no picture", what)
 
 
 def _is_image(feature: Any) -> bool:
@@ -85,7 +86,7 @@ def _is_image(feature: Any) -> bool:
 
 
 def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any], hub: str) -> str:
-    """The column of a field: the one that is given, or the only or first one that can be it."""
+    """The column of a field: the given one, or the first or only one that qualifies."""
     if given is not None:
         if given not in features:
             raise DataError(f"data.columns.{field}: {hub} has no column '{given}'{suggest(str(given), features)}")
@@ -98,5 +99,5 @@ def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any]
         return named[0]
     if len(able) != 1:
         listed = ", ".join(able) or "there is no other"
-        raise DataError(f"data.columns.label: which column of {hub} holds the label is unclear ({listed})")
+        raise DataError(f"data.columns.label: the label column of {hub} is unclear ({listed})")
     return able[0]

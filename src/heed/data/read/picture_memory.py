@@ -1,4 +1,4 @@
-"""Pictures handed over in Python; errors name the split and the place, "train[17]".
+"""Pictures given in Python; errors name split and position, as in "train[17]".
 
 | given | read as |
 |---|---|
@@ -6,8 +6,8 @@
 | a list of tuples | one picture and its label each |
 | a data frame, a dict of columns, a list of dicts | columns by name |
 
-A picture is a path, an array or tensor (`heed.data.pictures.decode.from_array`), a picture of Pillow, or the bytes of a
-file. Numbers in arrays are 0 to 1 or 0 to 255 for all pictures of a set alike.
+A picture is a path, an array or tensor (`heed.data.pictures.decode.from_array`), a Pillow image, or the bytes of a
+file. Numbers in arrays are 0 to 1 in all pictures of a split, or 0 to 255 in all.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from heed.data.read.picture_tables import PATH_NAMES
 from heed.data.read.values import described
 from heed.errors import DataError
 
-_FORMS = "expected a path, an array, a picture of Pillow or the bytes of a file"
+_FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
 
 
 class HeldPictures(Held[Picture]):
-    """Pictures handed over in Python, and where their pixels are: `sources` by name, for `Pixels.add`."""
+    """Pictures given in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
 
     def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Source]) -> None:
         super().__init__(examples, findings)
@@ -48,12 +48,12 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
 
     Args:
         data: Pictures with labels, in one of the forms above.
-        split: What messages call it.
-        section: The `data` section: its `columns`, `classes` and `max_pixels` are read.
+        split: Name of the data in messages.
+        section: The `data` section, of which `columns`, `classes` and `max_pixels` are used.
         findings: Policy for pictures that cannot be used, and counts of them.
 
     Raises:
-        DataError: The data cannot be used; the message names the place, the value and what would be right.
+        DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
     wanted = {"path": section.columns.path, "label": section.columns.label}
     table = Table.of(_unstacked(data), split, ("picture", "label"))
@@ -88,10 +88,10 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
 
 
 def pictures_of(data: Any, what: str, pixels: Pixels) -> list[Picture]:
-    """Pictures without labels, as they are given to predict: one, or a list or an array of them.
+    """Pictures without labels, for prediction: one, or a list or an array of them.
 
     Raises:
-        DataError: One cannot be read; the message names it, as "pictures[3]".
+        DataError: A picture cannot be read; the message names it, as in "pictures[3]".
     """
     single = isinstance(data, str | bytes | PathLike | Image.Image) or getattr(data, "ndim", 0) == 2
     values = [data] if single else list(data) if isinstance(data, Iterable) else None
@@ -111,8 +111,8 @@ def pictures_of(data: Any, what: str, pixels: Pixels) -> list[Picture]:
 
 
 def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pixels: Pixels) -> Picture:
-    """One picture; its pixels are added to what is held, unless it is a file."""
-    if isinstance(value, Mapping) and {"bytes", "path"} <= value.keys():  # of a data set that decodes nothing itself
+    """One picture; its pixels are appended to `held`, unless it is a file."""
+    if isinstance(value, Mapping) and {"bytes", "path"} <= value.keys():  # a data set's undecoded picture
         value = value["bytes"] if value["bytes"] is not None else value["path"]
     if isinstance(value, str | PathLike):
         place = str(Path(value).expanduser().absolute())
@@ -133,7 +133,7 @@ def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pix
 
 
 def _unstacked(data: Any) -> Any:
-    """Data in which arrays of many pictures are lists of arrays."""
+    """The data with arrays of many pictures converted to lists of arrays."""
 
     def apart(column: Any) -> Any:
         return list(np.asarray(column)) if getattr(column, "ndim", 0) >= 3 else column
@@ -146,7 +146,7 @@ def _unstacked(data: Any) -> Any:
 
 
 def _scaled(values: Sequence[Any], what: str) -> Iterator[Any]:
-    """The same, arrays of floats from 0 to 1 as from 0 to 255: judged by all of them, since one may be dark."""
+    """The values, with float arrays from 0 to 1 scaled to 255 if all arrays are, since a single one may be dark."""
     floats = [i for i, value in enumerate(values) if _is_float(value)]
     small = bool(floats) and all(_most(values[i]) <= 1 for i in floats)
     chosen = set(floats)

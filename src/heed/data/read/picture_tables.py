@@ -1,4 +1,4 @@
-"""Tables of paths of pictures and their labels, and what their columns are."""
+"""Tables of picture paths and labels, and recognition of their columns."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from heed.data.read.rows import column_rows
 from heed.errors import DataError
 
 PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "img", "picture", "image_path")
-"""Names of columns that are known to hold paths of pictures."""
+"""Usual names of columns with paths of pictures."""
 
 
 def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) -> Iterator[Entry]:
-    """The pictures that the rows of a table name, relative to its folder.
+    """The pictures named in the rows of a table, with paths relative to its folder.
 
     Raises:
-        DataError: Which column holds what is unclear, or a line is bad and that is an error.
+        DataError: The columns are unclear, or a line is bad and not skipped.
     """
     usual = "\t" if ending_of(path) == ".tsv" else ","
     head = excel_head(path, findings) if usual == "," else Head.of(path, findings)
@@ -56,10 +56,10 @@ def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) 
 def _columns(
     head: Head, separator: str, given: Any, findings: Findings, advice: Advice
 ) -> tuple[int | str, int | str, bool | None]:
-    """The columns of path and label, and whether the first line names them."""
+    """The columns of path and label, and True if the first line names them."""
     rows = regular_rows(head.rows(separator)) if head.filled else []
     if not rows:
-        raise DataError(f"'{head.path}' has no rows of columns; expected a path and a label in each")
+        raise DataError(f"'{head.path}' has no rows; expected a path and a label in each")
     first = [cell.strip() for cell in rows[0]]
     by_name = isinstance(given.path, str) or isinstance(given.label, str)
     known = [cell for cell in first if cell.casefold() in PATH_NAMES]
@@ -75,8 +75,8 @@ def _columns(
             why = "" if content is None else f": {content.why}"
             other = "" if content is None else advice(content.kind, head.path)
             raise DataError(
-                f"'{head.path}': no column names pictures{why}; data.columns.path says which does, by name or by number"
-                f"{other}"
+                f"'{head.path}': no column contains picture paths{why}; data.columns.path selects the column, by name "
+                f"or by number{other}"
             )
         of_path = found[0].name
     of_label = _label(facts, of_path, head) if given.label is None else given.label
@@ -100,6 +100,6 @@ def _label(facts: Sequence[Facts], path: int | str, head: Head) -> int | str:
             return found[0].name
     which = ", ".join(shown(one.name) for one in others) or "there is no other column"
     raise DataError(
-        f"'{head.path}': which column holds the label is unclear ({which}); data.columns.label says which, by name or "
-        "by number from 0"
+        f"'{head.path}': the label column is unclear ({which}); data.columns.label selects it, by name or by number "
+        "from 0"
     )

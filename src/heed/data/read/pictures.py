@@ -2,10 +2,10 @@
 
 | given | read as |
 |---|---|
-| a folder | a folder for each class in it, at any depth below that; hidden files are left out |
+| a folder | a folder for each class in it, with pictures at any depth; hidden files are left out |
 | .zip, .tar, .tar.gz, ... | the same, in an archive; `photos.zip!train` is a folder in it |
 | .csv, .tsv | a path and a label in each row (`heed.data.read.picture_tables`) |
-| idx, gzipped or not | pictures; their labels in the next file, or in that with "labels" for "images" in its name |
+| idx, gzipped or not | pictures; their labels are in the next file, or the one with "labels" for "images" in its name |
 
 Every picture is decoded once while it is read, so that a damaged one is found before training begins.
 """
@@ -38,7 +38,7 @@ _EXPECTED = "expected a folder with a folder for each class, an archive of such 
 
 
 def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Reader[Picture]:
-    """The reader of labelled pictures; `data` is a section of pictures, `pixels` gets to know where they are."""
+    """The reader of labelled pictures; `data` is a section of pictures, `pixels` records their places."""
     reading = _Reading(pixels, advice, data.columns, class_names(data))
 
     def of_split(hub: Any, split: str, findings: Findings) -> Iterator[Picture]:
@@ -48,10 +48,10 @@ def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Rea
 
 
 def class_names(data: Any) -> list[str] | None:
-    """The classes that `data.classes` names, in their order; None where it does not.
+    """The classes that `data.classes` lists, in its order; None if it is not given.
 
     Raises:
-        DataError: A name stands there twice, or the file that should have them cannot be read.
+        DataError: A name is repeated, or the file of names cannot be read.
     """
     classes = getattr(data, "classes", None)
     if isinstance(classes, str):
@@ -69,13 +69,13 @@ def class_names(data: Any) -> list[str] | None:
 
 
 class _Reading:
-    """Reads the files of one run: where pixels are, and the classes that are known."""
+    """Reading of one run's files: places of pixels, column settings and known classes."""
 
     def __init__(self, pixels: Pixels, advice: Advice, columns: Any, classes: list[str] | None) -> None:
         self.pixels, self.advice, self.columns, self.classes = pixels, advice, columns, classes
 
     def files(self, files: Sequence[str], findings: Findings) -> Iterator[Picture]:
-        """The pictures of some files, one after the other; an idx file of labels belongs to the one before it."""
+        """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
         rest = list(files)
         while rest:
             path = rest.pop(0)
@@ -98,7 +98,7 @@ class _Reading:
         head = Head.of(path, findings)
         content = content_of(head) if head.filled else None
         looks = "" if content is None else f": {content.why}"
-        return f"'{path}' holds no pictures{looks}; {_EXPECTED}" + (
+        return f"'{path}' contains no pictures{looks}; {_EXPECTED}" + (
             "" if content is None else self.advice(content.kind, path)
         )
 
@@ -107,11 +107,11 @@ class _Reading:
         listing = Listing.of(path, self.pixels)
         if held and not any(is_picture(parts[-1]) for parts in listing.files):
             if len(held) > 1:
-                raise DataError(f"'{path}' holds several sets; give one of them: {', '.join(sorted(held.values()))}")
+                raise DataError(f"'{path}' contains several sets; give one of them: {', '.join(sorted(held.values()))}")
             yield from self.files(list(held.values()), findings)
             return
         if splits := listing.splits():
-            raise DataError(f"'{path}' holds several sets; give one of them: {', '.join(sorted(splits.values()))}")
+            raise DataError(f"'{path}' contains several sets; give one of them: {', '.join(sorted(splits.values()))}")
         if listing.problem:
             count = len(listing.files)
             message = f"'{path}' is cut off or damaged after {count:,} files: {listing.problem}"
@@ -122,7 +122,7 @@ class _Reading:
         yield from self._examined(entries, path, findings)
 
     def _refuse_texts(self, entries: Sequence[Entry], path: str) -> None:
-        """Refuse a folder whose files are not called pictures and are none."""
+        """Refuse a folder whose files have no names of pictures and cannot be decoded."""
         errors = []
         for entry in entries[:8]:
             try:
@@ -130,10 +130,10 @@ class _Reading:
                 return
             except PictureError as error:
                 errors.append(f"'{entry.place}' {error}")
-        raise DataError(f"'{path}' holds no pictures: {errors[0]}; {_EXPECTED}{self.advice('labelled', Path(path))}")
+        raise DataError(f"'{path}' contains no pictures: {errors[0]}; {_EXPECTED}{self.advice('labelled', Path(path))}")
 
     def _examined(self, entries: Iterable[Entry], path: str, findings: Findings) -> Iterator[Picture]:
-        """The pictures that can be decoded; the others are bad lines."""
+        """The pictures that can be decoded; other files are bad lines."""
 
         def one(entry: Entry) -> tuple[Entry, str, PictureFacts | PictureError]:
             try:
@@ -157,24 +157,24 @@ class _Reading:
                 yield Picture(digest, entry.label, entry.place, entry.name)
 
     def _unknown(self, label: str, what: str, path: str, place: str, findings: Findings) -> BadLine | None:
-        """The bad line of a class that `data.classes` does not name."""
+        """A bad line if `data.classes` does not list the class."""
         if self.classes is None or label in self.classes:
             return None
         message = f"{what} is of class '{label}', which data.classes does not name{suggest(label, self.classes)}"
         return findings.bad("unknown class", path, place, message, things="pictures")
 
     def _idx(self, path: str, beside: str | None, findings: Findings) -> Iterator[Picture]:
-        """The pictures of an idx file; labels are numbers, or what `data.classes` calls these."""
+        """The pictures of an idx file; labels are numbers, or their names in `data.classes`."""
         images = read_idx(Path(path))
         if images.ndim == 1:
-            raise DataError(f"'{path}' holds labels, not pictures; give the file of the pictures, its labels after it")
+            raise DataError(f"'{path}' contains labels, not pictures; give the pictures first, then the labels")
         if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
             shape = " x ".join(map(str, images.shape))
-            raise DataError(f"'{path}' holds {shape} bytes, expected pictures: number x height x width [x 3]")
+            raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
         found = [Path(beside)] if beside else [one for one in labels_beside(Path(path)) if one.exists()]
         if not found:
             wanted = " or ".join(f"'{one.name}'" for one in labels_beside(Path(path))[:2])
-            raise DataError(f"'{path}' has no labels beside it ({wanted}); give their file after it")
+            raise DataError(f"'{path}' has no file of labels next to it ({wanted}); give that file after it")
         labels = read_idx(found[0])
         if labels.ndim != 1 or len(labels) != len(images):
             raise DataError(
@@ -193,15 +193,15 @@ class _Reading:
             yield Picture(digest.hexdigest(), names[label], f"{path}#{i}", f"{origin}#{i}")
 
     def _names(self, labels: NDArray[np.uint8], file: Path) -> list[str]:
-        """The name of each number of a class."""
+        """The name of each class number."""
         most = int(labels.max(initial=0))
         if self.classes is None:
             return [str(number) for number in range(most + 1)]
         if most >= len(self.classes):
             where = int(np.argmax(labels >= len(self.classes)))
             raise DataError(
-                f"'{file}' has the label {most} (the first too large is at {where}), but data.classes names "
-                f"{len(self.classes)} classes, 0 to {len(self.classes) - 1}"
+                f"'{file}' has the label {most} (the first one too large is at position {where}), but data.classes "
+                f"names {len(self.classes)} classes, 0 to {len(self.classes) - 1}"
             )
         return self.classes
 

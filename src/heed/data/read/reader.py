@@ -1,4 +1,4 @@
-"""Readers of examples: independent of their kind for all that comes after."""
+"""Readers of examples, with the same interface for every kind of example."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heed.data.read.findings import BadLine, Findings
 
 E = TypeVar("E", bound=Example)
 Row = Callable[[Mapping[str, Any], str, Findings], E | BadLine]
-"""Makes an example of a row of a data set: its values by the fields of `data.columns`, its place, the findings."""
+"""Makes an example from a data set's row: the values by field of `data.columns`, the row's place, the findings."""
 OfSplit = Callable[[Any, str, Findings], Iterable[E]]
 """Reads a split of a data set: the data set, the split, the findings."""
 
@@ -24,10 +24,10 @@ class Reader(Generic[E]):
     Attributes:
         kind: Their class.
         read: Reads files and reports to the findings.
-        of_row: Makes an example of a data set's row, if supported.
-        settings: All that decides what is read beside the files and the `data` section, as JSON.
-        again: Whether the same can be read again, so that it may be cached.
-        of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) where its rows are no texts.
+        of_row: Makes an example from a data set's row, if supported.
+        settings: Everything but the files and the `data` section that decides what is read, as JSON.
+        again: True if reading again gives the same examples, so that they may be cached.
+        of_split: Reads a split of a data set (given as `heed.data.read.hub.HubSet`) whose rows are not texts.
     """
 
     kind: type[E]

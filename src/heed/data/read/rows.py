@@ -1,4 +1,4 @@
-"""Rows of CSV, TSV and JSON lines, each with the line it begins at; bad ones are left out or raised."""
+"""Rows of CSV, TSV and JSON lines, each with the number of its first line; bad rows are left out or raised."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-"""What messages call the characters between columns."""
+"""Separators of columns, as messages name them."""
 _FIELD = 2**17
-"""Characters that a quoted text may at least have; a quote that is never closed is noticed after them."""
+"""Characters that a quoted text may always have; beyond the limit, an unclosed quote is an error."""
 
 
 def tabbed_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]]]:
-    """Rows whose columns tabs separate; quotes mean nothing."""
+    """Rows with columns separated by tabs; quotes have no meaning."""
     for number, line in enumerate(lines_of(path, findings), start=1):
         if isinstance(line, BadLine):
             findings.leave_out(line.rule)
@@ -34,7 +34,7 @@ def tabbed_rows(path: Path, findings: Findings) -> Iterator[tuple[int, list[str]
 
 
 def quoted_rows(path: Path, findings: Findings, separator: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Rows whose columns commas separate, or another character; a quoted text may hold line breaks.
+    """Rows with columns separated by commas or another character; a quoted text may contain line breaks.
 
     Raises:
         DataError: A quote is never closed, so that the end of its row is unknown.
@@ -53,10 +53,10 @@ def quoted_rows(path: Path, findings: Findings, separator: str = ",") -> Iterato
             except csv.Error as error:
                 until = f" (read up to line {rows.line_num})" if rows.line_num > number else ""
                 message = (
-                    f"'{path}' line {number} is not CSV: {error}{until}; a text that holds a comma, a quote or a line "
-                    'break stands in quotes, and a quote in it is doubled: ""'
+                    f"'{path}' line {number} is not CSV: {error}{until}; put a text with a comma, a quote or a line "
+                    'break in quotes, and double each quote in it: ""'
                 )
-                if "expected after" not in str(error):  # where the row ends is unknown
+                if "expected after" not in str(error):  # the end of the row is unknown
                     raise DataError(message) from None
                 if not bad:
                     bad.append(findings.bad("not CSV", path, number, message))
@@ -72,7 +72,7 @@ def quoted_rows(path: Path, findings: Findings, separator: str = ",") -> Iterato
 
 
 def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator[str]:
-    """Lines with their ends; the quotes of bad ones count, too, to find where a row ends."""
+    """Lines with their ends, bad ones included, since their quotes decide where a row ends."""
     for line in lines:
         if isinstance(line, BadLine):
             bad.append(line)
@@ -103,7 +103,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
     if not isinstance(value, dict):
         listing = " and ".join(f"'{name}'" for name in names)
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
-        message = f"{where} holds {kind_of(value)}, expected {fields}"
+        message = f"{where} is {kind_of(value)}, expected {fields}"
         return findings.bad("no JSON object", path, number, message)
     row: dict[str, Any] = value
     if any("." in name and name not in row for name in names):
@@ -116,7 +116,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
 
 
 def flat(value: dict[str, Any]) -> dict[str, Any]:
-    """An object with the fields of the objects in it beside its own, as "translation.en"."""
+    """An object with its own fields and those of nested objects, named as in "translation.en"."""
     inside = {f"{name}.{part}": v for name, one in value.items() if isinstance(one, dict) for part, v in one.items()}
     return {**value, **inside}
 
@@ -131,11 +131,12 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
 
 
 def characters_of(text: str, where: str, path: Path | str, number: str | int, findings: Findings) -> str | BadLine:
-    """A text from JSON, which can escape characters that are no text: those make a bad line."""
+    """A text from JSON; escaped characters that are not text make it a bad line."""
     if "\0" in text:
-        return findings.bad("NUL byte", path, number, f"{where} holds a NUL character ({text!a:.40}), which is no text")
+        message = f"{where} contains a NUL character ({text!a:.40}), which is not text"
+        return findings.bad("NUL byte", path, number, message)
     if any("\ud800" <= c <= "\udfff" for c in text):
-        message = f"{where} holds half a surrogate pair ({text!a:.40}), which is no character"
+        message = f"{where} contains half a surrogate pair ({text!a:.40}), which is not a character"
         return findings.bad("half a surrogate pair", path, number, message)
     return text
 
@@ -153,12 +154,12 @@ def column_rows(
 ) -> Iterator[tuple[int, list[str | BadLine] | None]]:
     """The columns of some fields, by number from 0 or by the names in the first line; None for a blank line.
 
-    The first line is left out where it is a `header`; by default where a column is named.
-    Messages say that a column is `expected`, or `unnamed` (with field, column and suggestion); `hint` ends those on
+    The first line is left out if it is a `header`; by default it is one if a column is given by name. `expected` and
+    `unnamed` (with field, column and suggestion) are parts of messages about missing columns; `hint` ends those about
     lines of one column.
 
     Raises:
-        DataError: The first line should name the columns, but was left out or does not.
+        DataError: The first line should name the columns, but is a bad line or does not.
     """
     by_name = any(isinstance(column, str) for column in wanted.values())
     places = None if by_name else [int(column) for column in wanted.values()]
@@ -166,7 +167,7 @@ def column_rows(
     def missing(row: list[str], number: int, field: str, place: int) -> BadLine:
         shown = f"{len(row)} column{'s' if len(row) != 1 else ''} ({' | '.join(row)[:40]!r})"
         message = f"'{path}' line {number} has {shown}, expected {expected.format(field)} {place} (counted from 0); "
-        message += f"{SEPARATORS[separator]} separate columns{hint if len(row) < 2 else ''}"
+        message += f"columns are separated by {SEPARATORS[separator]}{hint if len(row) < 2 else ''}"
         return findings.bad(f"no column {place}", path, number, message)
 
     tabs = separator == "\t"
@@ -175,7 +176,7 @@ def column_rows(
             continue
         if places is None:
             if number != 1:
-                message = "should name the columns, but is a bad line; columns by number need no names"
+                message = "should name the columns, but is a bad line; columns can also be given by number"
                 raise DataError(f"'{path}' line 1 {message}")
             for field, column in wanted.items():
                 if isinstance(column, str) and column not in row:
@@ -184,7 +185,7 @@ def column_rows(
                     twins = [n for n, name in enumerate(row) if name == column]
                     raise DataError(
                         f"'{path}' line 1 names two columns '{column}' ({twins[0]} and {twins[1]}, counted from 0); "
-                        "rename one of them, or give the number"
+                        "rename one of them, or give the column by number"
                     )
             places = [row.index(column) if isinstance(column, str) else column for column in wanted.values()]
         elif row in ([], [""]):

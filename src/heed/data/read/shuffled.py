@@ -1,18 +1,17 @@
-"""Sentences whose words are shuffled: the source is made from the target, the sentence as it stands in the file.
+"""Sentences with shuffled words: the target is the sentence as in the file, the source is made from it.
 
-Words are what blanks separate, kept as they are. The marks that end a sentence stay at the end of the source and those
-that open it (Spanish) at its start, so that they do not tell which word is the last or the first:
+Words are separated by spaces and kept unchanged. Punctuation that ends a sentence stays at the end of the source, and
+punctuation that opens it (Spanish) at its start, so that it does not reveal the last or the first word:
 
     What time is it now?   ->   it time What now is?
 
-A capital letter still tells the first word where no other word has one; `tokenizer.lowercase: source` hides it.
+A capital letter still reveals the first word if no other word has one; `tokenizer.lowercase: source` hides it.
 
 The order is drawn by (`data.shuffle_seed`, sentence). All orders but the sentence's own are equally likely; its own is
-used only where there is no other (one word, or one word several times). In scripts without spaces a line is one word,
-and nothing is shuffled. Of .csv and .tsv the first column is read, of JSON lines the field `text`;
-`data.columns.target` names another. A line of a plain text file with several columns is a bad line, since nobody can
-know which is meant. What is held out, `data.duplicates` and `data.overlap` go by the sentence; two sentences of the
-same words in two orders are two sentences.
+used only if there is no other (one word, or one word several times). In scripts without spaces a line is one word, and
+nothing is shuffled. In .csv and .tsv the first column is read, in JSON lines the field `text`; `data.columns.target`
+selects another. A line of a plain text file with several columns is a bad line, since its column is not given. Holding
+out, `data.duplicates` and `data.overlap` compare sentences; the same words in two orders are two sentences.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class ShuffledPair(Pair):
     """A sentence as the target and its words in another order as the source; the sentence decides the split."""
 
     unit = "sentence"
-    # What there is to check: the source has the same words.
+    # Only the sentence is checked: the source has the same words.
     sides = ("target",)  # type: ignore[assignment]  # one side where a pair has two
 
     @property
@@ -54,16 +53,16 @@ class ShuffledPair(Pair):
 
     @property
     def blank(self) -> str:
-        """Whether the sentence is blank."""
+        """As in `Example`: a rule if the sentence is blank."""
         return "" if self.target.strip() else "blank"
 
 
 def words_of(sentence: str) -> tuple[str, list[str], str]:
-    """The words of a sentence, and the marks that open and end it.
+    """The words of a sentence, and its opening and closing punctuation.
 
     Returns:
-        The opening marks, the words, and the closing marks; joined with blanks between the words they are the sentence
-        (blanks that are not one space aside).
+        The opening punctuation, the words, and the closing punctuation; joined with spaces between the words they are
+        the sentence, except for spacing.
     """
     text = " ".join(sentence.split())
     opening = found[0] if (found := _OPENING.match(text)) else ""
@@ -72,9 +71,9 @@ def words_of(sentence: str) -> tuple[str, list[str], str]:
 
 
 def shuffle_words(sentence: str, seed: int) -> str:
-    """The words of a sentence in an order drawn by (seed, sentence), all other orders being equally likely.
+    """The words of a sentence in an order drawn by (seed, sentence); all orders but the sentence's are equally likely.
 
-    It is the order of the sentence only where no other exists: one word, or one word repeated.
+    The sentence's own order is used only if there is no other: one word, or one word repeated.
     """
     opening, words, closing = words_of(sentence)
     drawn = list(words)
@@ -86,7 +85,7 @@ def shuffle_words(sentence: str, seed: int) -> str:
 
 
 def sentence_reader(columns: Columns, seed: int) -> Reader[ShuffledPair]:
-    """Reads sentences from files or data sets, and shuffles the words of each."""
+    """The reader of sentences from files or data sets, which shuffles the words of each."""
 
     def pair(sentence: str, place: str) -> ShuffledPair:
         return ShuffledPair(shuffle_words(sentence, seed), sentence, origin=place)
@@ -108,8 +107,8 @@ def read_sentences(
         Each sentence, blank ones included, and its file and line.
 
     Raises:
-        DataError: A file cannot be read, or a line is bad and that is an error: it has several columns, and none is
-            named.
+        DataError: A file cannot be read, or a line is bad (for example, has several columns with none selected) and
+            not skipped.
     """
     findings = Findings() if findings is None else findings
     for path in map(Path, files):

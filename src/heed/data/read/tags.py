@@ -1,6 +1,6 @@
-"""Tags that mark entities: the schemes people write them in, read as entities and written as BIO.
+"""Entity tags: reading entities from tags in any scheme, and writing them as tags.
 
-| scheme | an entity of one word, of two; two of a type beside each other |
+| scheme | an entity of one word; one of two words; two adjacent ones of the same type |
 |---|---|
 | bio (IOB2) | B; B I; B B |
 | iob1 | I; I I; I B |
@@ -23,7 +23,7 @@ _SAME = {"L": "E", "U": "S", "M": "I"}
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is a letter of one of the schemes, a hyphen, and a type."""
+    """True if a tag is a letter of one of the schemes, a hyphen, and a type."""
     return _TAG.fullmatch(tag) is not None
 
 
@@ -35,10 +35,10 @@ def _parts(tag: str) -> tuple[str, str]:
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of a sentence, whatever the scheme, also where a sequence is illegal.
+    """The entities of a sentence in any scheme, even if the sequence of tags is illegal.
 
-    An entity begins at B and S; at I and E after O, after a finished entity, and where the type changes. This is how
-    conlleval and seqeval's default mode read tags.
+    An entity begins at B and S, and at I and E after O, after a finished entity or where the type changes, as in
+    conlleval and in seqeval's default mode.
     """
     found: list[Entity] = []
     begun: int | None = None
@@ -56,13 +56,13 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def may_follow(before: str | None, tag: str) -> bool:
-    """Whether BIO allows a tag after another one, or at the start of a sentence (None): I only inside its entity."""
+    """True if BIO allows a tag after `before` (None: at the start of a sentence): I only inside its entity."""
     letter, kind = _parts(tag)
     return not (letter == "I" and is_entity_tag(tag)) or before in (f"B-{kind}", f"I-{kind}")
 
 
 def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> list[str]:
-    """The tags of entities: bio, iob1, io or bioes."""
+    """The tags of entities in a scheme: bio, iob1, io or bioes."""
     tags = [OUTSIDE] * length
     ends: dict[int, str] = {}
     for kind, start, end in found:
@@ -78,7 +78,7 @@ def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> lis
 
 
 def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
-    """Which scheme the tags of a corpus are written in: bio, iob1, io, bioes, or plain (they mark no entities)."""
+    """The tagging scheme of a corpus: bio, iob1, io, bioes, or plain (no tag marks an entity)."""
     letters: set[str] = set()
     starts_with_i = b_alone = False
     for tags in sentences:

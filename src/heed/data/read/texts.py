@@ -3,12 +3,12 @@
 | given | read as |
 |---|---|
 | a folder | one folder per class in it, one text per file |
-| .csv | comma separated (or by semicolons, tabs, bars), quoted as usual; columns by name or by number |
-| .tsv | tab separated, the same |
+| .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by name or by number |
+| .tsv | columns separated by tabs, without quoting; by name or by number |
 | .jsonl, .json | one object a line |
 | anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
 
-Each file may end in .gz or .xz as well, and `format` overrides the ending. Columns that neither the first line nor the
+Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns that neither the first line nor the
 settings name are recognised (`heed.data.read.layout`).
 """
 
@@ -32,7 +32,7 @@ from heed.data.read.two_texts import joined
 from heed.data.read.values import described
 from heed.errors import DataError
 
-_SEVERAL = "data.several_labels=true reads several"
+_SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 Labels = tuple[str, ...] | BadLine
 
@@ -40,7 +40,7 @@ Labels = tuple[str, ...] | BadLine
 def labels_in(
     cell: str, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
 ) -> Labels:
-    """The labels in one cell: exactly one unless there may be several; messages call the line `where`."""
+    """The labels in one cell: exactly one unless several are allowed; `where` is the line's name in messages."""
     if form.several:
         return tuple(dict.fromkeys(part.strip() for part in cell.split(form.separator) if part.strip()))
     if not cell.strip():
@@ -80,8 +80,8 @@ def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings
     """Read labelled texts, blank ones included, from files or folders; bad lines are errors without `findings`.
 
     Raises:
-        DataError: A file is missing, empty, cut off, no text, or changes while it is read; a line is bad (not UTF-8,
-            too long, without a text or label where they should be) and that is an error.
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad (not UTF-8,
+            too long, without a text or label) and the findings do not skip bad lines.
     """
     findings = Findings() if findings is None else findings
     for path in map(Path, files):
@@ -101,7 +101,7 @@ def read_texts(files: Sequence[str | Path], form: TextFormat, findings: Findings
 
 def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     if not path.is_dir():
-        raise DataError(f"'{path}' is not a folder; data.format is folders")
+        raise DataError(f"'{path}' is not a folder, but data.format is folders")
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not classes:
         raise DataError(f"folder '{path}' has no folders in it; expected one for each class, with a file for each text")
@@ -163,14 +163,14 @@ def _text(text: str | BadLine, labels: Labels, origin: str, findings: Findings) 
 
 
 def _pair(first: str | BadLine, second: str | BadLine) -> str | BadLine:
-    """Both texts of a pair as one, blank where one of them is; or the first that is bad."""
+    """Both texts of a pair as one, blank if either is; or the first bad one."""
     if isinstance(first, BadLine) or isinstance(second, BadLine):
         return first if isinstance(first, BadLine) else second
     return "" if is_blank(first) or is_blank(second) else joined(first, second)
 
 
 def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    which = "data.columns.{0} says which column holds the {0}, by name or by number from 0"
+    which = "data.columns.{0} selects the {0} column, by name or by number from 0"
     unnamed, wanted = "names no column '{1}'{2}; " + which, {"text": layout.text, "label": layout.label}
     if form.second is not None:
         wanted["second"] = form.second
@@ -209,7 +209,7 @@ def _objects(path: Path, layout: Layout, form: TextFormat, findings: Findings) -
 def _labels_of(
     value: Any, form: TextFormat, where: str, path: Path | str, place: str | int, findings: Findings
 ) -> Labels:
-    """The labels that a value of JSON or of a data set is."""
+    """The labels in a value of JSON or of a data set."""
     if isinstance(value, list):
         if not form.several:
             return findings.bad("several labels", path, place, f"{where} is a list, {value!r:.60}; {_SEVERAL}")

@@ -1,4 +1,4 @@
-"""Pairs of texts, handled as one text: both with a tab between them."""
+"""Pairs of texts, handled as one text with a tab between both."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from heed.data.read.values import described
 from heed.errors import DataError
 
 BETWEEN = "\t"
-"""What stands between the two texts of a pair."""
+"""Separator of the two texts of a pair."""
 
 
 def joined(first: str, second: str) -> str:
-    """Two texts as one; tabs inside them become blanks."""
+    """Two texts as one; tabs inside them become spaces."""
     return BETWEEN.join(text.replace(BETWEEN, " ") for text in (first, second))
 
 
 def parted(text: str) -> tuple[str, str]:
-    """The two texts of a pair, without blanks around them; the second is empty where there is no tab."""
+    """The two texts of a pair, stripped; the second is empty if there is no tab."""
     first, _, second = text.partition(BETWEEN)
     return first.strip(), second.replace(BETWEEN, " ").strip()
 
 
 def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
-    """Pairs handed over in Python, each as one text.
+    """Pairs given in Python, each as one text.
 
     Args:
         data: Tuples of two texts, texts with a tab between both, or a data frame with both columns.
-        what: What messages call it.
+        what: Name of the data in messages.
         columns: The columns of both texts in the run's own data.
 
     Raises:
-        DataError: A pair is none; the message names its place.
+        DataError: An item is not a pair; the message names its position.
     """
     names = column_names(data)
     if names is not None:
@@ -49,7 +49,7 @@ def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
         chosen = wanted if all(column in names for column in wanted) else names
         if len(chosen) != 2:
             shown = ", ".join(map(str, names))
-            raise DataError(f"{what} has the columns {shown}; give the two that hold the texts of a pair")
+            raise DataError(f"{what} has the columns {shown}; give only the two with the texts of a pair")
         data = list(zip(*(list(data[name]) for name in chosen), strict=True))
     return [_pair_at(value, f"{what}[{i}]") for i, value in enumerate(data)]
 
@@ -58,13 +58,13 @@ def one_pair(value: Any) -> str:
     """One pair, a tuple of two texts or a text with a tab, as one text.
 
     Raises:
-        DataError: It is none.
+        DataError: The value is not a pair.
     """
     return _pair_at(value, "the input")
 
 
 def is_pair(value: Any) -> bool:
-    """Whether a value is one pair: a tuple of two texts that are no pairs themselves, or a text."""
+    """True if a value is one pair: a tuple of two texts that are not pairs themselves, or a text."""
     if isinstance(value, str):
         return True
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) and BETWEEN not in v for v in value)
@@ -79,13 +79,13 @@ def _pair_at(value: Any, where: str) -> str:
 
 
 def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tuple[Iterator[Numbered], str] | None:
-    """The pairs of a `.csv`, `.tsv` or `.jsonl` file and a remark that says where they stand; None for plain lines.
+    """The pairs of a `.csv`, `.tsv` or `.jsonl` file and a remark naming their columns; None for plain lines.
 
-    A file may be compressed. What the findings let pass stands there as a `BadLine`. A file without the names of both
-    columns holds the pairs in its only two.
+    The file may be compressed. A line that the findings skip is a `BadLine`. A file that does not name both columns
+    must have only two.
 
     Raises:
-        DataError: The file cannot be read, or its columns are others.
+        DataError: The file cannot be read, or has other columns.
     """
     kind = ending_of(path)
     if kind not in (".csv", ".tsv", ".jsonl") or not path.is_file():
@@ -105,7 +105,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
         numbered = isinstance(first, int) and isinstance(second, int)
         if not numbered and len(sample[0]) != 2:
             shown = " and ".join(map(repr, wanted.values()))
-            raise DataError(f"'{path}' line 1 names no columns {shown}, and it has {len(sample[0])} columns, not two")
+            raise DataError(f"'{path}' line 1 does not name columns {shown} and has {len(sample[0])} columns, not two")
         header = has_header(sample)
         wanted = wanted if numbered else {"text": 0, "second": 1}
     rows = with_gaps(column_rows(path, wanted, findings, separator=separator, header=header), findings)
@@ -124,7 +124,7 @@ def _fields(path: Path, names: tuple[str, str], findings: Findings) -> Iterator[
 
 
 def _line(cells: Sequence[str | BadLine]) -> str | BadLine:
-    """Two cells as one text; blank where there are none."""
+    """Two cells as one text; blank if there are none."""
     first, second = cells or ("", "")
     if isinstance(first, BadLine) or isinstance(second, BadLine):
         return first if isinstance(first, BadLine) else second

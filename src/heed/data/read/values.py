@@ -1,4 +1,4 @@
-"""Values as messages show them."""
+"""Descriptions of values for messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tup
 
 
 def described(value: Any) -> str:
-    """A value in words, with how it begins: "the text 'Hi'", "the number 3", "missing (None)"."""
+    """Type and beginning of a value: "the text 'Hi'", "the number 3", "missing (None)"."""
     if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
         return f"missing ({value})"
     shown = " ".join(repr(value).split())
@@ -17,7 +17,7 @@ def described(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value of JSON is: "a text", "a number", "a list", "an object", "null", "true" or "false"."""
+    """Type of a JSON value: "a text", "a number", "a list", "an object", "null", "true" or "false"."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return "an object" if isinstance(value, dict) else f"a {_KINDS[type(value)]}"

@@ -1,7 +1,7 @@
 """Pretrained word vectors, from the text files of word2vec, GloVe and fastText.
 
-A line is a word and its numbers, blanks or tabs between them. word2vec and fastText begin with a line `words width`,
-GloVe does not. Files may end in .gz or .xz. They are read line by line: only the vectors of wanted words are kept.
+A line is a word and its numbers, separated by spaces or tabs. word2vec and fastText begin with a line `words width`,
+GloVe does not. Files may be compressed (.gz, .xz) and are read line by line; only vectors of wanted words are kept.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from heed.errors import DataError
 
 @dataclass(frozen=True)
 class FoundVectors:
-    """The vectors `(found, width)` of the wanted words at `places`, ascending, of all `read` in the file.
+    """The vectors `(found, width)` of the wanted words at `places`, ascending; `read` counts all vectors of the file.
 
-    `exact` ones stand in the file as they are, the others lower-cased.
+    `exact` marks words found as they are; the others were found lower-cased.
     """
 
     places: NDArray[np.int64]
@@ -31,22 +31,22 @@ class FoundVectors:
 
 
 def vector_width(path: Path) -> int:
-    """How many numbers the file's first vector has.
+    """Width of the file's first vector.
 
     Raises:
-        DataError: The file cannot be read, or holds no vector.
+        DataError: The file cannot be read, or contains no vector.
     """
     for number, line in _rows(path):
         width = len(_split(line)) - 1
         return width if width else _refuse(path, number, line, None)
-    raise DataError(f"'{path}' holds no vector; expected lines of a word and its numbers")
+    raise DataError(f"'{path}' contains no vector; expected lines of a word and its numbers")
 
 
 def vector_words(path: Path) -> list[str]:
     """Every word that has a vector, in the order of the file.
 
     Raises:
-        DataError: The file cannot be read, or holds no vector.
+        DataError: The file cannot be read, or contains no vector.
     """
     width = vector_width(path)
     return [line.rsplit(" ", width)[0] for _, line in _rows(path)]
@@ -55,10 +55,10 @@ def vector_words(path: Path) -> list[str]:
 def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVectors:
     """The vectors of some words, of `width` numbers each; words may repeat, and "" is never found.
 
-    A word is looked up as it is, and where that fails lower-cased. Of several vectors of a word the first counts.
+    A word is looked up as it is, then lower-cased. If a word has several vectors, the first is used.
 
     Raises:
-        DataError: The file cannot be read, or a line has not that many numbers; with file, line and what is there.
+        DataError: The file cannot be read, or a line does not have `width` numbers; with file, line and content.
     """
     exact: dict[str, list[int]] = {}
     lowered: dict[str, list[int]] = {}
@@ -82,7 +82,7 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
         for place in lowered.get(word, ()):
             found.setdefault(place, (vector, False))
     if not read:
-        raise DataError(f"'{path}' holds no vector; expected lines of a word and {width} numbers")
+        raise DataError(f"'{path}' contains no vector; expected lines of a word and {width} numbers")
     places = sorted(found)
     return FoundVectors(
         np.array(places, dtype=np.int64),
@@ -93,7 +93,7 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with vectors, single blanks between their parts, and their numbers."""
+    """Lines with vectors, their parts separated by single spaces, and line numbers."""
     for number, line in enumerate(good_lines(path), start=1):
         if number == 1 and len(line.split()) == 2 and all(part.isdecimal() for part in line.split()):
             continue
@@ -104,12 +104,12 @@ def _rows(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> list[str]:
-    # Not at other blanks: a word may be one of them, or hold a no-break space.
+    # Not at other whitespace: a word may be one such character, or contain a no-break space.
     return [part for part in line.replace("\t", " ").split(" ") if part]
 
 
 def _with_blanks(path: Path, number: int, line: str, width: int) -> tuple[str, str]:
-    """A word that holds blanks, as some files have them, and its numbers."""
+    """A word that contains spaces, as in some files, and its numbers."""
     parts = line.split(" ")
     if len(parts) <= width or all(map(_is_number, parts[1:])):
         _refuse(path, number, line, width)
@@ -128,9 +128,9 @@ def _vector(path: Path, number: int, line: str, numbers: str) -> NDArray[np.floa
         vector = np.array(numbers.split(" "), dtype=np.float32)
     except ValueError:
         wrong = next(part for part in numbers.split(" ") if not _is_number(part))
-        raise DataError(f"'{path}' line {number}: {wrong!r} is no number ({line[:40]!r})") from None
+        raise DataError(f"'{path}' line {number}: {wrong!r} is not a number ({line[:40]!r})") from None
     if not np.isfinite(vector).all():
-        raise DataError(f"'{path}' line {number} holds a number that is not finite ({line[:40]!r})")
+        raise DataError(f"'{path}' line {number} contains a number that is not finite ({line[:40]!r})")
     return vector
 
 

@@ -1,4 +1,4 @@
-"""One corpus, read by the rules of a `data` section."""
+"""Reading of one corpus as a `data` section says."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOT_OF_READING |= {"shuffle_source", "shuffle_seed"}  # in the settings of the 
 def read_corpus(
     name: str, files: Sequence[str], reader: Reader[E], data: OwnData, survey: Survey | None = None
 ) -> tuple[Sequence[E], Counts, list[str]]:
-    """Read one corpus: its examples (stored if more than `data.in_memory`), counts, and remarks that name it.
+    """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
 
     Raises:
-        DataError: A file cannot be read, or a line is bad and that is an error.
+        DataError: A file cannot be read, or a line is bad and not skipped.
     """
     counts, findings = Counts(unit=f"{reader.kind.unit}s"), Findings.of(data)
 
@@ -50,7 +50,7 @@ def read_corpus(
 
 
 def remarks_of(name: str, lines: Sequence[str]) -> list[str]:
-    """Remarks of the readers, with the name of the corpus."""
+    """The readers' remarks, with the name of the corpus."""
     warned = "warning: "
     return [
         f"{warned}{name}, {line.removeprefix(warned)}" if line.startswith(warned) else f"{name}: {line}"

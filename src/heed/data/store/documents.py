@@ -23,23 +23,23 @@ from heed.data.store.store import StoredExamples
 from heed.errors import ConfigError
 
 _HELD = 1 << 30
-"""Bytes of files, unpacked, from which on documents are kept on disk however few they are."""
+"""Bytes of files, unpacked, above which documents are kept on disk, however few they are."""
 _SAMPLE = 20_000_000
-"""Bytes of text that the tokenizer of a corpus in files is trained on."""
+"""Bytes of text that the tokenizer of a corpus on disk is trained on."""
 _MUCH = 0.4
-"""Share of the text that is too much to hold out."""
+"""Held-out share of the text above which there is a warning."""
 
 
 def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
-    """The documents of every split, as a `data` section says or as `given`.
+    """The documents of every split, from a `data` section or as `given`.
 
-    Validation documents are held out by a hash of their text. Where all training data is one document and nothing says
-    how to validate, its last share `data.held_out` is cut off for that, at character int(n * (1 - held_out)).
+    Validation documents are held out by a hash of their text. If all training data is one document and `data.valid` is
+    not given, the last share `data.held_out` of it is the validation set, from character int(n * (1 - held_out)).
     Near-duplicates of training documents in the other sets are noted; `data.overlap` drop leaves them out of training.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on or to validate on.
-        ConfigError: Documents are to be held out of one document.
+        ConfigError: `data.valid` is a number of documents, and there is only one document.
     """
     splits = _open(data, given)
     if splits.stream is None:
@@ -49,7 +49,7 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
 
 
 def sample_texts(documents: Sequence[Document]) -> tuple[list[str], str]:
-    """The texts, or a sample of 20 MB of a corpus on disk, the same every time; a remark where it is one."""
+    """The texts, or a fixed sample of 20 MB of a larger corpus on disk; a remark if it is a sample, else ""."""
     if not isinstance(documents, StoredExamples) or documents.num_bytes <= _SAMPLE:
         return [document.text for chunk in in_turn(documents) for document in chunk], ""
     generator = torch.Generator().manual_seed(0)
@@ -62,7 +62,7 @@ def sample_texts(documents: Sequence[Document]) -> tuple[list[str], str]:
 def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
     reader, held_out = document_reader(data), getattr(data, "held_out", 0.1)
     fields = type(data).model_fields
-    # Fields that do not decide what is read are set to their defaults: the cache serves runs that differ in them.
+    # Fields that do not decide what is read are set to defaults, so that runs that differ in them share the cache.
     reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields, "window"}
     plain = {
         name: field.get_default(call_default_factory=True) for name, field in fields.items() if name not in reading
@@ -112,12 +112,12 @@ def _open_given(
 
 
 def _large_share(splits: Splits[Document]) -> list[str]:
-    """A warning where few documents of very different length were held out, and they are much of the text."""
+    """A warning if the held-out documents are much of the text, as with few documents of very different lengths."""
     held = _num_bytes(splits.examples["valid"])
     total = held + _num_bytes(splits.examples["train"])
     if held <= _MUCH * total:
         return []
-    what = f"{len(splits.examples['valid']):,} held-out documents hold {held / total:.0%} of the text"
+    what = f"{len(splits.examples['valid']):,} held-out documents contain {held / total:.0%} of the text"
     return [f"warning: the {what}; name validation files, or cut long files with data.separator"]
 
 
@@ -128,7 +128,7 @@ def _num_bytes(documents: Sequence[Document]) -> int:
 
 
 def _begun(reader: Reader[Document], data: Any) -> tuple[Reader[Document], Document | None]:
-    """A reader that goes on where this one stopped in the training files; and the document that is all, if one is."""
+    """A reader that reuses what is read here of the training files; and their only document, if there is just one."""
     findings = Findings.of(data)
     rest = iter(reader.read(data.train, findings))
     first: list[Document] = []
@@ -149,7 +149,7 @@ def _begun(reader: Reader[Document], data: Any) -> tuple[Reader[Document], Docum
 
 
 def _only(documents: Iterable[Document]) -> Document | None:
-    """The one document that is not blank; None where there are several or none."""
+    """The only document that is not blank; None if there are several or none."""
     found = list(islice((document for document in documents if not document.blank), 2))
     return found[0] if len(found) == 1 else None
 
@@ -157,14 +157,14 @@ def _only(documents: Iterable[Document]) -> Document | None:
 def _refuse_number(data: Any, whole: Document) -> None:
     if data.valid is not None:
         raise ConfigError(
-            f"data.valid is {data.valid}, documents to hold out, but {', '.join(data.train)} holds one document "
-            f"({len(whole.text):,} characters); leave data.valid out (the last data.held_out of it then validates), "
-            "name validation files, or cut it into documents with data.separator"
+            f"data.valid is {data.valid}, documents to hold out, but {', '.join(data.train)} is one document "
+            f"({len(whole.text):,} characters); leave data.valid out (then the last data.held_out of the text is "
+            "the validation set), name validation files, or cut the text into documents with data.separator"
         )
 
 
 def _stated(splits: Splits[Document], whole: Document, held_out: float, cut: int) -> Splits[Document]:
-    """The splits of one document, with a remark that says where it was cut."""
+    """The splits of one document, with a remark about the cut."""
     total = len(whole.text)
     splits.remarks.append(
         f"{whole.origin or 'the text'} is one document: its last {held_out:.0%} ({total - cut:,} of {total:,} "
@@ -174,7 +174,7 @@ def _stated(splits: Splits[Document], whole: Document, held_out: float, cut: int
 
 
 def _bytes_of(paths: Iterable[str | Path]) -> int:
-    """About how many bytes of text files hold, unpacked."""
+    """Approximate number of bytes in files and folders, unpacked."""
     total = 0
     for path in map(Path, paths):
         if path.is_dir():

@@ -1,11 +1,11 @@
 """Further training corpora: back-translations, another domain. Weighted, perhaps tagged, never held out.
 
-A weight is how often a pair is seen in one pass over the training files; which pairs a part holds is drawn again in
-each pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever cut into it,
-and texts to predict are read without it. Files are read, filtered and refused as training files are; tokenizers are
+A weight is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again
+in each pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever tokenized
+into it, and inputs for prediction have no tag. Files are read, filtered and refused like training files; tokenizers are
 trained on all corpora, each pair once. Pairs whose source is in the validation or test set are left out and counted;
-targets that are there are counted in a warning. A weight above 1 repeats a small corpus of real text beside much
-synthetic text. `report.json` has the counts by name (`extra bible.en`), with weight and tag.
+shared targets are counted in a warning. A weight above 1 repeats a small corpus of real text next to much synthetic
+text. `report.json` has the counts by name (`extra bible.en`), with weight and tag.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ExtraCorpus(Generic[T]):
 def open_extra(
     given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
 ) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
-    """The further corpora by name ("extra bt.en"), without the first texts of the other splits; remarks for the user.
+    """The further corpora by name ("extra bt.en"), without examples whose first text is held out; remarks for the user.
 
     Raises:
         DataError: A file cannot be read.
@@ -74,10 +74,10 @@ def open_extra(
             kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, 0], hashes[:, 0]))
             corpus = corpus.keep(kept, f"{sides[0]} in the {split} set")
         own = hashes_in(corpus.examples)
-        # The real side of a back-translation is its target; a model that trained on it has seen the reference.
+        # The real side of a back-translation is its target; a model trained on it has seen the reference.
         for (split, hashes), place in product(known.items(), range(1, min(len(sides), own.shape[1]))):
             if shared := int(among(own[:, place], hashes[:, place]).sum()):
-                remarks.append(f"warning: {shared:,} {sides[place]}s of {name} stand in the {split} set as well")
+                remarks.append(f"warning: {shared:,} {sides[place]}s of {name} are also in the {split} set")
         if not corpus.examples:
             remarks.append(f"warning: {name} has no {unit} to train on")
         result[name] = corpus
@@ -85,6 +85,6 @@ def open_extra(
 
 
 def _names(given: Iterable[ExtraData]) -> list[str]:
-    """Names of corpora: the first file, and a number where that name is taken."""
+    """Names of corpora: the first file, and a number if that name is taken."""
     names = [f"extra {Path(one.files[0]).name}" for one in given]
     return [name if name not in names[:n] else f"{name} ({n + 1})" for n, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Hashes of texts, 64 bits each, by which texts are compared and chosen without holding them."""
+"""64-bit hashes of texts, by which texts are compared and chosen without keeping them in memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from heed.data.examples import Example
 
 Hashes = NDArray[np.uint64]
-"""`(texts,)`, or `(examples, fields)`. Two different texts have the same hash once in 2 ** 64."""
+"""`(texts,)` or `(examples, fields)`; two different texts have equal hashes with probability 2 ** -64."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number without pattern in its bits."""
+"""An odd number without a pattern in its bits."""
 
 
 def hashes_of(texts: Iterable[bytes]) -> Hashes:
@@ -31,7 +31,7 @@ def field_hashes(examples: Sequence[Example]) -> Hashes:
 
 
 def combined(hashes: Hashes) -> Hashes:
-    """One hash of several fields, `(examples, fields)` to `(examples,)`; of one field its own."""
+    """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
     result = hashes[:, 0]
     for column in hashes.T[1:]:
         result = result * _ODD + column
@@ -39,7 +39,7 @@ def combined(hashes: Hashes) -> Hashes:
 
 
 def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
-    """Which texts are held out: at least `wanted` with the smallest hashes, equal texts together."""
+    """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
     if wanted <= 0 or not len(hashes):
         return np.zeros(len(hashes), dtype=bool)
     last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]
@@ -48,7 +48,7 @@ def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
 
 
 def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which of some numbers are among others."""
+    """Mask of the `hashes` that are among the `known` ones."""
     if not len(known):
         return np.zeros(len(hashes), dtype=bool)
     if len(known) > len(hashes):  # only the smaller side is sorted

@@ -1,9 +1,9 @@
-"""Token counts of texts, to plan batches before encoding: the sum over a text's words, each of them encoded once.
+"""Token counts of texts, to plan batches before encoding: sums over a text's words, each encoded once.
 
-No token of a word or subword tokenizer crosses into a blank. This is several times faster than encoding the texts.
-Runs of blanks may be counted as more tokens of a `byte_bpe` than they are.
+No token of a word or subword tokenizer continues after a space. This is several times faster than encoding the texts.
+For `byte_bpe`, the count may be too high for runs of spaces.
 
-In a script without spaces most lengths are estimates, and a batch may take somewhat more or less room than
+In a script without spaces most lengths are estimates, and a batch may have somewhat more or fewer tokens than
 `training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is always encoded.
 """
 
@@ -25,14 +25,14 @@ from heed.storage.cache import key_of, make_entry
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""
 _TOGETHER = 10_000  # examples counted at once
-_KNOWN = 300_000  # words of a side that are remembered
-_ASKED = 50_000  # new words encoded at once; more (of a script without blanks, say) are estimated from these
+_KNOWN = 300_000  # words of a side whose counts are kept
+_ASKED = 50_000  # new words encoded at once; counts of more (as in a script without spaces) are estimated from these
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
     """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
 
-    Texts that seem to have more tokens than `exact_from` are encoded, so that these lengths are exact.
+    Texts estimated to have more than `exact_from` tokens are encoded, so that their lengths are exact.
     """
     key = examples.key if isinstance(examples, StoredExamples) else ""
     if not key:
@@ -71,7 +71,7 @@ class _Counter:
             return np.array([len(t) if t.isascii() else len(tokenizer.normalize(t)) for t in texts], dtype=np.int32)
         if tokenizer.unit == "byte":
             return np.array([len(tokenizer.normalize(t).encode()) for t in texts], dtype=np.int32)
-        if tokenizer.is_of_bytes:  # a word's blank is part of its tokens, and the first word of a text has none
+        if tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first word of a text
             words = "\0".join(text.replace(" ", "\0 ") for text in texts).split("\0")
         else:
             words = " ".join(texts).split(" ")
@@ -90,7 +90,7 @@ class _Counter:
         """Add the counts of these words; returns the words whose counts are estimates."""
         if len(self._known) > _KNOWN:
             self._known.clear()
-        self._known[""] = 0 if self._tokenizer.is_of_pieces else 1  # a blank beside a blank
+        self._known[""] = 0 if self._tokenizer.is_of_pieces else 1  # a space next to a space
         new = sorted(set(words).difference(self._known))
         asked = new[:: -(-len(new) // _ASKED)] if new else []
         counts = list(map(len, self._tokenizer.encode_all(asked)))

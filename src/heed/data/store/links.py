@@ -1,4 +1,4 @@
-"""The links of a training corpus, read from a file and held as numbers."""
+"""Word links of a training corpus, read from a file and kept as arrays."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from heed.errors import DataError
 _PLACE = re.compile(r"([:\[])(\d+)\]?$", re.ASCII)
 _ONE = "training.alignment.base=1"
 _JUDGED = 20
-"""Links from which on it is remarked that no word 0 has one."""
+"""Links below which there is no remark if none names word 0."""
 
 
 class LinkTable:
-    """The links of each pair of a corpus, found by the line that the pair's origin names.
+    """The links of each pair of a corpus, found by the line number in the pair's origin.
 
     Args:
         path: The file, one line for each pair.
-        base: What it calls the first word.
-        possible: Whether links that are only possible count.
-        findings: What becomes of lines and links that cannot be used.
-        skipped: Lines at the start of the corpus's file that hold no pair: the names of columns.
+        base: Number of the first word in the file.
+        possible: True if links that are only possible count.
+        findings: Policy for lines and links that cannot be used.
+        skipped: Lines at the start of the corpus's file without a pair: the header.
 
     Raises:
-        DataError: The file cannot be read, or something in it is no link.
+        DataError: The file cannot be read, or an entry is not a link.
     """
 
     def __init__(self, path: str, base: Literal[0, 1], possible: bool, findings: Findings, skipped: int = 0) -> None:
@@ -48,7 +48,7 @@ class LinkTable:
         return len(self._ends) - 1
 
     def _line(self, pair: Pair) -> int:
-        """The line that belongs to a pair, counted from 1."""
+        """The line of a pair's links, counted from 1."""
         found = _PLACE.search(pair.origin)
         assert found is not None, f"{pair.origin!r} names no line"
         return int(found[2]) + 1 if found[1] == "[" else int(found[2]) - self._skipped
@@ -58,28 +58,27 @@ class LinkTable:
         return [WordLink(source, target) for source, target in self._links[start:end].tolist()]
 
     def of(self, pair: Pair) -> Pair:
-        """The pair with its links, without those to words that are not there."""
+        """The pair with its links, except those to missing words."""
         line = self._line(pair)
         return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip"), base=self._base))
 
     def check(self, pairs: Sequence[Pair], read: int, corpus: str, unused: Iterable[Sequence[Pair]] = ()) -> str:
-        """Compare with the pairs of a corpus, of which `read` were read before some were left out.
+        """Compare the links with the pairs of a corpus, of which `read` were read before some were left out.
 
-        The links of `unused`, its pairs that validate or were not drawn, are used by nobody, but they are links of the
-        same file: those to words that are not there are told as the others are, and do not wait for another choice of
-        these pairs.
+        The links of the `unused` pairs (for validation, or not drawn) are not used, but are checked as well: links to
+        missing words in the file are reported whichever pairs are chosen.
 
         Returns:
-            What was found, for people.
+            Numbers of links and pairs, for people.
 
         Raises:
-            DataError: There are more or fewer lines than pairs, or a link names a word that is not there.
+            DataError: There are more or fewer lines than pairs, or a link names a missing word.
         """
         if len(self) != read:
-            header = " (the line with the names of the columns not counted)" if self._skipped else ""
+            header = " (not counting the header)" if self._skipped else ""
             raise DataError(
                 f"'{self.path}' has {len(self):,} line{'' if len(self) == 1 else 's'}, but {corpus} has {read:,} "
-                f"pair{'' if read == 1 else 's'}{header}; line N must hold the links of pair N, and be blank where it "
+                f"pair{'' if read == 1 else 's'}{header}; line N must contain the links of pair N, and be blank if it "
                 "has none"
             )
         count = with_links = 0
@@ -90,10 +89,10 @@ class LinkTable:
             for pair, line in self._lines(some, corpus):
                 checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
         if not count:
-            raise DataError(f"'{self.path}' holds no links of the training pairs of {corpus}")
+            raise DataError(f"'{self.path}' contains no links of the training pairs of {corpus}")
         doubt = ""
         if self._base == 0 and len(self._links) >= _JUDGED and self._links.min() > 0:
-            doubt = "; no link names a word 0: if words are counted from 1, set training.alignment.base=1"
+            doubt = "; no link names word 0; if words are counted from 1, set training.alignment.base=1"
         return f"{corpus}: {count:,} links in {with_links:,} of {len(pairs):,} pairs ({self.path.name}){doubt}"
 
     def _lines(self, pairs: Sequence[Pair], corpus: str) -> Iterator[tuple[Pair, int]]:
@@ -102,7 +101,7 @@ class LinkTable:
                 line = self._line(pair)
                 if line > len(self):
                     raise DataError(
-                        f"pair {pair.origin} of {corpus} has no line in '{self.path}', which has {len(self):,}: texts "
-                        "with line breaks in them have no number; give two parallel files"
+                        f"pair {pair.origin} of {corpus} has no line in '{self.path}', which has {len(self):,}; texts "
+                        "with line breaks shift line numbers; give two parallel files"
                     )
                 yield pair, line

@@ -1,12 +1,12 @@
-"""Documents of the validation and test sets that stand almost whole in a training document.
+"""Near-duplicates: validation and test documents most of whose text is in one training document.
 
-A document is known by the hashes of all its pieces of 50 characters (shingles: Broder 1997, "On the resemblance and
-containment of documents"), letters lower-cased and runs of blanks as one. It is a near-duplicate where one training
-document has more than half of them. Only hashes of held-out documents are kept, and of more than 250,000 a share
-that is chosen by the hash itself; training documents pass by once.
+A document is represented by the hashes of all its pieces of 50 characters (shingles: Broder 1997, "On the resemblance
+and containment of documents"), lower-cased and with runs of spaces as one. It is a near-duplicate if one training
+document has more than half of them. Only hashes of held-out documents are kept, and of more than 250,000 only a share,
+chosen by the hash itself; training documents are read once.
 
 Documents of fewer than 50 characters are not compared, and pieces that more than 64 held-out documents share do not
-count. Equal documents are overlap, not near-duplicates. Of streams only equal documents are found.
+count. Equal documents are overlap, not near-duplicates. In streams only equal documents are found.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ PIECE = 50
 _MOST = 0.5
 """A near-duplicate has more than this share of its shingles in one training document."""
 _FEWEST = 8
-"""Hashes that a document must have to be compared where only a share of them is kept."""
+"""Hashes that a document must have to be compared if only a share of the hashes is kept."""
 _KEPT, _EACH = 250_000, 20
-"""Hashes of held-out documents that are kept, at most: in all, or so many a document if these are more."""
+"""Most hashes of held-out documents that are kept: in all, or for each document if that is more."""
 _COMMON = 64
-"""Shingles of more held-out documents than this (a licence, a header) say nothing."""
+"""Shingles of more held-out documents than this (a licence, a header) do not count."""
 _READ = 1 << 30
-"""Characters of training documents that are looked at."""
+"""Characters of training documents that are compared."""
 _TOGETHER, _HASHED = 1 << 20, 1 << 16
-"""Characters of texts that are looked at together, and those that are hashed at once, in the processor's cache."""
+"""Characters of texts that are compared together, and that are hashed at once, in the processor's cache."""
 _MANY = 1 << 22
-"""Characters from which on what was found is kept in the cache."""
+"""Characters from which on results are kept in the cache."""
 _FILTER = np.uint64((1 << 24) - 1)
-"""Bits of a hash that tell at once that most are not known."""
+"""Bits of a hash by which most unknown hashes are ruled out."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _BASE = 0xD1342543DE82EF95  # odd, so that it has an inverse modulo 2 ** 64
 Numbers = NDArray[np.int64]
@@ -54,7 +54,7 @@ E = TypeVar("E", bound=Example)
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A held-out document, the training document that has most of it, and the share of its shingles there."""
+    """A held-out document, the training document that contains most of it, and the share of its shingles there."""
 
     number: int
     train: int
@@ -62,7 +62,7 @@ class NearDuplicate:
 
 
 NearDuplicates = tuple[dict[str, list[NearDuplicate]], list[int], int]
-"""Near-duplicates by set, the training documents that have most of one, how many of these were looked at."""
+"""Near-duplicates by set, the training documents that contain most of one, the number of documents compared."""
 
 
 def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
@@ -82,11 +82,11 @@ def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
         own = take(held[split], [pair.number for pair in pairs[:3]])
         theirs = take(train, [pair.train for pair in pairs[:3]])
         places = [f"{a.origin} in {b.origin}" for a, b in zip(own, theirs, strict=True)]
-        hint = ", which is left out there" if drop else " (data.overlap=drop leaves that out)"
-        what = f"near-duplicate: most of the text stands in one training document{hint}"
+        hint = ", which is left out" if drop else " (data.overlap=drop leaves that document out)"
+        what = f"near-duplicate: most of the text is in one training document{hint}"
         counts[split].found.append(Found("", what, "document", len(pairs), places, not drop))
     if looked_at < len(train):
-        splits.remarks.append(f"near-duplicates were looked for in the first {looked_at:,} training documents")
+        splits.remarks.append(f"only the first {looked_at:,} training documents were searched for near-duplicates")
     if drop and sources:
         splits.examples["train"] = select(train, np.setdiff1d(np.arange(len(train)), sources))
         counts["train"].leave_out("near-duplicate of a held-out document", len(sources))
@@ -94,7 +94,7 @@ def note_near_duplicates(splits: Splits[E], drop: bool) -> None:
 
 
 def _find_cached(train: Sequence[E], held: Mapping[str, Sequence[E]]) -> NearDuplicates:
-    """`find_near_duplicates`, kept in the cache for large corpora."""
+    """`find_near_duplicates`, cached for large corpora."""
     if not isinstance(train, StoredExamples) and sum(len(example.texts[0]) for example in train) < _MANY:
         return find_near_duplicates(train, held)
 
@@ -117,11 +117,11 @@ def _digest(examples: Sequence[Example]) -> str:
 
 
 def find_near_duplicates(train: Iterable[Example], held: Mapping[str, Sequence[Example]]) -> NearDuplicates:
-    """The near-duplicates in each of some sets, exact repeats aside.
+    """The near-duplicates in each of some sets, without exact repeats.
 
     Returns:
-        Per set its near-duplicates, in order; the numbers of all training documents that have most of one; and how
-        many training documents were looked at.
+        The near-duplicates of each set, in order; the indices of all training documents that contain most of one; and
+        the number of training documents compared.
     """
     known = _Known(list(chain.from_iterable(held.values())))
     best: dict[int, tuple[float, int]] = {}
@@ -142,13 +142,13 @@ def find_near_duplicates(train: Iterable[Example], held: Mapping[str, Sequence[E
 
 
 class _Known:
-    """The shingles of the held-out documents, each with those that have it."""
+    """The shingles of the held-out documents, each with the documents that contain it."""
 
     def __init__(self, documents: Sequence[Example]) -> None:
         size = sum(len(document.texts[0]) for document in documents)
         rate = max(1, -(-size // max(_KEPT, _EACH * len(documents))))
         self._below = np.uint64((1 << 64) // rate - 1)  # hashes up to this one are kept
-        self._filter = np.ones(int(_FILTER) + 1, dtype=bool)  # all, until those that are known are known
+        self._filter = np.ones(int(_FILTER) + 1, dtype=bool)  # let all hashes pass until the known ones are collected
         self._texts = [hash(document.texts[0]) for document in documents]
         hashes, owners, first = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], 0
         for texts in _in_turn(documents, most=None):
@@ -171,7 +171,7 @@ class _Known:
         self._filter[self._hashes & _FILTER] = True
 
     def matches(self, texts: Sequence[str]) -> Iterator[tuple[int, int, float]]:
-        """Which of these texts have most shingles of a held-out document: text, document, share."""
+        """Texts that contain most shingles of a held-out document: indices of text and document, share."""
         hashes, numbers = self._shingles(texts)
         if not len(hashes) or not len(self._hashes):
             return
@@ -188,7 +188,7 @@ class _Known:
                 yield number, owner, share
 
     def _shingles(self, texts: Sequence[str]) -> tuple[NDArray[np.uint64], Numbers]:
-        """The different hashes of each text's shingles that are kept, and whose each is."""
+        """The distinct kept hashes of the texts' shingles, and the index of the text of each."""
         plain = [" ".join(text.lower().split()) for text in texts]
         codes = np.frombuffer("".join(plain).encode("utf-32-le"), "<u4")
         ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)))
@@ -214,7 +214,7 @@ class _Known:
 
 
 def _rolling(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """The hash of the piece that begins at each place: polynomials modulo 2 ** 64, then mixed."""
+    """The hash of the piece that begins at each position: polynomials modulo 2 ** 64, then mixed."""
     count = len(codes) - PIECE + 1
     if count <= 0:
         return np.zeros(0, np.uint64)

@@ -1,4 +1,4 @@
-"""The splits of pairs that a `data` section names: own files, a data set of the Hub, embedded data."""
+"""The splits of pairs of a `data` section: own files, a data set of the Hub, or embedded data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def open_pairs(
     given: Mapping[str, Sequence[Pair]] | None = None,
     advice: Advice = no_advice,
 ) -> Splits[Pair]:
-    """Read or generate the examples; `given` ones take the place of files, `advice` names commands for other files.
+    """Read or generate the examples; `given` ones replace files, `advice` names commands for other kinds of files.
 
     Raises:
-        DataError: A value of the section that the data cannot satisfy; the message names it.
+        DataError: The data cannot satisfy a value of the section; the message names it.
     """
     if isinstance(data, FilesData):
         if data.shuffle_source is not None and isinstance(data, HubSection):  # both sides are made from one column
@@ -65,7 +65,7 @@ def open_pairs(
 def _reader(
     data: FilesData, files: Sequence[str], columns: Columns, field: str, files_field: str, advice: Advice
 ) -> Reader[Any]:
-    """Reads pairs, or sentences and shuffles their words; messages call columns and files by their fields."""
+    """The reader of pairs, or of sentences with shuffled words; `field` and `files_field` are named in messages."""
     if data.shuffle_source is not None:
         return sentence_reader(columns, data.shuffle_seed)
     return pair_reader(files, columns, field, files_field, advice)

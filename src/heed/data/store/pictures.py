@@ -1,4 +1,4 @@
-"""Pictures by purpose: those of files, of the Hub, in memory, and embedded ones."""
+"""Splits of pictures: from files, the Hub, memory, or embedded data."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def open_pictures(
 
     Args:
         data: The section.
-        pixels: Gets to know where the pictures are (`Pixels.of(data, given)`).
-        given: Examples handed over in Python, by split (`heed.data.read.picture_memory`).
-        advice: Names commands for files that hold no pictures.
+        pixels: Records the places of the pictures (`Pixels.of(data, given)`).
+        given: Examples given in Python, by split (`heed.data.read.picture_memory`).
+        advice: Names commands for files without pictures.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -66,10 +66,10 @@ D = TypeVar("D", bound=OwnData)
 
 
 def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
-    """The section with the folder of each set where a folder or an archive holds several; remarks that say so.
+    """The section with the folder of each split, if a folder or an archive contains several; remarks that say so.
 
     Raises:
-        DataError: What is given for a set holds others only.
+        DataError: A folder given for a split contains only others.
     """
     update: dict[str, list[str]] = {}
     found: dict[str, str] = {}
@@ -79,7 +79,7 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
             sets = sets_in(path, pixels)
             if sets and field not in sets:
                 raise DataError(
-                    f"data.{field}: '{path}' holds {' and '.join(sets)}, none for {field}; give the folder that does"
+                    f"data.{field}: '{path}' contains {' and '.join(sets)} but not {field}; give a folder that does"
                 )
             update.setdefault(field, []).append(sets.get(field, str(path)))
             if field == "train":
@@ -93,7 +93,7 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
 
 
 def sets_in(path: str, pixels: Pixels) -> dict[str, str]:
-    """Set -> its folder or file, where a folder or an archive holds a training set and others; else empty."""
+    """Split -> its folder or file, if a folder or an archive contains a training set and others; else empty."""
     folder = Path(path).is_dir()
     if not folder and not (is_archive(path) and Path(path).is_file()):
         return {}

@@ -1,6 +1,6 @@
-"""Scripts of texts, right-to-left ones among them, and hidden control characters.
+"""Scripts of texts, including right-to-left ones, and hidden control characters.
 
-A script is named by the first word of its letters' Unicode names, compatibility forms by the letter they stand for.
+A script is named by the first word of its letters' Unicode names, a compatibility form by that of its base letter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 @cache
 def script_of(character: str) -> str:
-    """The script of a letter, as "Latin", "Cyrillic", "CJK"; "" for what is no letter."""
+    """The script of a letter, such as "Latin", "Cyrillic", "CJK"; "" for other characters."""
     if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
         return ""
     plain = unicodedata.normalize("NFKC", character)[0]
@@ -28,16 +28,16 @@ def script_of(character: str) -> str:
 
 
 class Scripts:
-    """The scripts of one side of a set, gathered text by text.
+    """The scripts of one side of a set, collected text by text.
 
-    Texts are counted for scripts that run right to left or are not `known` only; most texts have neither, which is
+    Texts are counted only for scripts that run right to left or are not `known`; most texts have neither, which is
     checked for many at once.
 
     Attributes:
-        texts: Script -> count and first places of texts with its letters (of others than above only that it occurs).
+        texts: Script -> count and first places of texts with its letters (other scripts are only marked as present).
         right_to_left: The scripts that run right to left.
         known: The scripts of the training set; None for the training set itself.
-        controls: Control character of the bidirectional algorithm -> count and first places of texts that hold it.
+        controls: Control character of the bidirectional algorithm -> count and first places of texts that contain it.
     """
 
     def __init__(self, known: Collection[str] | None = None) -> None:
@@ -45,7 +45,7 @@ class Scripts:
         self.right_to_left: set[str] = set()
         self.controls: dict[str, Found] = {}
         self.known = known
-        self._plain = np.zeros(sys.maxunicode + 1, dtype=bool)  # characters of which there is nothing more to say
+        self._plain = np.zeros(sys.maxunicode + 1, dtype=bool)  # characters that need no further check
 
     def see(self, texts: Sequence[str], origins: Sequence[str]) -> None:
         """Add some texts."""
@@ -74,16 +74,16 @@ class Scripts:
 
     def found(self, side: str) -> list[Found]:
         """Findings on a side: right-to-left text and control characters."""
-        what = "letters, right to left; tokens stand in the order of reading"
+        what = "letters, written right to left; tokens are in reading order"
         found = [(f"{script} {what}", texts) for script, texts in self.texts.items() if script in self.right_to_left]
         for c, texts in sorted(self.controls.items()):
             found.append((f"the control character U+{ord(c):04X} ({unicodedata.name(c).lower()}), kept", texts))
         return [Found(side, what, "text", texts.count, texts.places) for what, texts in found]
 
     def unseen(self, side: str) -> list[Found]:
-        """The scripts that the training set does not have, as warnings."""
+        """Warnings about scripts that the training set does not have."""
         known = self.texts if self.known is None else self.known
-        what = "letters, of which the training set has none"
+        what = "letters, which do not occur in the training set"
         unseen = [(script, texts) for script, texts in self.texts.items() if script not in known]
         return [Found(side, f"{script} {what}", "text", texts.count, texts.places, True) for script, texts in unseen]
 

@@ -1,9 +1,9 @@
-"""Whether both sides of a set are in the languages of the training set: its words and scripts are compared with those.
+"""Comparison of the languages of both sides of a set with those of the training set, by words and scripts.
 
-Words are those between blanks, without marks and in lower case, characters where a text has no blank. Of a set in the
-same language nearly as many words are known as of the training texts themselves; of one in another language few are.
+Words are separated by spaces, without punctuation and in lower case; a text without spaces counts by characters. In a
+set in the same language, nearly as many words are known as in the training texts themselves; in another language few.
 
-Where the training files are gone, the task compares the number of tokens that each side takes.
+If the training files are gone, the task compares the number of tokens of each side.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from heed.data.store.scripts import Scripts
 _LEARNED_FROM = 5_000
 """Number of pairs from which the words of each side are learned."""
 _COMPARED = 2_000
-"""Number of pairs of a set that are compared with them."""
+"""Number of pairs of a set that are compared with these words."""
 _FEWEST = 20
-"""Words of a side below which nothing is said."""
+"""Words of a side below which there are no remarks."""
 _READ = 1_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are examined."""
 _MARKS = ".,;:!?\"'()[]{}<>\u00ab\u00bb\u201c\u201d\u201e\u2018\u2019\u00bf\u00a1\u2026-\u2013\u2014"
 _SIDES = ("sources", "targets")
 
@@ -33,7 +33,7 @@ class TrainingSides:
         """Learn them from pairs of source and target."""
         texts = [tuple(text[:_READ] for text in pair) for pair in islice(pairs, _LEARNED_FROM)]
         self.words: list[Counter[str]] = []
-        self.expected: list[float] = []  # share of the words that would be known without their own text
+        self.expected: list[float] = []  # share of the words that also occur in another training text
         self.scripts = [Scripts() for _ in _SIDES]
         for side, scripts in enumerate(self.scripts):
             own = [text[side] for text in texts]
@@ -44,7 +44,7 @@ class TrainingSides:
             scripts.see(own, [""] * len(own))
 
     def remarks_on(self, pairs: Iterable[Sequence[str]], name: str) -> list[str]:
-        """What looks wrong about the sides of a set: swapped, another language, other scripts; warnings, or nothing."""
+        """Warnings if the sides of a set look swapped, or in another language or script."""
         texts = [tuple(text[:_READ] for text in pair) for pair in islice(pairs, _COMPARED)]
         words = [[word for text in texts for word in _words(text[side])] for side in (0, 1)]
         if min(map(len, words)) < _FEWEST:
@@ -58,17 +58,17 @@ class TrainingSides:
         if all(swapped):
             return [
                 f"warning: {name}: the sides look swapped: {own[0]:.0%} of the words of the sources occur in the "
-                f"training sources, but {other[0]:.0%} in the training targets; the source comes first"
+                f"training sources, but {other[0]:.0%} in the training targets; give the source first"
             ]
         remarks = []
         for side, what in enumerate(_SIDES):
             known = f"{own[side]:.0%} of their words occur in the training {what}"
             if swapped[side]:
                 as_other = f"the {what} read like the training {_SIDES[1 - side]}"
-                remarks.append(f"warning: {name}: {as_other}: {known}, and {other[side]:.0%} in those")
+                remarks.append(f"warning: {name}: {as_other}: {known}, but {other[side]:.0%} in the other side")
             elif scripts := self._unseen(side, [text[side] for text in texts]):
                 remarks.append(
-                    f"warning: {name}: the {what} have {scripts} letters, of which the training {what} have none"
+                    f"warning: {name}: the {what} have {scripts} letters, which do not occur in the training {what}"
                 )
             elif own[side] < 0.5 * self.expected[side]:
                 remarks.append(f"warning: {name}: the {what} look like another language: only {known}")
@@ -85,5 +85,5 @@ class TrainingSides:
 def _words(text: str) -> list[str]:
     parts = text.casefold().split()
     words = [word for part in parts if (word := part.strip(_MARKS)) and not word.isdecimal()]
-    # A script without blanks: one long word, of which the characters say more.
+    # A script without spaces: one long word, whose characters say more.
     return [c for word in words for c in word] if len(parts) == 1 and len(text) > 10 else words

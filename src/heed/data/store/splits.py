@@ -1,9 +1,9 @@
-"""Examples by purpose: read, filtered by named rules, held out by a hash, compared with each other; all is counted.
+"""Splits: examples are read, filtered by named rules, held out by a hash and compared; everything is counted.
 
-A report keeps for each split what was read, filtered by rule and kept, what was found with the first places, and tokens
-and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs with the same
-source are held out together, by the smallest hashes of the source, so the choice does not depend on the order of the
-files.
+For each split, a report has the numbers of examples read, filtered by each rule and kept, the findings with their first
+places, and tokens and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs
+with the same source are held out together, by the smallest hashes of the source, so the choice does not depend on the
+order of the files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ T = TypeVar("T")
 
 @dataclass
 class Splits(Generic[T]):
-    """Examples by purpose: "train", "valid", where given "test", and others that the data has.
+    """Examples by split: "train", "valid", "test" if given, and others that the data has.
 
-    `remarks` are for the user; `made` tells how examples were generated; `extra` are further training corpora by name;
-    `stream` is the stream of which "train" is the newest window, if it is one; `left_out` are the training examples
-    that `training.train_size` leaves out.
+    `remarks` are for the user; `made` describes how examples were generated; `extra` are further training corpora by
+    name; `stream` is the stream of which "train" is the newest window, if it is one; `left_out` are the training
+    examples that `training.train_size` leaves out.
     """
 
     examples: dict[str, Sequence[T]]
@@ -73,7 +73,7 @@ class Splits(Generic[T]):
 
 
 def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
-    """Read every split: of files, of a data set of the Hub, of a stream, or of the examples in memory that are given.
+    """Read every split: from files, a data set of the Hub, a stream, or the `given` examples in memory.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -113,14 +113,14 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
-        equal = f"{unit}s with the same {side}" if side != unit else "equal ones"
+        equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
         splits.remarks.append(f"{held} by a hash of the {side}, {equal} together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
     if not examples["train"]:
-        raise DataError(f"no training {unit} is left of {', '.join(data.train)}: {counts['train']}")
+        raise DataError(f"no training {unit} is left from {', '.join(data.train)}: {counts['train']}")
     if not examples["valid"]:
         raise DataError(f"no validation {unit} is left; give more data, or validation files")
     return splits
@@ -129,7 +129,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
 def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
     """A stream, whose newest window is "train", and its validation and test sets.
 
-    Examples with the first text of a held-out one are left out as well; for files, `data.overlap` decides.
+    Examples with the first text of a held-out one are left out as well; for the sets of files, `data.overlap` decides.
     """
     unit = reader.kind.unit
     held_out = not isinstance(data.valid, list)
@@ -137,8 +137,8 @@ def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
     stream = ExampleStream(data, reader, first)
     splits: Splits[E] = Splits({"train": NewestWindow(stream)}, {"train": stream.counts}, stream=stream)
     splits.remarks = [
-        f"train is a stream of windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; when it "
-        "ends it is read again from the beginning, and the counts are of what was read so far"
+        f"train is a stream of windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; at its "
+        "end it is read again from the beginning; counts are of what has been read so far"
     ]
     for split, files in (("valid", data.valid), ("test", data.test)):
         if isinstance(files, list):
@@ -164,14 +164,14 @@ def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> S
 
 
 def default_held_out(count: int) -> int:
-    """A twentieth, at least 200 and at most 1,000; never more than a fifth of a tiny corpus."""
+    """Default size of the validation set: a twentieth, at least 200, at most 1,000 and at most a fifth."""
     return min(max(200, min(1000, count // 20)), max(1, count // 5))
 
 
 def hold_out(examples: Sequence[E], wanted: int) -> tuple[Sequence[E], Sequence[E]]:
-    """The examples that stay and about `wanted` held out by a hash of their first field, in the order of the file.
+    """Split off about `wanted` examples by a hash of their first field: the others, and these, both in file order.
 
-    Examples with equal first fields stay together, and the order of the file does not matter.
+    Examples with equal first fields stay together, and the choice does not depend on the order of the file.
     """
     out = held_out(hashes_in(examples)[:, 0], wanted)
     return select(examples, np.flatnonzero(~out)), select(examples, np.flatnonzero(out))

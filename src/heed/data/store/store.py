@@ -1,19 +1,19 @@
-"""Corpora on disk: their texts in one file, read on access.
+"""Corpora on disk: texts in one file, read on access.
 
-    texts.bin    the UTF-8 of the fields of each example, one after the other
-    starts.bin   int64 (examples + 1), where each example begins in it
+    texts.bin    the fields of each example in UTF-8, one after the other
+    starts.bin   int64 (examples + 1), byte position of each example in texts.bin
     sizes.bin    int32 (examples, fields), bytes of each field
     origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
 
 The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
-memory-mapped Arrow table would). An entry of the cache is written as a checkpoint is.
+memory-mapped Arrow table would). A cache entry is written like a checkpoint.
 
-Of 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, places and hashes 76 MiB, lengths 15 MiB. In memory are
-8 bytes a pair of lengths, 16 of which pairs are trained on and the order of a pass, 8 a link of given alignments, and
-what was read of the rest as long as there is room. Tokenizers are trained on a random sample of 20 MB of text, the same
-every time; a character that does not occur in it is unknown. Counts of tokens are of 20,000 pairs, spread evenly
-(`counted`). Data sets of the Hub and pipes are kept for as long as the process lives.
+For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB. Memory
+takes 8 bytes a pair for lengths, 16 for the choice and order of training pairs, 8 a link of given alignments, and the
+pages of files that the system keeps while there is room. Tokenizers are trained on a fixed random sample of 20 MB of
+text; a character that does not occur in it is unknown. Tokens are counted in 20,000 evenly spread pairs (`counted`).
+Data sets of the Hub and pipes are kept as long as the process lives.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entr
 E = TypeVar("E", bound=Example)
 _TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8"}
 _SPARSE, _PIECE = 16, 1 << 26
-"""Examples are read in one piece unless it is `_SPARSE` times their size or larger than `_PIECE` bytes."""
+"""Examples are read in one piece unless that is over `_SPARSE` times their size or `_PIECE` bytes."""
 
 
 def keep_examples(
@@ -52,16 +52,16 @@ def keep_examples(
     settings: Mapping[str, Any] | None = None,
     report: Callable[[], dict[str, Any]] = dict,
 ) -> tuple[Sequence[E], dict[str, Any], str]:
-    """Hold examples in memory if there are at most `in_memory` (None: always), else in a file.
+    """Keep examples in memory if there are at most `in_memory` (None: always), else on disk.
 
-    The `files` and `settings` (JSON) that decide what is read key the cache entry; without files it is temporary. The
-    JSON that `report` makes once all are read is cached with the examples.
+    The `files` and `settings` (JSON), which decide what is read, are the key of the cache entry; without files it is
+    temporary. The JSON that `report` returns once all are read is cached with the examples.
 
     Returns:
         The examples, the report, and a remark for the user about the cache, or "".
 
     Raises:
-        DataError: A file cannot be read or changed meanwhile, or the cache cannot be written to.
+        DataError: A file cannot be read or changes meanwhile, or the cache cannot be written to.
     """
 
     def known_by() -> str | None:
@@ -83,7 +83,8 @@ def keep_examples(
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), folder)
             if known_by() != key:
-                raise DataError(f"{', '.join(files)} changed while being read; start again when nothing writes to them")
+                what = "changed while being read; start again when no program writes to them"
+                raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
         entry = make_entry(key, make)
@@ -96,7 +97,7 @@ def keep_examples(
 
 
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
-    """Write examples of one kind into a folder as they come; returns the record needed to read them."""
+    """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
     names: dict[str, int] = {}
     at = count = width = 0
     with ExitStack() as stack:
@@ -126,7 +127,7 @@ def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
 
 
 class _Files:
-    """The open files of one corpus, in a cache entry or a temporary folder, which is removed with this object."""
+    """The open files of one corpus in a cache entry, or in a temporary folder that is removed with this object."""
 
     def __init__(self, entry: Entry) -> None:
         count, fields = entry.record["examples"], entry.record["fields"]
@@ -161,7 +162,7 @@ class _Files:
 
 
 class StoredExamples(Lazy[E]):
-    """Examples whose texts are in a file: all that it holds, or some `rows`."""
+    """Examples whose texts are in a file: all of the file, or some `rows`."""
 
     def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
         self._files, self._kind = files, kind
@@ -179,7 +180,7 @@ class StoredExamples(Lazy[E]):
 
     @property
     def key(self) -> str:
-        """Cache key of these examples: that of their entry and a hash of their rows; "" in a temporary folder."""
+        """Cache key of these examples: the key of their entry and a hash of their rows; "" in a temporary folder."""
         rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
         return f"{self._files.key} {rows}" if self._files.key else ""
 
@@ -197,15 +198,15 @@ class StoredExamples(Lazy[E]):
         return len(self._rows)
 
     def take(self, indices: Sequence[int]) -> list[E]:
-        """The examples at these places."""
+        """The examples at these indices."""
         rows = self._rows[np.asarray(indices, dtype=np.int64)]
         return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)] if len(rows) else []
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
-        """The examples at these places, still in the file."""
+        """The examples at these indices, still in the file."""
         return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
 
 
 def hashes_in(examples: Sequence[E]) -> Hashes:
-    """The hash of every field, `(examples, fields)`; stored examples have them on disk."""
+    """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
     return examples.hashes if isinstance(examples, StoredExamples) else field_hashes(examples)

@@ -1,14 +1,14 @@
-"""Streamed corpora: read forward without end, a window of examples at a time; two windows are held at most.
+"""Streamed corpora: read forward without end, a window of examples at a time; at most two windows are in memory.
 
-One window is one pass: pass 5 is window 5, in an order that depends on seed and pass only, and a window may hold the
-end of a file and its beginning. The first pairs held out are left out each time they come, and so are others with their
-sources; with files `data.overlap` decides. Tokenizers are trained on the first window, or taken from another run; sizes
-that depend on the number of pairs are those of the largest corpora. A resumed run reads forward to the window of its
-checkpoint, some 2 seconds for each million pairs. Every process reads all of the stream and encodes only the batches
-that it trains on; a pipe is for one process. Counts are of what was read so far. Repeats, swapped sides and scripts are
-not looked for, and what needs a corpus with an end is refused: further corpora, learned or given alignments, dropped
-duplicates. The training loop, its checkpoints and its sharding need not know of streams: window e is pass e, and an
-example is identified by its place in the stream.
+One window is one pass: pass 5 is window 5, in an order that depends on seed and pass only, and a window may contain the
+end of a file and its beginning. The first pairs, held out for validation, are left out in every pass, and so are others
+with their sources; for sets of files `data.overlap` decides. Tokenizers are trained on the first window, or taken
+from another run; sizes that depend on the number of pairs are those of the largest corpora. A resumed run reads forward
+to the window of its checkpoint, some 2 seconds for each million pairs. Every process reads all of the stream and
+encodes only the batches that it trains on; a pipe is for one process. Counts are of what has been read so far. Repeats,
+swapped sides and scripts are not detected, and what needs a corpus with an end is refused: further corpora, learned or
+given alignments, dropped duplicates. The training loop, its checkpoints and its sharding need not know of streams:
+window e is pass e, and an example is identified by its place in the stream.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ HELD_OUT = 1_000
 
 
 class ExampleStream(Generic[E]):
-    """Windows of `size` examples of files that are read forward, and from the beginning again when they end.
+    """Windows of `size` examples from files that are read forward, and again from the beginning when they end.
 
-    The first `held_out` examples are for validation; `counts` are of the lines read so far in `passes` full passes.
+    The first `held_out` examples are for validation; `counts` are of the lines read so far, after `passes` full reads.
     """
 
     def __init__(self, data: CorpusData, reader: Reader[E], held_out: int) -> None:
@@ -70,7 +70,7 @@ class ExampleStream(Generic[E]):
 
     @property
     def remarks(self) -> list[str]:
-        """What the readers remarked so far."""
+        """The readers' remarks so far."""
         return self._findings.remarks
 
     @property
@@ -82,21 +82,21 @@ class ExampleStream(Generic[E]):
 
     @property
     def newest(self) -> int:
-        """Number of the window read last; 0 before any was."""
+        """Index of the window read last; 0 if none has been read."""
         return max(0, self._next - 1)
 
     def compare(self, split: str, examples: Sequence[E], drop: bool) -> None:
-        """From now on leave out, or only count, examples whose first text is in a split."""
+        """From now on leave out (with `drop`) or count examples whose first text is in a split."""
         rule = f"{self._reader.kind.sides[0]} in the {split} set"
         self._known[rule] = frozenset(example.texts[0] for example in examples)
         if not drop:
             self._said[rule] = Found("", f"{rule}, kept (data.overlap=drop leaves it out)", self.unit, warning=True)
 
     def window(self, number: int) -> list[E]:
-        """The examples of a window, counted from 0; an earlier one is read again from the beginning.
+        """The examples of a window, counted from 0; for an earlier window, the files are read again from the beginning.
 
         Raises:
-            DataError: A file cannot be read, holds nothing to train on, or is a pipe that ended or is behind.
+            DataError: A file cannot be read or has nothing to train on, or a pipe has ended or is past the window.
         """
         if number not in self._windows:
             if number < self._next:
@@ -131,7 +131,7 @@ class ExampleStream(Generic[E]):
                 given += 1
                 yield example
             if not given:
-                raise DataError(f"no training {self.unit} is left of {self.name}: {self.counts}")
+                raise DataError(f"no training {self.unit} is left from {self.name}: {self.counts}")
             if self._once:
                 ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
                 raise DataError(f"{self.name} {ended}; give a pipe without an end, or files")
@@ -148,14 +148,14 @@ class ExampleStream(Generic[E]):
         self.counts.found[:] = [*self._findings.found, *(said for said in self._said.values() if said.count)]
 
     def count_out(self, rule: str, count: int) -> None:
-        """Count examples that a rule leaves out, and that were counted as kept before."""
+        """Count examples that a rule leaves out after they were counted as kept."""
         if count:
             self.counts.leave_out(rule, count)
             self.counts.kept -= count
 
 
 class NewestWindow(Lazy[E]):
-    """The window of a stream that was read last, or else the first, read on access only."""
+    """The window of a stream that was read last, or the first one if none was; read on access."""
 
     def __init__(self, stream: ExampleStream[E]) -> None:
         self._stream = stream
@@ -164,5 +164,5 @@ class NewestWindow(Lazy[E]):
         return len(self._stream.window(self._stream.newest))
 
     def take(self, indices: Sequence[int]) -> list[E]:
-        """The examples at these places."""
+        """The examples at these indices."""
         return take(self._stream.window(self._stream.newest), indices)

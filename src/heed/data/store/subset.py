@@ -1,4 +1,4 @@
-"""A part of the training examples, for learning curves: drawn by a seed, nested, with the labels of the whole."""
+"""Subsets of the training examples, for learning curves: drawn by a seed, nested, stratified by label."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E = TypeVar("E")
 
 
 def take_subset(splits: Splits[E], size: int, seed: int) -> Splits[E]:
-    """The splits with `size` of the training examples; the others are in `left_out`, counted, and never trained on.
+    """The splits with `size` of the training examples; the others are counted, moved to `left_out`, never trained on.
 
     Validation and test sets, and further corpora, stay as they are.
 
@@ -29,8 +29,8 @@ def take_subset(splits: Splits[E], size: int, seed: int) -> Splits[E]:
     train = splits.examples["train"]
     if splits.stream is not None:
         raise ConfigError(
-            f"training.train_size is {size:,}, but data.stream is true: a stream is never held, so that no part of it "
-            "can be drawn; leave one of the two fields out"
+            f"training.train_size is {size:,}, but data.stream is true: a stream is never in memory as a whole, "
+            "so no subset can be drawn; leave one of the two fields out"
         )
     unit = f"{getattr(train[0], 'unit', 'example')}s"
     if size > len(train):
@@ -52,17 +52,17 @@ def take_subset(splits: Splits[E], size: int, seed: int) -> Splits[E]:
 
 
 def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
-    """The places of all examples in the order in which a growing subset takes them.
+    """The indices of all examples in the order in which a growing subset takes them.
 
-    The first n are a random subset for every n, so that smaller subsets are parts of larger ones; of each stratum
-    (`Example.stratum`) they hold its share of n, to within one example. The order follows from the seed and from what
-    the examples hold, not from their order in the file; equal examples are taken in that.
+    The first n are a random subset for every n, so smaller subsets are parts of larger ones; each stratum
+    (`Example.stratum`) has its share of the n, to within one example. The order depends on the seed and on the
+    examples' content, not on their order in the file, except among equal examples.
     """
     keys = _mixed(combined(hashes_in(examples)), seed)
     if not is_stratified(examples):
         return np.argsort(keys, kind="stable")
     names, stratum = np.unique([example.stratum for example in examples], return_inverse=True)
-    # Example i of a stratum of m stands at (i + u) / m; u, drawn for each stratum, lets rare strata take turns.
+    # Example i of a stratum of m is at (i + u) / m; u, drawn for each stratum, lets rare strata take turns.
     shifts = _shares(_mixed(hashes_of(str(name).encode() for name in names), seed))
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
@@ -73,7 +73,7 @@ def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
 
 
 def is_stratified(examples: Sequence[Any]) -> bool:
-    """Whether the kind of example says what must keep its share."""
+    """True if the kind of example defines strata."""
     kind = type(examples[0])
     return issubclass(kind, Example) and kind.stratum is not Example.stratum
 

@@ -1,11 +1,10 @@
-"""Statistics of a set of examples, gathered while it is read: repeats, scripts, sides that look swapped.
+"""Statistics of a set of examples, collected while it is read: repeats, scripts, sides that look swapped.
 
-Memory: 8 bytes a field of an example, whatever its length, and 64 more an example for a moment; a few places for each
-finding. Repeats are told by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
+Memory: 8 bytes a field of an example, whatever its length, 64 more an example temporarily; a few places for each
+finding. Repeats are found by 64-bit hashes; among ten million examples the chance of a false one is three in a million.
 
-Duplicates and overlap are separate questions with a field each: how often a pair is seen is for the user to decide,
-while a training set that contains the test set makes its score worthless. Of labelled texts, the same text with other
-labels is a warning.
+Duplicates and overlap have separate fields: how often a pair is seen is the user's decision, while a training set that
+contains the test set makes the score worthless. In labelled texts, the same text with other labels is a warning.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from heed.data.store.scripts import Scripts
 from heed.data.store.swapped import SideWords, Swaps
 
 _TOGETHER = 100_000
-"""Characters whose scripts are looked at together."""
+"""Characters whose scripts are determined together."""
 _LONG = 100_000
-"""Characters of an example from which on it is likely that line ends are missing."""
+"""Characters of an example above which line ends are probably missing."""
 E = TypeVar("E", bound=Example)
 
 
 class Survey:
     """Statistics of one set of examples, compared with those of the training set `train`.
 
-    `scripts` are by the plural names of the sides; `hashes`, of every field, are set once all have been read.
+    `scripts` are keyed by the plural names of the sides; `hashes`, of every field, are set once all examples are read.
     """
 
     def __init__(self, kind: type[Example], train: Survey | None = None) -> None:
@@ -52,7 +51,7 @@ class Survey:
         self._long = Found("", what, kind.unit, warning=True)
 
     def watch(self, examples: Iterable[E]) -> Iterator[E]:
-        """Pass examples on, and gather."""
+        """Yield the examples and collect statistics."""
         waiting: list[tuple[tuple[str, ...], str]] = []
         size = 0
         for example in examples:
@@ -79,7 +78,7 @@ class Survey:
 
     @property
     def found(self) -> list[Found]:
-        """The findings in the set, repeats apart."""
+        """The findings in the set, except repeats."""
         result = [self._long] if self._long.count else []
         if self._swaps is not None:
             _ = self._swaps.words
@@ -90,7 +89,7 @@ class Survey:
 
     @property
     def basis(self) -> str:
-        """A digest of what was known of the training set, on which findings depend beside the examples."""
+        """A digest of the training set's statistics, on which findings depend in addition to the examples."""
         known = {side: sorted(scripts.known) for side, scripts in self.scripts.items() if scripts.known is not None}
         words = [] if self._swaps is None or not known else [sorted(own) for own in self._swaps.words.own]
         return hashlib.blake2b(json.dumps([known, words]).encode(), digest_size=16).hexdigest()
@@ -113,17 +112,17 @@ class Survey:
         return self.hashes[:, 0]
 
     def forget(self, keys: Hashes) -> None:
-        """Forget the examples with these keys, which went into another set."""
+        """Forget the examples with these keys, which were moved to another set."""
         self.hashes = self.hashes[~among(self.keys, keys)]
 
 
 def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
-    """Find repeated examples of a set, note them, and drop them if asked to."""
+    """Find repeated examples of a set, note them, and drop them if `drop`."""
     unit, num_texts = survey.kind.unit, len(survey.kind.sides)
     wholes = combined(survey.hashes)
     _, first = np.unique(wholes, return_index=True)
     again = np.setdiff1d(np.arange(len(examples)), first, assume_unique=True)
-    if 0 < num_texts < survey.hashes.shape[1]:  # a source may well have several translations, a text has its labels
+    if 0 < num_texts < survey.hashes.shape[1]:  # a source may have several translations, a text has its labels
         _, first, which = np.unique(combined(survey.hashes[:, :num_texts]), return_index=True, return_inverse=True)
         other = np.flatnonzero(wholes != wholes[first][which])
         if len(other):
@@ -138,7 +137,7 @@ def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bo
 def drop_overlap(
     splits: Mapping[str, Sequence[E]], surveys: Mapping[str, Survey], counts: Mapping[str, Counts], drop: bool
 ) -> Sequence[E]:
-    """The training set; examples shared with the other sets are noted, and dropped if asked to."""
+    """The training set; examples shared with the other sets are noted, and dropped if `drop`."""
     train, survey = splits["train"], surveys["train"]
     unit, side = survey.kind.unit, (*survey.kind.sides, survey.kind.unit)[0]
     for split in ("valid", "test"):
@@ -153,7 +152,7 @@ def drop_overlap(
         else:
             shared = np.flatnonzero(among(surveys[split].keys, survey.keys))
             if len(shared):
-                what = f"{side} stands in the training set as well (data.overlap=drop leaves it out there)"
+                what = f"{side} is in the training set as well (data.overlap=drop leaves it out there)"
                 counts[split].found.append(_found(what, splits[split], shared, unit, True))
     return train
 

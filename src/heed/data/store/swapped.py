@@ -1,9 +1,9 @@
-"""Pairs whose sides are exchanged: their source is written in the words of the targets, and the other way round.
+"""Pairs whose sides are swapped: the source has words of the targets, and the target words of the sources.
 
-Words are those between blanks, characters where a text has no blank. A word belongs to a side if it stands in at least
-five of its texts and in four times as many as on the other side. A pair is called swapped where both sides hold more
-than twice as many words of the other side as of their own, three such words at least. Where nothing is decided,
-nothing is said: short texts, two sides in one language, corpora with both directions in equal parts.
+Words are separated by spaces; a text without spaces counts by characters. A word belongs to a side if it occurs in at
+least five of its texts and in four times as many as on the other side. A pair looks swapped if both sides have more
+than twice as many words of the other side as of their own, and three such words at least in all. Undecided cases are
+not reported: short texts, two sides in one language, corpora with both directions in equal parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from heed.data.read.findings import Found
 _LEARNED_FROM = 20_000
 """Number of pairs from which the words of each side are learned."""
 _READ = 1_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are examined."""
 
 
 class SideWords:
@@ -27,7 +27,7 @@ class SideWords:
 
     @classmethod
     def learned(cls, pairs: Iterable[tuple[str, str]]) -> SideWords:
-        """Learn them from pairs."""
+        """The words learned from pairs."""
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for pair in pairs:
             for count, text in zip(counts, pair, strict=True):
@@ -38,7 +38,7 @@ class SideWords:
         )
 
     def swapped(self, source: str, target: str) -> bool:
-        """Whether a pair's sides look exchanged."""
+        """True if a pair's sides look swapped."""
         of_source, of_target = self.own
         words = _words(source)
         alien = len(of_target.intersection(words))
@@ -50,7 +50,7 @@ class SideWords:
 
 
 class Swaps:
-    """Counts the swapped pairs of one set while it is read, by words of the training set or of its own first pairs."""
+    """Count of swapped pairs in a set while it is read, by words of the training set or of its own first pairs."""
 
     def __init__(self, words: SideWords | None = None) -> None:
         self._words = words
@@ -71,7 +71,7 @@ class Swaps:
 
     @property
     def words(self) -> SideWords:
-        """The words of each side; learned from what was seen so far where none were given."""
+        """The words of each side; if none were given, learned from the pairs seen so far."""
         if self._words is None:
             self._words = SideWords.learned((source, target) for source, target, _ in self._waiting)
             for source, target, origin in self._waiting:

@@ -1,9 +1,9 @@
-"""The letters by which the `tokenizers` library names bytes, as GPT-2's code did: each is one that can be printed.
+"""The printable letters by which the `tokenizers` library represents bytes, as GPT-2's code did.
 
-Printable characters of Latin-1 stand for themselves; the 68 other bytes are U+0100 and the characters after it.
+Printable characters of Latin-1 represent themselves; the 68 other bytes are U+0100 and the characters after it.
 
-A token of bytes may be a part of a character: outputs that break one off show U+FFFD, and where tokens are shown one by
-one such bytes appear by number in angle brackets. The words of a look are whole characters.
+A token of bytes may be part of a character: outputs that end within a character show U+FFFD, and where tokens are shown
+one by one, such bytes are shown by number in angle brackets. The words of a look are whole characters.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ codecs.register_error("heed-bytes", _shown)
 
 
 def readable(raw: bytes) -> str:
-    """Bytes as text; those that are no UTF-8, as parts of a character, by number: \u27e8e2\u27e9."""
+    """Bytes as text; those that are not UTF-8, such as parts of a character, by number: \u27e8e2\u27e9."""
     return raw.decode("utf-8", "heed-bytes")
 
 
 def whole_characters(tokens: Iterable[bytes]) -> list[range]:
-    """The places of tokens, given by their bytes, in groups of whole characters; one without bytes is by itself."""
+    """The indices of tokens, given by their bytes, in groups of whole characters; a token without bytes is alone."""
     groups, start, waiting, n = [], 0, b"", -1
     for n, raw in enumerate(tokens):
-        if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # broken off, and this is no part of it
+        if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # an incomplete character that this token does not continue
             groups.append(range(start, n))
             start, waiting = n, b""
         waiting = _unfinished(waiting + raw)
@@ -53,7 +53,7 @@ def whole_characters(tokens: Iterable[bytes]) -> list[range]:
 
 
 def _unfinished(raw: bytes) -> bytes:
-    """The last bytes where they are the beginning of a character that is not whole yet."""
+    """The last bytes if they are the beginning of an incomplete character, else none."""
     for size in range(1, min(3, len(raw)) + 1):
         byte = raw[-size]
         if byte >= 0xC0:

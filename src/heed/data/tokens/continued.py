@@ -1,4 +1,4 @@
-"""The tokens of a text that is gone on with: a blank at its end belongs to the word that comes next."""
+"""Tokens of a text to be continued: a space at its end belongs to the next word."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from heed.data.tokens.tokenizer import TextTokenizer
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a text begins that is to be written on."""
+    """The beginning of a text to be continued."""
 
     ids: Sequence[int]  # tokens of the beginning
-    never_next: tuple[int, ...] = ()  # tokens that may not follow it, since the text would begin differently
+    never_next: tuple[int, ...] = ()  # tokens that may not follow, since they would change the beginning
 
 
 def beginning(tokenizer: TextTokenizer, text: str) -> Beginning:
     """The tokens of a beginning.
 
-    Where the token of a word carries the blank before it, a blank as a token of its own was hardly ever seen in
-    training, and half a word comes after it. The last blank is then left out of the tokens, and the next token has to
-    bring it. Among word pieces it is one that begins a word.
+    If tokens of words include the space before them, a separate token for a space was hardly ever seen in training,
+    and half a word would follow it. The last space is then left out of the tokens, and the next token must include
+    it. With word pieces, the next token must begin a word.
     """
     if not text.strip() or not text.endswith(" ") or tokenizer.unit in ("character", "byte"):
         return Beginning(tokenizer.encode(text).ids if text else [])

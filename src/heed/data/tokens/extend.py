@@ -1,14 +1,14 @@
-"""A trained tokenizer with further tokens for other texts: the ids of its own stay, new ones follow.
+"""Extending a trained tokenizer with tokens for other texts: existing ids stay, new ones follow.
 
 | kind | what is added |
 |---|---|
-| char, word | characters or words that it does not know |
-| bpe, unigram | characters that it does not know; of unigram as improbable as its least probable token |
-| wordpiece | characters that it does not know, at the start of a word and within one |
-| bpe, byte_bpe | where asked for, merges learned on top of its own, which are done first, as always |
-| byte | nothing: it knows every text |
+| char, word | unknown characters or words |
+| bpe, unigram | unknown characters; in unigram as improbable as the least probable token |
+| wordpiece | unknown characters, at the start of a word and within one |
+| bpe, byte_bpe | if asked for, further merges, applied after the existing ones |
+| byte | nothing: no text has unknown bytes |
 
-Texts without anything new are cut as before, except where new merges join their tokens.
+Texts without unknown tokens are cut as before, except where new merges join their tokens.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from heed.errors import ConfigError
 
 _TOGETHER = 1_000
 _FIRST = 0xF0000
-"""First of the characters for private use, which stand for tokens while merges of them are learned."""
+"""First of the private-use characters that represent tokens while merges of them are learned."""
 _MOST = 0x10FFFE - _FIRST
 
 
 def extended(
     tokenizer: TextTokenizer, texts: Sequence[str], most: int | None = None, min_count: int = 1, merges: int = 0
 ) -> TextTokenizer:
-    """A tokenizer that knows more; the same tokens where nothing is new.
+    """A tokenizer with further tokens; texts without anything new have the same tokens as before.
 
     Args:
-        tokenizer: What to begin with; it is not changed.
-        texts: Texts in which something may be unknown.
+        tokenizer: The tokenizer to extend; it is not changed.
+        texts: Texts that may contain unknown tokens.
         most: Largest number of characters or words to add, the most frequent; None for all.
-        min_count: How often one must occur.
-        merges: How many merges to learn (bpe and byte_bpe only).
+        min_count: Least number of occurrences of a character or word to add.
+        merges: Number of merges to learn (bpe and byte_bpe only).
 
     Raises:
-        ConfigError: It has tags or added tokens, which stand at the end of its vocabulary; or merges are asked of a
-            kind without any.
+        ConfigError: The tokenizer has tags or added tokens, which must be last in the vocabulary; or merges are asked
+            of a kind without merges.
     """
     if tokenizer.tags:
         raise ConfigError(f"a tokenizer with tags ({', '.join(tokenizer.tags)}) cannot be extended: they come last")
@@ -72,7 +72,7 @@ def extended(
 
 
 def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: int) -> list[str]:
-    """What is unknown in texts, as the vocabulary would have it: the most frequent first, then by letter."""
+    """Unknown pieces in texts, as in a vocabulary: the most frequent first, then alphabetically."""
     counts: Counter[str] = Counter()
     library = tokenizer.library
     for text in map(tokenizer.normalize, texts):
@@ -84,22 +84,22 @@ def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: i
         elif library.pre_tokenizer is not None:
             counts.update(piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(text))
     if tokenizer.unit == "token":
-        del counts[" "]  # known by the mark that stands for it
+        del counts[" "]  # known by its mark, U+2581
     known = library.get_vocab()
-    # Of long words, which WordPiece leaves unknown, the characters are added too: other words have them.
+    # Characters of long words, which are unknown to WordPiece, are added too: other words have them.
     new = [piece for piece, count in counts.items() if count >= min_count and piece not in known]
     return sorted(new, key=lambda piece: (-counts[piece], piece))
 
 
 def _new_merges(tokenizer: TextTokenizer, texts: Sequence[str], count: int) -> Iterator[tuple[str, str]]:
-    """Merges of tokens, learned by the library on texts in which each token is written as one character.
+    """New merges, learned by the library on texts in which each token is written as one character.
 
     Raises:
-        ConfigError: The vocabulary is too large for that.
+        ConfigError: The vocabulary is too large to learn merges.
     """
     if tokenizer.vocab_size > _MOST:
         raise ConfigError(
-            f"a vocabulary of {tokenizer.vocab_size:,} tokens, more than {_MOST:,}, learns no more merges"
+            f"further merges need a vocabulary of at most {_MOST:,} tokens; this one has {tokenizer.vocab_size:,}"
         )
     seen: set[int] = set()
 

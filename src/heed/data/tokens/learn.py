@@ -1,10 +1,10 @@
 """Tokenizers of each kind, trained on texts with the `tokenizers` library.
 
-`wordpiece` reads and cuts a text as BERT: control characters are left out, each Chinese character and punctuation mark
-is a word, and lower case also removes accents. Its output has spaces between words and none before a full stop or
-comma.
+`wordpiece` normalises and cuts a text like BERT: control characters are left out, each Chinese character and
+punctuation mark is a word, and lower-casing also removes accents. Its output has spaces between words and none before a
+full stop or comma.
 
-`auto` is bpe for files because it gave fewer tokens a line than unigram with a vocabulary of the same size.
+For files, `auto` is bpe, which gave fewer tokens a line than unigram with a vocabulary of the same size.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from heed.errors import ConfigError
 NUM_BYTES = len(SPECIAL_TOKENS) + len(LETTERS)
 """Tokens of a tokenizer of bytes without merges."""
 _ALONE = rf"[\p{{P}}{SIGNS}]|\s"
-"""Punctuation, and blanks other than the space: never part of a word's tokens."""
+"""Punctuation, and whitespace other than the space: never part of a word's tokens."""
 _LONGEST = 100
-"""A word of more characters is one unknown token of WordPiece, as in BERT."""
+"""Most characters of a word in WordPiece; a longer word is one unknown token, as in BERT."""
 
 
 def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool) -> Tokenizer:
     """Train the library's tokenizer of the configured kind (not "auto"); see `TextTokenizer.train`.
 
     Raises:
-        ConfigError: The vocabulary cannot hold what it must.
+        ConfigError: `tokenizer.vocab_size` is too small for the required tokens.
     """
     if config.kind == "char":
         return learn_characters(texts, config, mask)
@@ -53,7 +53,7 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
     elif config.kind == "byte_bpe":
         least = len(LETTERS) + len(special)
         if size < least:
-            hint = f"byte_bpe needs {least} (256 bytes and {len(special)} special tokens) and one for each merge"
+            hint = f"byte_bpe needs {least} (256 bytes and {len(special)} special tokens) plus one for each merge"
             raise ConfigError(f"tokenizer.vocab_size is {size}, but {hint}")
         tokenizer = Tokenizer(models.BPE(unk_token=unknown))
         trainer = trainers.BpeTrainer(initial_alphabet=list(LETTERS), **common)
@@ -71,12 +71,12 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
     _normalize(tokenizer, config)
     try:
         tokenizer.train_from_iterator(texts, trainer)
-    except Exception as error:  # the library has no narrower one
+    except Exception as error:  # the library raises no narrower class
         if "not large enough" not in str(error):
             raise
         problem = f"tokenizer.vocab_size {size} is less than the number of different characters"
-        hint = "unigram needs each; give more, or tokenizer.kind=bpe, which leaves rare characters out"
-        raise ConfigError(f"{problem}, and {hint}") from None
+        hint = "which unigram needs; increase it, or use tokenizer.kind=bpe, which leaves rare characters out"
+        raise ConfigError(f"{problem}, {hint}") from None
     return tokenizer
 
 
@@ -108,12 +108,12 @@ def learn_words(texts: Iterable[str], config: TokenizerConfig, cut: bool, mask: 
 
 
 def word_level() -> Tokenizer:
-    """A tokenizer of whole words or characters, without any yet."""
+    """A tokenizer of whole words or characters, with an empty vocabulary."""
     return Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
 
 
 def _bytes(config: TokenizerConfig, mask: bool) -> Tokenizer:
-    """One token for each byte, in their order; there is nothing to learn."""
+    """One token for each byte, in order; nothing is learned."""
     special = _special(SPECIAL_TOKENS, mask)
     vocabulary = {token: i for i, token in enumerate([*special, *LETTERS])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL_TOKENS[UNKNOWN]))
@@ -127,8 +127,8 @@ def _bytes(config: TokenizerConfig, mask: bool) -> Tokenizer:
 def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> Tokenizer:
     """WordPiece with BERT's normalisation and cut into words (Devlin et al. 2019; Wu et al. 2016, arXiv:1609.08144).
 
-    The library learns merges, as for bpe, and its numbering of characters within words differs from run to run; it is
-    given words and pieces of one character in an order, so that the same texts give the same tokens.
+    The library learns merges as for bpe, and numbers characters within words differently from run to run; it is given
+    words and pieces of one character in a fixed order, so that the same texts give the same tokens.
     """
     special, size = _special(BERT_TOKENS, mask), _size(config)
     tokenizer = Tokenizer(models.WordPiece(unk_token=BERT_TOKENS[UNKNOWN], max_input_chars_per_word=_LONGEST))

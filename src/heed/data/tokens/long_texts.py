@@ -1,4 +1,4 @@
-"""Long texts to ids in parts, so that the library's objects are held for some only, and processors share one text."""
+"""Encoding of long texts in parts, which bounds memory for the library's objects and lets cores share one text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from heed.data.tokens.special import UNKNOWN
 
 _LONG, _TOGETHER = 1 << 16, 1 << 20
-"""Texts of more characters than the first are encoded in parts, about as many characters at once as the second."""
+"""Characters above which a text is encoded in parts, and characters encoded at once."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
-"""A line end between characters that are no blanks for any library."""
+"""A line end between characters that no library treats as whitespace."""
 
 
 def encode_in_parts(
     encode_all: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str], divisible: bool
 ) -> list[NDArray[np.int32]]:
-    """What the ids of texts are, encoded about `_TOGETHER` characters at once; texts are divided where that is safe."""
+    """The ids of texts, about `_TOGETHER` characters encoded at once; `divisible` texts are divided where safe."""
     parts: list[str] = []
-    ends = []  # parts up to the last of each text
+    ends = []  # number of parts up to the end of each text
     for text in texts:
         parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
         ends.append(len(parts))
@@ -35,7 +35,7 @@ def encode_in_parts(
 
 
 def character_table(tokens: Sequence[str]) -> NDArray[np.int32]:
-    """The id of each character up to the last that is a token, and the unknown one for the others and one more."""
+    """The id of each character up to the last that is a token, unknown for the others, and one more unknown id."""
     known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
     table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
     table[list(known)] = list(known.values())
@@ -43,9 +43,9 @@ def character_table(tokens: Sequence[str]) -> NDArray[np.int32]:
 
 
 def _in_parts(text: str) -> list[str]:
-    """A text in parts of about `_LONG` characters that are cut into tokens as the whole is.
+    """Parts of about `_LONG` characters that have the same tokens as in the whole text.
 
-    They begin after a line end between two characters that are no blanks, where every kind of tokenizer begins a word.
+    They begin after a line end between two characters that are not whitespace, where all tokenizers begin a word.
     """
     cuts = [0]
     while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:

@@ -1,9 +1,9 @@
-"""A tokenizer that cuts by one vocabulary and numbers by another, as the pairs of SentencePiece models of Marian do.
+"""Tokenizers that cut by one vocabulary and number by another, like Marian's pairs of SentencePiece models.
 
-Each side has a model of its own that cuts texts into pieces; the ids of the pieces are looked up in one table that both
-sides share (or each has its own). A piece that the table lacks is the unknown token, even if the cutting model knows
-it; what the cutting model does not know may be in the table. A text may begin with the code of a language, as
-">>fra<<", which is a token of its own and is no part of what is cut.
+Each side has its own model that cuts texts into pieces; the ids of the pieces are looked up in a table, shared by both
+sides or one for each. A piece missing from the table is the unknown token, even if the cutting model knows it; a piece
+unknown to the cutting model may be in the table. A text may begin with a language code such as ">>fra<<", which is a
+separate token and is not cut.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from heed.errors import ConfigError
 from heed.storage.disk import write_whole
 
 _CODE = re.compile(r">>.*?<<", re.DOTALL)
-"""The code of a language at the start of a text."""
+"""A language code at the start of a text."""
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class MappedTokenizer(TextTokenizer):
-    """Cuts with one tokenizer and numbers with a table of tokens.
+    """A tokenizer that cuts with one tokenizer and numbers with a table of tokens.
 
     Attributes:
-        origin: The file that the cutting tokenizer was made of, as it was; empty where there was none.
+        origin: Content of the file from which the cutting tokenizer was made; empty if there was none.
     """
 
     def __init__(
         self, cutter: Tokenizer, vocabulary: Sequence[str], origin: bytes = b"", tags: Sequence[str] = ()
     ) -> None:
-        """Put the two together; `vocabulary` has the special tokens first, `tags` are those of it that no text has."""
+        """Combine both; `vocabulary` has the special tokens first, its `tags` never occur in texts."""
         super().__init__(cutter)
         self.origin = origin
         self._vocabulary = list(vocabulary)
@@ -61,11 +61,11 @@ class MappedTokenizer(TextTokenizer):
 
     @property
     def tags(self) -> dict[str, int]:
-        """Tokens that mark where a text comes from; no text is ever cut into one."""
+        """Tokens that mark the origin of a text; no text is ever tokenized into one."""
         return {tag: self._places[tag] for tag in self._tags}
 
     def add_tags(self, tags: Iterable[str]) -> None:
-        """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
+        """Append tags such as "<bt>" to the vocabulary; existing ones stay as they are."""
         for tag in tags:
             if tag not in self._places:
                 self._vocabulary.append(tag)
@@ -74,7 +74,7 @@ class MappedTokenizer(TextTokenizer):
 
     @property
     def mask(self) -> int | None:
-        """There is none."""
+        """None: these tokenizers have no mask token."""
         return None
 
     def encode(self, text: str) -> Encoded:
@@ -93,7 +93,7 @@ class MappedTokenizer(TextTokenizer):
         for text, rest, encoding in zip(texts, rests, encodings, strict=True):
             ids = [self._ids[i] for i in encoding.ids]
             whole = UNKNOWN not in ids and len(rest) == len(text)
-            encoded.append(ids if whole else self.encode(text).ids)  # the fast way knows no text of tokens
+            encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
         return encoded
 
     def _split(self, text: str) -> tuple[str, str]:
@@ -104,7 +104,7 @@ class MappedTokenizer(TextTokenizer):
         return self._places.get(code, UNKNOWN)
 
     def _numbered(self, encoding: Any) -> list[int]:
-        """Ids by the table; where the cutting model knows nothing, of the characters themselves."""
+        """Ids by the table; for pieces unknown to the cutting model, by their text."""
         ids = [self._ids[i] for i in encoding.ids]
         if UNKNOWN in ids:
             for n, token in enumerate(encoding.tokens):
@@ -113,11 +113,11 @@ class MappedTokenizer(TextTokenizer):
         return ids
 
     def token(self, token: int) -> str:
-        """The text of one token as the vocabulary has it."""
+        """The text of one token as in the vocabulary."""
         return self._vocabulary[token] if 0 <= token < len(self._vocabulary) else self._vocabulary[UNKNOWN]
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
-        """Tokens back to raw text without special tokens; `instead` has words for some positions (unknown words)."""
+        """Raw text of tokens, without special ones; `instead` has words for some positions (unknown words)."""
         given = instead or {}
         silent = {*range(len(SPECIAL_TOKENS)), *self.tags.values()}
         kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
@@ -126,12 +126,12 @@ class MappedTokenizer(TextTokenizer):
 
     @property
     def is_exact(self) -> bool:
-        """Never: blanks around a text are lost."""
+        """False: spaces around a text are lost."""
         return False
 
     def sampler(self, amount: float) -> SubwordSampler:
         """Not available."""
-        raise ConfigError(f"tokenizer.sampling is {amount}, but an imported pair of tokenizers cuts a text in one way")
+        raise ConfigError(f"tokenizer.sampling is {amount}, but an imported pair of tokenizers cannot sample")
 
     @property
     def text(self) -> str:
@@ -150,7 +150,7 @@ class MappedTokenizer(TextTokenizer):
 
     @classmethod
     def of_text(cls, text: str) -> MappedTokenizer:
-        """From the JSON of `text`; a KeyError, ValueError or TypeError where it is none."""
+        """From the JSON of `text`; a KeyError, ValueError or TypeError if it is something else."""
         state = json.loads(text)
         cutter = Tokenizer.from_str(json.dumps(state["cutter"]))
         origin = base64.b64decode(state["origin"], validate=True)

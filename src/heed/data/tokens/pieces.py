@@ -1,4 +1,4 @@
-"""Tokens as text: marks of punctuation, word pieces joined, texts with masks."""
+"""Tokens as text: punctuation marks, joined word pieces, texts with masks."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from tokenizers import Tokenizer
 from heed.data.tokens.special import BLANK, CONTINUED, MASK, SIGNS
 
 _BEFORE, _AFTER = re.compile(r" (?=[.,:;!?%)\]}\u2026\u3002\uff0c])"), re.compile(r"(?<=[(\[{$\u00bf\u00a1]) ")
-"""Blanks that are not written: before the first marks, and after the others."""
+"""Spaces to leave out: before the first kind of marks, and after the second."""
 _INSIDE = re.compile(r"(?<=\w) (['\u2019]) (?=\w)")
 """An apostrophe within a word."""
 
 
 def is_mark(text: str) -> bool:
-    """Whether a token is one mark of punctuation (a vowel sign of an Indian script is none)."""
+    """True if a token is one punctuation mark (vowel signs of Indian scripts are not)."""
     return len(text) == 1 and text != BLANK and (text in SIGNS or unicodedata.category(text).startswith("P"))
 
 
 def joined(pieces: Iterable[str]) -> str:
-    """Word pieces as text: blanks between words, and none where English writes none beside a mark."""
+    """Word pieces as text: spaces between words, except next to marks where English has none."""
     text = "".join(piece.removeprefix(CONTINUED) if is_continued(piece) else f" {piece.strip()}" for piece in pieces)
     return _INSIDE.sub(r"\1", _AFTER.sub("", _BEFORE.sub("", text))).strip()
 
 
 def is_continued(piece: str) -> bool:
-    """Whether a word piece goes on with the word before it ("##" alone is two signs of a text)."""
+    """True if a word piece continues the word before it ("##" alone is two characters of a text)."""
     return piece.startswith(CONTINUED) and piece != CONTINUED
 
 
 def around_masks(text: str, mask: str, with_blank: bool) -> list[str]:
-    """The parts of a text between its masks, "[MASK]" or by name; `with_blank` takes away the blanks before each."""
+    """The parts of a text between its masks, "[MASK]" or `mask`; `with_blank` removes the spaces before each mask."""
     names = "|".join(map(re.escape, {MASK, mask}))
     return re.split(rf"\s*(?:{names})" if with_blank else names, text)
 
 
 def without_prefix(library: Tokenizer) -> Tokenizer:
-    """A tokenizer that puts no blank before a text, where the given one does; else the given one."""
+    """The tokenizer without the space that it prepends to texts; unchanged if it prepends none."""
     state = json.loads(library.to_str())
     cutter = state["pre_tokenizer"] or {}
     first = cutter["pretokenizers"][0] if cutter.get("type") == "Sequence" else cutter

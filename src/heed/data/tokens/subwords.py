@@ -1,4 +1,4 @@
-"""Subword sampling by a seed; the `tokenizers` library samples too, but its generator cannot be seeded."""
+"""Subword sampling with a seed, which the `tokenizers` library's own sampling does not have."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Protocol
 from tokenizers import Tokenizer, decoders, models
 
 _UNKNOWN_PENALTY = 10.0
-"""How much less probable than the least probable token an unknown character is, in nats (as in SentencePiece)."""
+"""Score of an unknown character below that of the least probable token, in nats (as in SentencePiece)."""
 
 
 Cut = tuple[int, int, int]
-"""A token of a piece of text: its id, and where it begins and ends in the piece."""
+"""A token of a piece of text: its id, start and end in the piece."""
 
 
 class _Cutter(Protocol):
     def cut(self, piece: str, draw: random.Random) -> list[Cut]:
-        """The tokens of a piece of text, which no token crosses."""
+        """The tokens of a piece of text, which no token extends beyond."""
         ...
 
 
 class SubwordSampler:
-    """Cuts texts into tokens at random for bpe, byte_bpe and unigram, and as always for other kinds.
+    """Tokenization at random for bpe, byte_bpe and unigram, and without sampling for other kinds.
 
-    The amount is, for both kinds of bpe, the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for
-    unigram, the exponent of the cuts' probabilities (Kudo 2018, arXiv:1804.10959): smaller is more even.
+    For both kinds of bpe, the amount is the share of merges dropped (Provilkov et al. 2020, arXiv:1910.13267); for
+    unigram, the exponent of the probabilities of tokenizations (Kudo 2018, arXiv:1804.10959): smaller is more even.
     """
 
     def __init__(self, library: Tokenizer, amount: float) -> None:
@@ -39,17 +39,18 @@ class SubwordSampler:
 
     @property
     def samples(self) -> bool:
-        """Whether texts are cut at random at all."""
+        """True if texts are tokenized at random."""
         return self._cutter is not None
 
     def count(self, text: str) -> int:
-        """Number of tokens of a text that is cut as always."""
+        """Number of tokens of a text without sampling."""
         return len(self._plain.encode(text, add_special_tokens=False).ids)
 
     def encode(self, text: str, seed: int, most: int | None = None) -> list[int]:
         """One text to ids, without start and end; a function of text and seed.
 
-        Where these are more than `most`, words taken at random are cut as always until they are not, or all are.
+        If there are more than `most`, randomly chosen words are tokenized without sampling until there are not, or
+        all are.
         """
         if self._cutter is None:
             ids: list[int] = self._plain.encode(text, add_special_tokens=False).ids
@@ -57,7 +58,7 @@ class SubwordSampler:
         return [token for _, _, cut in self._cut(self._normalized(text), seed, most) for token, _, _ in cut]
 
     def encode_spans(self, text: str, seed: int, most: int | None = None) -> tuple[list[int], list[tuple[int, int]]]:
-        """As `encode`, and the span of characters `(start, end)` of each token in the text as it is normalised."""
+        """As `encode`, and the character span `(start, end)` of each token in the normalised text."""
         text = self._normalized(text)
         if self._cutter is None:
             encoding = self._plain.encode(text, add_special_tokens=False)
@@ -73,7 +74,7 @@ class SubwordSampler:
         return text if self._normalizer is None else str(self._normalizer.normalize_str(text))
 
     def _cut(self, text: str, seed: int, most: int | None) -> list[tuple[str, tuple[int, int], list[Cut]]]:
-        """The pieces of a normalised text, where each stands in it, and its tokens."""
+        """The pieces of a normalised text, each with its span and tokens."""
         assert self._cutter is not None
         draw = random.Random(seed)
         cuts = [(piece, span, self._cutter.cut(piece, draw)) for piece, span in self._splitter.pre_tokenize_str(text)]
@@ -89,15 +90,15 @@ class SubwordSampler:
         return cuts
 
     def _cut_as_always(self, piece: str) -> list[Cut]:
-        character = [n for n, c in enumerate(piece) for _ in c.encode()] + [len(piece)]  # of each byte
+        character = [n for n, c in enumerate(piece) for _ in c.encode()] + [len(piece)]  # index for each byte
         tokens = self._plain.model.tokenize(piece)
         return [(token.id, *(character[offset] for offset in token.offsets)) for token in tokens]
 
     def _places(self, piece: str, text: str, start: int, end: int) -> list[int]:
-        """For each character of a piece the character of the text that it stands for.
+        """The index in the text of each character of a piece.
 
-        A piece may begin with the mark of a blank that the text does not have; it has the place of the next one, as in
-        the library.
+        A piece may begin with the mark of a space that is not in the text; it has the index of the next character, as
+        in the library.
         """
         units = [n for n, c in enumerate(text[start:end], start) for _ in (c.encode() if self._bytes else c)]
         return [start] * (len(piece) - len(units)) + units
@@ -111,7 +112,7 @@ def _cutter(library: Tokenizer, amount: float) -> _Cutter | None:
 
 
 class _Merges:
-    """BPE-dropout: at each step every possible merge is dropped with a probability, and the best of the others done."""
+    """BPE-dropout: at each step every possible merge is dropped with a probability, and the best of the rest done."""
 
     def __init__(self, model: dict[str, object], dropped: float) -> None:
         self._ids: dict[str, int] = model["vocab"]  # type: ignore[assignment]
@@ -136,9 +137,9 @@ class _Merges:
 
 
 class _Lattice:
-    """Unigram: a cut is drawn with probability in proportion to its tokens' product, to the power of `exponent`.
+    """Unigram: a tokenization is drawn in proportion to the product of its tokens' probabilities to the `exponent`.
 
-    Forward sums over the lattice of all tokens, then a draw from its end to its start.
+    Forward sums over the lattice of all tokens, then sampling from its end to its start.
     """
 
     def __init__(self, model: dict[str, object], exponent: float) -> None:
@@ -152,7 +153,7 @@ class _Lattice:
 
     def cut(self, piece: str, draw: random.Random) -> list[Cut]:
         known, unknown = self._tokens, (self._unknown, self._penalty)
-        total = [0.0]  # log of the sum over all cuts of what lies before
+        total = [0.0]  # log of the sum over all tokenizations up to each position
         ways: list[list[tuple[int, int, float]]] = [[]]  # start, token and log-weight of each token that ends here
         for end in range(1, len(piece) + 1):
             here = [

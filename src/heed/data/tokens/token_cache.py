@@ -1,7 +1,7 @@
-"""Trained tokenizers and encoded texts, cached for large corpora; without a writable cache they are made anew.
+"""Trained tokenizers and encoded texts, cached for large corpora; without a writable cache they are made again.
 
-From half a million characters on, for corpora in memory too: a second start on the same texts trains no tokenizer and
-encodes nothing.
+This applies from half a million characters on, to corpora in memory too: a second run on the same texts trains no
+tokenizer and encodes nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MANY = 1 << 19  # characters; they take a tenth of a second to encode
 
 
 def are_many(texts: Iterable[str]) -> bool:
-    """Whether these texts are enough to be worth a cache entry."""
+    """True if these texts are enough to be worth a cache entry."""
     return sum(map(len, texts)) >= _MANY
 
 
 def learn_cached(
     texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
 ) -> TextTokenizer:
-    """The tokenizer that `learn` trains on these texts, cached; `settings` (JSON) are all else that decides it."""
+    """The tokenizer that `learn` trains on these texts, cached; `settings` (JSON) are everything else it depends on."""
 
     def make(folder: Path) -> dict[str, Any]:
         learn().save(folder / "tokenizer.json")
@@ -56,7 +56,7 @@ def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[i
 
 
 def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
-    """The cache folder of what is made of texts; None for few texts or an unwritable cache."""
+    """The cache folder of a result made from texts; None for few texts or an unwritable cache."""
     if not are_many(texts):
         return None
     content = hashlib.blake2b(digest_size=16)

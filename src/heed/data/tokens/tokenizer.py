@@ -1,16 +1,16 @@
-"""Text to tokens and back, by the `tokenizers` library; its JSON travels with the run.
+"""Text to tokens and back, by the `tokenizers` library; its JSON is saved in the run.
 
 Kinds: `char` (one Unicode character), `byte` (one byte of UTF-8), `word` (words and punctuation marks), `bpe`
 (Sennrich et al. 2016, arXiv:1508.07909), `unigram` (Kudo 2018, arXiv:1804.10959), `byte_bpe` (bpe over bytes, with
 the cut into words of GPT-2, Radford et al. 2019, section 2.2) and `wordpiece` (Devlin et al. 2019).
 
-In `word`, `bpe` and `unigram` a token that begins a word carries the mark of a blank before it, so that decoding gives
-raw text back, blanks where they were (but for one at the very start of a text, unless trained as `exact`). A text that
-holds this mark itself, U+2581, holds a blank there. To `byte` and `byte_bpe` nothing is unknown, and every text comes
-back as it is; the library names their bytes by letters, which people are never shown (`label`, `piece`).
+In `word`, `bpe` and `unigram` a token that begins a word includes the mark of the space before it, so that decoding
+restores the raw text with its spaces (except one at the very start of a text, unless trained as `exact`). The mark
+itself, U+2581, in a text is read as a space. With `byte` and `byte_bpe` nothing is unknown, and every text is restored
+exactly; the library represents their bytes by letters, which are never shown to people (`label`, `piece`).
 
-`wordpiece` keeps no blanks: a piece within a word carries "##" before it, and decoding puts blanks between words. A
-word with a character that the vocabulary lacks is one unknown token.
+`wordpiece` does not keep spaces: a piece within a word begins with "##", and decoding puts spaces between words. A word
+with a character that the vocabulary lacks is one unknown token.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
 _CUTTER = '{"cutter":'
-"""Begins the file of a tokenizer that numbers with a table of its own (`MappedTokenizer`)."""
+"""Beginning of the file of a `MappedTokenizer`, which numbers with its own table."""
 _MOST_BYTES = 1 << 29
-"""Bytes that the file of a tokenizer may have; those of 250,000 pieces have 20 million."""
+"""Most bytes of a tokenizer's file; with 250,000 pieces it has 20 million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A text as tokens: their ids, and the span of characters `(start, end)` each stands for.
+    """A text as tokens: the id and the character span `(start, end)` of each.
 
-    Tokens that are parts of one character (`byte`, `byte_bpe`) have its span each.
+    Tokens that are parts of one character (`byte`, `byte_bpe`) all have its span.
     """
 
     ids: list[int]
@@ -67,9 +67,9 @@ class TextTokenizer:
         self._bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
         self._added = dict(tokenizer.get_added_tokens_decoder())
         self._pieces = isinstance(tokenizer.model, models.WordPiece)
-        self._inside: Tokenizer | None = None  # cuts what follows a mask
-        self._table: NDArray[np.int32] | None = None  # character or byte -> id, where that is all there is to it
-        # A text that says "</s>" must not end a sequence. The library does not keep this in its JSON.
+        self._inside: Tokenizer | None = None  # for text after a mask
+        self._table: NDArray[np.int32] | None = None  # character or byte -> id, for these kinds
+        # "</s>" in a text must not end a sequence. The library does not keep this setting in its JSON.
         tokenizer.encode_special_tokens = True
 
     @classmethod
@@ -84,12 +84,12 @@ class TextTokenizer:
     ) -> TextTokenizer:
         """Train a tokenizer of the configured kind (not "auto") on texts of a side.
 
-        With `exact` no blank is put before a text, so that decoding gives it back to the last character where nothing
-        is unknown or normalised (U+2581 aside); a word at the start of a text is another token than after a blank.
-        With `mask` id 4 is the token "[MASK]".
+        With `exact` no space is put before a text, so that decoding restores it exactly if nothing is unknown or
+        normalised (except U+2581); a word at the start of a text is then another token than after a space. With
+        `mask` id 4 is the token "[MASK]".
 
         Raises:
-            ConfigError: The vocabulary cannot hold what it must.
+            ConfigError: `tokenizer.vocab_size` is too small for the required tokens.
         """
         if config.lowercase == "source":
             config = config.model_copy(update={"lowercase": side == "source"})
@@ -102,15 +102,15 @@ class TextTokenizer:
 
     @classmethod
     def train_words(cls, sentences: Iterable[Sequence[str]], config: TokenizerConfig) -> TextTokenizer:
-        """A tokenizer of texts that are given as words: of the kind "word" one token is one of these words."""
+        """A tokenizer of texts given as words; of the kind "word", each of these words is one token."""
         words = chain.from_iterable(sentences)
         return cls(learn_words(words, config, cut=False)) if config.kind == "word" else cls.train(words, config)
 
     @classmethod
     def train_to_read(cls, texts: Iterable[str], config: TokenizerConfig, *, mask: bool = False) -> TextTokenizer:
-        """A tokenizer of texts that are read only: of the kind "word" one token is a word as `split_words` cuts them.
+        """A tokenizer of texts that are only read; of the kind "word", each word of `split_words` is one token.
 
-        Blanks are nothing then, and a word is the same token after a blank and after a mark.
+        Spaces are then left out, and a word is the same token after a space and after a mark.
         """
         if config.kind != "word":
             return cls.train(texts, config, mask=mask)
@@ -129,13 +129,13 @@ class TextTokenizer:
 
     @property
     def mask(self) -> int | None:
-        """The token that hides another, "[MASK]" or "<mask>", or None; no text is ever cut into it."""
+        """Id of the mask token, "[MASK]" or "<mask>", or None; no text is ever tokenized into it."""
         return next((i for i, token in self._added.items() if token.special and token.content in MASKS), None)
 
     def encode_masked(self, text: str) -> list[int]:
         """One text to ids, without start and end, in which "[MASK]" (or the mask's own name) is the mask token.
 
-        A blank before it goes with it, except between characters and bytes: the mask stands for a token with its blank.
+        A space before the mask is part of it, except with characters and bytes: it replaces a token with its space.
         """
         mask = self.mask
         assert mask is not None, "this tokenizer has no mask token"
@@ -148,12 +148,12 @@ class TextTokenizer:
         return ids
 
     def add_tags(self, tags: Iterable[str]) -> None:
-        """Append tags such as "<bt>" to the vocabulary; one that is there already stays as it is."""
+        """Append tags such as "<bt>" to the vocabulary; existing ones stay as they are."""
         self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
         self._added = dict(self._tokenizer.get_added_tokens_decoder())
 
     def first_difference(self, other: TextTokenizer) -> str:
-        """The first difference between two tokenizers, for people; "" if they agree on all texts (tags aside)."""
+        """The first difference between two tokenizers, for people; "" if they agree on all texts (except tags)."""
         sizes = [one.vocab_size - len(one.tags) for one in (self, other)]
         for i in range(min(sizes)):
             if self.token(i) != other.token(i):
@@ -166,7 +166,7 @@ class TextTokenizer:
 
     @property
     def unit(self) -> str:
-        """What one token is: "character", "byte", "word" or "token" (a part of a word)."""
+        """Unit of a token: "character", "byte", "word" or "token" (a part of a word)."""
         if isinstance(self._tokenizer.model, models.WordLevel):
             return "character" if isinstance(self._tokenizer.decoder, decoders.Fuse) else "word"
         size = self._tokenizer.get_vocab_size(with_added_tokens=False)
@@ -184,8 +184,8 @@ class TextTokenizer:
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """Many texts to ids, without start and end, int32: `encode_all` for long texts.
 
-        Characters and bytes are looked up in a table; long texts are encoded in parts where that makes no difference,
-        so that the library's objects are held for some only, and several processors work on one text.
+        Characters and bytes are looked up in a table; long texts are encoded in parts where that gives the same ids,
+        which bounds memory for the library's objects and lets several cores work on one text.
         """
         if self.unit not in ("character", "byte"):
             divisible = self._bytes or self._pieces or self._never_prepends
@@ -197,24 +197,24 @@ class TextTokenizer:
         return [table[np.minimum(code, len(table) - 1)] for code in codes]
 
     def _make_table(self) -> NDArray[np.int32]:
-        """The id of each byte, or of each character up to the last that is known, and the unknown one for others."""
+        """The id of each byte, or of each character up to the last known one, with the unknown id for others."""
         if self._bytes:
             return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
         return character_table(self.tokens)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """Texts that are given as words: the ids of each word of each text, at least one a word."""
+        """The ids of each word of each text, for texts given as words; at least one id a word."""
         words = chain.from_iterable(sentences)
         ids = iter(self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else [*words]))
         return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
-        """A text as the model sees it: normalised, and lower-cased where so configured."""
+        """A text as the model sees it: normalised, and lower-cased if so configured."""
         normal = self._tokenizer.normalizer
         return text if normal is None else str(normal.normalize_str(text))
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
-        """Tokens back to raw text without special tokens; `instead` has words for some positions (unknown words)."""
+        """Raw text of tokens, without special ones; `instead` has words for some positions (unknown words)."""
         if self._pieces:
             instead, silent = instead or {}, {*range(len(SPECIAL_TOKENS)), self.mask, *self.tags.values()}
             return joined(instead.get(n, self.token(i)) for n, i in enumerate(ids) if n in instead or i not in silent)
@@ -231,40 +231,40 @@ class TextTokenizer:
 
     @property
     def spaces_words(self) -> bool:
-        """Whether words that are given get a blank before them: tokens of bytes know a word with its blank.
+        """True if a space is put before given words, since tokens of bytes include the space before a word.
 
-        Its JSON says so by the cut into words, which is then a sequence of steps.
+        In the JSON, the pre-tokenizer is then a sequence of steps.
         """
         return self._bytes and isinstance(self._tokenizer.pre_tokenizer, pre_tokenizers.Sequence)
 
     @property
     def is_of_bytes(self) -> bool:
-        """Whether tokens are bytes or joined from bytes, so that nothing is unknown and no blank is marked."""
+        """True if tokens are bytes or joined from bytes, so that nothing is unknown and spaces have no mark."""
         return self._bytes
 
     @property
     def is_exact(self) -> bool:
-        """Whether decoding gives back every text without unknown tokens to the last character (U+2581 aside)."""
+        """True if decoding restores every text without unknown tokens exactly (except U+2581)."""
         return self._tokenizer.normalizer is None and (self._bytes or self.unit == "character" or self._never_prepends)
 
     @property
     def is_of_pieces(self) -> bool:
-        """Whether tokens are word pieces: "##" before those within a word, and blanks are not kept."""
+        """True if tokens are word pieces, with "##" before those within a word; spaces are not kept."""
         return self._pieces
 
     @property
     def _never_prepends(self) -> bool:
-        """Whether blanks are marked, and none is put before a text."""
+        """True if spaces are marked and none is put before a text."""
         decoder = self._tokenizer.decoder
         return isinstance(decoder, decoders.Metaspace) and decoder.prepend_scheme == "never"
 
     @staticmethod
     def _raw(token: str) -> bytes:
-        """The bytes of a token that the library names by letters."""
+        """The bytes of a token, which the library represents by letters."""
         return bytes(BYTES[letter] for letter in token if letter in BYTES)
 
     def token(self, token: int) -> str:
-        """The text of one token as the vocabulary has it."""
+        """The text of one token as in the vocabulary."""
         if token in self._added:  # the library would give it normalised
             return self._added[token].content
         return self._tokenizer.id_to_token(token) or self._tokenizer.id_to_token(UNKNOWN) or SPECIAL_TOKENS[UNKNOWN]
@@ -275,30 +275,30 @@ class TextTokenizer:
         return [self.token(i) for i in range(self.vocab_size)]
 
     def piece(self, token: int) -> str:
-        """The text of one token for people, with U+2581 for a blank before it.
+        """The text of one token for people, with U+2581 for a space before it.
 
-        A word piece has its "##". Bytes that are only a part of a character are shown by number in angle brackets, as
+        A word piece keeps its "##". Bytes that are only part of a character are shown by number in angle brackets:
         U+27E8 e2 U+27E9.
         """
         return self._text([token])
 
     def label(self, token: int) -> str:
-        """The text of one token for people, without the mark of the blank before it."""
+        """The text of one token for people, without the mark of the space before it."""
         text = self.piece(token)
         return text if self.unit == "character" else text.removeprefix(BLANK) or text
 
     def characters(self, ids: Sequence[int]) -> list[range]:
-        """The tokens in groups of whole characters: each by itself, or those of one character's bytes together."""
+        """The tokens in groups of whole characters: each alone, or the bytes of one character together."""
         if not self._bytes:
             return [range(n, n + 1) for n in range(len(ids))]
         return whole_characters(b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i)) for i in ids)
 
     def words(self, ids: Sequence[int]) -> list[range]:
-        """The tokens of each word: a word begins at a blank, and a punctuation mark stands alone.
+        """The tokens of each word: a word begins at a space, and a punctuation mark is a separate word.
 
-        A blank before a mark goes with the mark, blanks at the end go with the last word.
+        A space before a mark belongs to the mark, spaces at the end to the last word.
         """
-        if self.unit == "character" or self._tokenizer.decoder is None:  # words without the blanks between them
+        if self.unit == "character" or self._tokenizer.decoder is None:  # words without the spaces between them
             return [range(n, n + 1) for n in range(len(ids))]
         if self._pieces:
             firsts = [n for n, i in enumerate(ids) if not n or self._begins(i) or self._is_silent(ids[n - 1])]
@@ -326,7 +326,7 @@ class TextTokenizer:
         return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
 
     def _begins(self, token: int) -> bool:
-        """Whether a word piece begins a word."""
+        """True if a word piece begins a word."""
         return token < len(SPECIAL_TOKENS) or not is_continued(self.token(token))
 
     @staticmethod
@@ -334,26 +334,26 @@ class TextTokenizer:
         return token < len(SPECIAL_TOKENS) and token != UNKNOWN
 
     def _is_alone(self, text: str) -> bool:
-        """Whether a token is a mark; of bytes also several marks, or with a blank before them."""
+        """True if a token is a mark; with bytes also several marks, or a space before them."""
         if not self._bytes:
             return is_mark(text)
         marks = text.removeprefix(BLANK)
         return bool(marks) and all(map(is_mark, marks))
 
     def word_label(self, ids: Sequence[int]) -> str:
-        """The text of one word's tokens for people, without the blanks around it."""
+        """The text of one word's tokens for people, without spaces around it."""
         text = self._text(ids)
         return text if self.unit == "character" else text.replace(BLANK, " ").strip() or text
 
     def _text(self, ids: Sequence[int]) -> str:
-        """The text of some tokens for people, special ones by name, with the mark of a blank at its start."""
+        """The text of some tokens for people, special ones by name, with the mark of a space at its start."""
         if self._pieces and len(ids) > 1:
             return "".join([self.token(ids[0]), *(self.token(i).removeprefix(CONTINUED) for i in ids[1:])])
         text = "".join(map(self.token, ids))
         if not self._bytes:
             return text
         raw = self._raw(text)
-        text = readable(raw) if len(raw) == len(text) else text  # else a tag that no letters of bytes could write
+        text = readable(raw) if len(raw) == len(text) else text  # else a tag with other characters than byte letters
         return BLANK + text[1:] if text.startswith(" ") else text
 
     def unknown_in(self, text: str) -> list[str]:

@@ -1,21 +1,20 @@
 """Word alignment learned from pairs of texts: IBM model 1 with a prior on the diagonal, in both directions.
 
-Each direction explains every token of one side by one of the other or by nothing. They are trained to agree: after two
-iterations apart, expected counts are the product of both posteriors.
+Each direction explains every token of one side by one of the other or by none. They are trained to agree: after two
+separate iterations, expected counts are the product of both posteriors.
 
     p(j | i)  =  t(y_i | x_j) d(j | i) / (sum_j' t(y_i | x_j') d(j' | i) + n(y_i) * null / (1 - null))
     d(j | i)  ~  exp(-s |(i + 1/2) / I - (j + 1/2) / J|)      target i of I, source j of J, summing to 1 over j
 
-Two words that occur twice in a pair, articles above all, are told apart by their places alone. How sharp the diagonal
-is, s, is learned with the words: 0 (model 1) in the first two iterations and where the languages order their words
-freely.
+Repeated words of a pair, mostly articles, are distinguished by their positions alone. The sharpness of the diagonal, s,
+is learned with the words: 0 (model 1) in the first two iterations and where word order is free.
 
 Source: Brown et al. 1993 (Computational Linguistics 19(2)), model 1; Dyer, Chahuneau and Smith 2013 (N13-1073),
-section 2, for d; Liang, Taskar and Klein 2006 (N06-1014), section 4.1, for the product. Differs: words explained by
-nothing have one distribution n with a fixed share `null`, counts are smoothed, and s is 1 / (mean distance of the
-links) less 1 / (mean distance of all cells), which is close to its likeliest value.
+section 2, for d; Liang, Taskar and Klein 2006 (N06-1014), section 4.1, for the product. Differs: unaligned words have
+one distribution n with a fixed share `null`, counts are smoothed, and s is 1 / (mean distance of the links) minus 1 /
+(mean distance of all cells), which is close to its maximum-likelihood value.
 
-10,000 pairs take about a second; memory holds every source word beside every target word of a pair.
+10,000 pairs take about a second; memory has an entry for each source word with each target word of a pair.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ from torch import Tensor
 from heed.data.batch.pairs import TokenPair
 
 _APART, _TOGETHER = 2, 4
-"""Iterations in which the directions learn apart, and together."""
+"""Iterations in which the directions learn separately, and jointly."""
 _NULL = 0.2
-"""Share of tokens that nothing on the other side says, before anything is learned."""
+"""Prior share of tokens without a counterpart on the other side."""
 _LEAST = 0.01
-"""Mean distance from the diagonal, of a length of 1, below which a corpus of like orders is not taken for sharper."""
+"""Lower limit of the mean distance from the diagonal (of length 1), which limits the sharpness."""
 _SMOOTHING = 0.01
-"""Counts added, shared evenly by the vocabulary."""
+"""Total of added counts, spread evenly over the vocabulary."""
 
 
 @dataclass
 class _Direction:
-    """One side explained by the other; the cells (i, j) of all pairs in one row.
+    """One side explained by the other; the cells (i, j) of all pairs are flattened into one axis.
 
     Attributes:
-        token: Per cell, which token of the corpus is explained.
-        kind: Per token of the corpus, its vocabulary number.
+        token: Per cell, the index of the explained token in the corpus.
+        kind: Per token of the corpus, its vocabulary id.
         near: Per cell, the prior d; the cells of a token sum to 1.
-        given: Per pair of vocabulary numbers that meet somewhere, the one that explains.
-        probs: Per such pair, the probability of the explained one.
-        nothing: Per vocabulary number, its probability where nothing explains it.
+        given: Per pair of vocabulary ids that occur together, the id that explains.
+        probs: Per such pair, the probability of the explained id.
+        nothing: Per vocabulary id, its probability without a counterpart.
     """
 
     token: Tensor
@@ -65,11 +64,11 @@ class _Direction:
         return probs / (_sum_by(self.token, probs, len(self.kind)) + nothing)[self.token]
 
     def place(self, decay: Tensor) -> None:
-        """A new prior: what `decay` says per cell, shared out among the partners of each token."""
+        """Set the prior to `decay` per cell, normalised over the partners of each token."""
         self.near = decay / _sum_by(self.token, decay, len(self.kind))[self.token]
 
     def learn(self, met: Tensor, links: Tensor) -> None:
-        """New probabilities from expected links."""
+        """Set the probabilities from expected links."""
         vocab_size = len(self.nothing)
         counts = _sum_by(met, links, len(self.given))
         totals = _sum_by(self.given, counts, int(self.given.max()) + 1)
@@ -80,10 +79,10 @@ class _Direction:
 
 
 def align_tokens(pairs: Sequence[TokenPair]) -> list[Tensor]:
-    """Align the tokens of a corpus of pairs, which may be empty on a side.
+    """Align the tokens of a corpus of pairs, whose sides may be empty.
 
     Returns:
-        Per pair the link strengths `(target, source)`, in 0 .. 1: the geometric mean of the posteriors of both
+        Link strengths `(target, source)` of each pair, in 0 .. 1: the geometric mean of the posteriors of both
         directions, float32. A row or a column of zeros is an unaligned token.
     """
     sizes = [(len(pair.target), len(pair.source)) for pair in pairs]
@@ -121,7 +120,7 @@ def align_tokens(pairs: Sequence[TokenPair]) -> list[Tensor]:
 
 
 def _sharpness(links: Tensor, distance: Tensor) -> float:
-    """How fast links become rarer with their distance from the diagonal."""
+    """Rate at which links become rarer with their distance from the diagonal."""
     of_links, of_all = float((links * distance).sum() / links.sum()), float(distance.mean())
     return max(0.0, 1 / max(of_links, _LEAST) - 1 / max(of_all, _LEAST))
 

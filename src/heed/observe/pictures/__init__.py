@@ -1,1 +1,1 @@
-"""Looking inside models that read pictures: where they looked, laid over the picture. Knows no task."""
+"""Looks at models that read pictures: attention drawn over the picture. Independent of tasks."""

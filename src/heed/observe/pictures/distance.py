@@ -1,9 +1,9 @@
-"""How far apart in a picture the patches are that attend to each other: mean attention distance.
+"""Mean attention distance: how far apart in a picture patches are that attend to each other.
 
 Source: Dosovitskiy et al. 2021 (arXiv:2010.11929), figure 7 right and appendix D.7: the distance between the querying
 patch and every other one, weighted by the attention weights, averaged over patches and pictures.
 Differs from the paper: distances are between the centres of patches, in pixels of the picture that the model reads;
-the weight on the class token is left out and the rest of the row is scaled to sum to 1.
+the weight on the class token is left out, and the rest of the row is rescaled to sum to 1.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def mean_distances(weights: Tensor, rows: int, columns: int, step: tuple[float, 
     """Mean attention distance of every head, in pixels.
 
     Args:
-        weights: `(batch, heads, tokens, tokens)` of one layer; the patches, row by row, are the last tokens, further
-            tokens (the class token) stand before them.
+        weights: `(batch, heads, tokens, tokens)` of one layer; the patches, row by row, are the last tokens, after any
+            others (the class token).
         rows: Rows of the grid of patches.
-        columns: Its columns.
-        step: Array from one patch to the next, down and across.
+        columns: Columns of the grid.
+        step: Pixels from one patch to the next, down and across.
 
     Returns:
         `(batch, heads)`.
@@ -41,7 +41,7 @@ def mean_distances(weights: Tensor, rows: int, columns: int, step: tuple[float, 
 
 
 def even_distance(rows: int, columns: int, step: tuple[float, float]) -> float:
-    """The distance of attention that looks at all patches alike."""
+    """The mean distance of uniform attention."""
     return float(centre_distances(rows, columns, step).mean())
 
 
@@ -51,9 +51,9 @@ class Distances:
 
     Attributes:
         values: `(layers, heads)` in pixels, the mean over pictures.
-        even: The distance of attention that looks at all patches alike.
-        size: Height and width in pixels of what the model reads.
-        pictures: How many pictures it is the mean of.
+        even: The mean distance of uniform attention.
+        size: Height and width of the model's input in pixels.
+        pictures: Number of pictures averaged over.
     """
 
     values: Tensor

@@ -1,4 +1,4 @@
-"""What a look at one picture holds: the picture, maps over it, all heads small, distances, and the steps of a model."""
+"""A look at one picture as data: the picture, maps over it, a gallery of all heads, distances, and steps."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class PictureMap:
-    """Numbers on a grid over a picture: where an attention looked, or how much a class's score depends on a place.
+    """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place.
 
     Attributes:
-        title: What it is a map of.
+        title: Title.
         weights: `(rows, columns)`, 0 and above.
-        area: The part of the picture that the grid covers; its cells are equally large.
-        unit: What the numbers are: "weight", "gradient", "activation".
-        query: The place of the grid that looked, if one did.
-        outside: The weight on what has no place in the picture (the class token).
-        caption: How to read it.
-        marked: A box of the picture that is outlined (the receptive field of a unit), or None.
-        short: What stands under it in a gallery.
-        reach: The part of the picture over which it is drawn, the outer cells going on to its edges; `area` by default.
+        area: The part of the picture that the grid covers, in cells of equal size.
+        unit: Name of the numbers: "weight", "gradient", "activation".
+        query: The place of the attending patch, or None.
+        outside: The weight on tokens without a place in the picture (the class token).
+        caption: How to read the map.
+        marked: A box of the picture to outline (the receptive field of a unit), or None.
+        short: Label in a gallery.
+        reach: The part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by
+            default.
     """
 
     title: str
@@ -56,7 +57,7 @@ class PictureMap:
 
     @property
     def largest(self) -> float:
-        """The number that is drawn brightest."""
+        """The largest number, drawn brightest."""
         return float(self.weights.max())
 
     def levels(self) -> Tensor:
@@ -74,7 +75,7 @@ class PictureMap:
 
 
 def part_of(box: Box, top: float, left: float, bottom: float, right: float) -> Box:
-    """A part of a box, given in shares of its height and width."""
+    """A part of a box, given as fractions of its height and width."""
     height, width = box.bottom - box.top, box.right - box.left
     return Box(box.top + top * height, box.left + left * width, box.top + bottom * height, box.left + right * width)
 
@@ -84,9 +85,9 @@ def area_of(seen: Box, size: Place, first: tuple[float, float], step: tuple[floa
 
     Args:
         seen: The part of the picture that the model saw.
-        size: Height and width of what the model reads.
-        first: Where the first cell begins, in pixels of what the model reads (down, across).
-        step: Height and width of a cell in the same pixels.
+        size: Height and width of the model's input.
+        first: Start of the first cell, in pixels of the input (down, across).
+        step: Height and width of a cell in pixels of the input.
         grid: Rows and columns.
     """
     ends = (first[0] + step[0] * grid[0], first[1] + step[1] * grid[1])
@@ -108,7 +109,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Figure:
-    """A small picture with a line under it; `enlarged` is how many times it is drawn larger."""
+    """A small picture with a caption; `enlarged` is its magnification."""
 
     caption: str
     picture: Array
@@ -117,7 +118,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under heads."""
+    """Rows of text with column headings."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -125,7 +126,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Step:
-    """One step from the picture to its label: what happens, small pictures of it, numbers."""
+    """One step from the picture to its label: explanation, small pictures, numbers."""
 
     title: str
     prose: tuple[str, ...]
@@ -135,12 +136,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Attentions:
-    """All that was seen of a model's attention, for a page on which a reader chooses.
+    """All recorded attention of a model, for an interactive page.
 
     Attributes:
         grid: Rows and columns of patches.
-        area: The part of the picture that they cover.
-        weights: By name of layer and head `(tokens, patches)`; tokens before the patches (the class token) come first.
+        area: The part of the picture that the patches cover.
+        weights: `(tokens, patches)` by name of layer and head; the class token, if any, is the first token.
     """
 
     grid: Place
@@ -153,18 +154,18 @@ class PictureLook:
     """Everything that a look at one picture shows.
 
     Attributes:
-        source: Where the picture is.
-        picture: It, as people see it: upright, whole.
-        seen: The part of it that the model saw.
-        size: Height and width of what the model reads.
-        label: The label that the model gives it; "" for none.
+        source: File of the picture.
+        picture: The whole picture, upright.
+        seen: The part of the picture that the model saw.
+        size: Height and width of the model's input.
+        label: The predicted label; "" for none.
         top: The most probable labels with their probabilities, best first.
-        maps: What is drawn over the picture, large.
+        maps: Maps drawn large over the picture.
         gallery: All heads of all layers, or None.
         distances: Mean attention distance by layer, or None.
-        steps: From the picture to its label.
-        notes: Lines that a reader needs.
-        every: For a page on which a reader chooses patch, layer and head, or None.
+        steps: The steps from the picture to its label.
+        notes: Further lines to show.
+        every: Attention for a page with a choice of patch, layer and head, or None.
     """
 
     title: str
@@ -187,7 +188,7 @@ class PictureLook:
         return ", ".join(f"{label} {probability:.3f}" for label, probability in self.top)
 
     def only(self, index: int) -> PictureLook:
-        """The look with one of its maps, without heads and distances."""
+        """The look with only one of its maps, without gallery and distances."""
         return replace(self, maps=(self.maps[index],), gallery=None, distances=None)
 
 

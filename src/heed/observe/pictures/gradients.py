@@ -1,6 +1,6 @@
 """Gradient maps: how much the score of a class depends on each place of a picture.
 
-They need no attention, so that a convolutional network can be compared with a Vision Transformer on one picture.
+They need no attention, so they can compare a convolutional network with a Vision Transformer on one picture.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from torch.nn.functional import interpolate
 
 
 def saliency(score: Callable[[Tensor], Tensor], pixels: Tensor) -> Tensor:
-    """The size of the gradient of a class's score with respect to each pixel, the largest over the channels.
+    """The absolute gradient of a class's score with respect to each pixel, maximum over the channels.
 
     Args:
-        score: Pictures `(1, channels, height, width)` to the score `(1,)` of one class, before the softmax.
+        score: Maps pictures `(1, channels, height, width)` to the score `(1,)` of one class, before the softmax.
         pixels: `(1, channels, height, width)`, normalised.
 
     Returns:
@@ -46,5 +46,5 @@ def class_activation(states: Tensor, gradient: Tensor) -> Tensor:
 
 
 def smoothed(grid: Tensor, height: int, width: int) -> Tensor:
-    """A grid `(rows, columns)` drawn over `height x width` pixels, bilinearly, as Grad-CAM is usually shown."""
+    """A grid `(rows, columns)` interpolated bilinearly to `height x width` pixels, as Grad-CAM is usually shown."""
     return interpolate(grid[None, None].float(), (height, width), mode="bilinear", align_corners=False)[0, 0]

@@ -1,4 +1,4 @@
-"""A look at a picture as one page: maps, a viewer in which every patch can be pointed at, heads, distances, steps."""
+"""A look at a picture as one page: maps, an interactive viewer of patches, heads, distances, steps."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def look_to_html(look: PictureLook, *, steps: bool = False) -> str:
 
 
 def distances_to_html(look_title: str, scene: Scene, caption: str) -> str:
-    """A page with nothing but the plot of distances."""
+    """A page with only the plot of distances."""
     section = _section("distances", "", caption, scene)
     head = f"<header><h1>{escape(clean(look_title))}</h1></header><main>"
     return page_to_html(look_title, [head, section, "</main>"], css=f"\n{_resource('pictures.css')}", kind="pictures")
@@ -73,7 +73,7 @@ def _section(name: str, title: str, caption: str, scene: Scene) -> str:
 
 
 def _inline(scene: Scene, name: str) -> str:
-    """A drawing inside a page: its style must not reach the rest of the page."""
+    """A drawing inside a page, with its style limited to the section `name`."""
     svg = to_svg(scene)
     start, end = svg.index("<style>"), svg.index("</style>")
     rules = svg[start + len("<style>") : end]
@@ -85,7 +85,7 @@ def _inline(scene: Scene, name: str) -> str:
 
 
 def _viewer(look: PictureLook) -> str:
-    """A canvas with the picture, which the page's script colours for the patch that is pointed at."""
+    """A canvas with the picture; the page's script draws the attention of the patch under the pointer."""
     if look.every is None:
         return ""
     shape = shape_within((look.picture.shape[0], look.picture.shape[1]), _VIEWER)
@@ -94,7 +94,7 @@ def _viewer(look: PictureLook) -> str:
     return "\n".join(
         [
             '<section id="viewer" class="live"><h2>Choose a patch</h2>',
-            '<p class="hint">Point at a patch to see where it looked; a click keeps it, Esc lets it go. The arrow keys '
+            '<p class="hint">Point at a patch to see where it looked; click to pin it, Esc to unpin it. The arrow keys '
             "move from patch to patch.</p>",
             f'<div class="tools"><label>attention <select>{options}</select></label>'
             '<button type="button" class="class-token" hidden>class token</button></div>',
@@ -108,7 +108,7 @@ def _viewer(look: PictureLook) -> str:
 
 
 def _data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> str:
-    """Grid, its place on the drawing, colours, and of every attention each row in 255ths of its largest weight."""
+    """Grid, its place on the drawing, colours, and the rows of all attention in 255ths of their largest weights."""
     area, (rows, columns) = every.area, every.grid
     first = next(iter(every.weights.values()))
     down, across = shape[0] / look.picture.shape[0], shape[1] / look.picture.shape[1]

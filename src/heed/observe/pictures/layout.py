@@ -1,4 +1,4 @@
-"""Where everything stands on a drawing of a look: the picture and its maps, the heads, the distances."""
+"""Layout of the drawing of a look: the picture and its maps, the heads, the distances."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BAR = 100
 _WIDTH = 4 * _LARGE + 3 * _GAP + 2 * _MARGIN
 _ADVANCE = 6.4  # a generous mean width of an 11 px character, as no font can be measured here
 QUERY, MARKED = "#ff3b6b", "#ff9f1a"
-"""Colours of the place that looked, and of the receptive field."""
+"""Colours of the attending patch and of the receptive field."""
 _SPOTS = 64 * 64
 _PLOT_WIDTH, _PLOT_HEIGHT, _PLOT_LEFT, _PLOT_BOTTOM = 520, 240, 60, 40
 _GRID = "#d5dae0"
 
 
 def look_scene(look: PictureLook) -> Scene:
-    """Everything but the steps, on one drawing."""
+    """Everything except the steps, in one drawing."""
     parts = [maps_scene(look)]
     if look.gallery is not None:
         parts.append(gallery_scene(look.gallery, look))
@@ -35,7 +35,7 @@ def look_scene(look: PictureLook) -> Scene:
 
 
 def maps_scene(look: PictureLook, head: bool = True) -> Scene:
-    """Title, labels and notes; the picture, and every map over it."""
+    """Title, labels and notes; the picture and all maps over it."""
     lines: list[tuple[str, bool]] = [(look.title, True)]
     said = f"{look.source}: {look.said}" if look.said else look.source
     lines += [(line, False) for line in _wrapped(said, _WIDTH)]
@@ -80,12 +80,12 @@ def _picture(look: PictureLook, shape: tuple[int, int]) -> tuple[list[Item], flo
 
 
 def _tiny(look: PictureLook) -> bool:
-    """Whether the drawing enlarges every pixel, so that the file may hold the picture itself."""
+    """True if the drawing enlarges every pixel, so that the picture can be embedded at its own size."""
     return bool(max(look.picture.shape[:2]) <= _LARGE // 2)
 
 
 def _outline(box: Box, size: tuple[int, int], shape: tuple[int, int], color: str, dashed: bool = False) -> Outline:
-    """The edge of a part of the picture, cut off at the edges of the picture."""
+    """The outline of a part of the picture, clipped to the picture."""
     down, across = shape[0] / size[0], shape[1] / size[1]
     top, bottom = (min(max(y, 0), size[0]) * down for y in (box.top, box.bottom))
     left, right = (min(max(x, 0), size[1]) * across for x in (box.left, box.right))
@@ -116,7 +116,7 @@ def _map(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> tuple[li
 
 
 def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> list[Item]:
-    """What every cell says when it is pointed at."""
+    """The tooltips of the cells."""
     rows, columns = one.grid
     if rows * columns > _SPOTS:
         return []
@@ -132,7 +132,7 @@ def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> li
 
 
 def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Scene:
-    """Small maps in rows, the name of each row before it."""
+    """Small maps in rows, each row after its name."""
     size = (look.picture.shape[0], look.picture.shape[1])
     shape = shape_within(size, _SMALL)
     left = _MARGIN + max(int(len(name) * _ADVANCE) for name, _ in gallery.rows) + 10
@@ -161,7 +161,7 @@ def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Sce
 
 
 def distances_scene(distances: Distances, head: bool = True) -> Scene:
-    """Mean attention distance by layer: a dot a head, a line through the means, and that of even attention."""
+    """Mean attention distance by layer: dots for heads, a line through their means, another for uniform attention."""
     layers, heads = distances.values.shape
     scene = Scene(_WIDTH, 0, "Mean attention distance by layer")
     top = float(_MARGIN if head else 4)
@@ -188,7 +188,7 @@ def distances_scene(distances: Distances, head: bool = True) -> Scene:
         scene.items.append(Words(left - 6, y_of(value) + 4, f"{value:.3g}", "end"))
     even = y_of(distances.even)
     scene.items.append(Path(((left, even), (left + width, even)), "#4a525c", dashed=True))
-    scene.items.append(Words(left + width + 6, even + 4, f"even attention {distances.even:.3g}", "small"))
+    scene.items.append(Words(left + width + 6, even + 4, f"uniform attention {distances.even:.3g}", "small"))
     means = tuple((x_of(i), y_of(float(values[i].mean()))) for i in range(layers))
     scene.items.append(Path(means, palette.LINES[0], thick=1.6))
     for i in range(layers):
@@ -205,13 +205,13 @@ def distances_scene(distances: Distances, head: bool = True) -> Scene:
 
 
 DISTANCE_CAPTION = (
-    "Dots: heads; line: their mean. How many pixels apart patches are that attend to each other, weighted by the "
-    "attention ({size} pixels are read; {pictures}). Dashed: attention that looks at all patches alike."
+    "Dots: heads; line: their mean. Distance in pixels between attending and attended patches, weighted by attention "
+    "(the model reads {size} pixels; {pictures}). Dashed: uniform attention."
 )
 
 
 def distance_words(distances: Distances) -> dict[str, str]:
-    """What the caption says of them."""
+    """The values for the placeholders of `DISTANCE_CAPTION`."""
     count = distances.pictures
     return {
         "size": f"{distances.size[1]} x {distances.size[0]}",

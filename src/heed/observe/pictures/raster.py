@@ -1,7 +1,8 @@
-"""Pictures with numbers laid over them, as arrays; and arrays as files that a page can hold.
+"""Pictures with maps laid over them, as arrays; and arrays as data URIs for pages.
 
-The ground is the picture in grey, the colour says the number: the ramp of `palette.DARK` from 0 (dark) to the largest
-number of the map (bright), mixed with the ground at one fixed strength, so that equal colours mean equal numbers.
+The background is the picture in grey. The colour shows the number: the ramp of `palette.DARK` from 0 (dark) to the
+largest number of the map (bright), mixed with the background at a fixed strength, so that equal colours mean equal
+numbers.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from heed.observe import palette
 from heed.observe.pictures.frames import PictureMap
 
 STRENGTH = 0.56
-"""Share of the colour in what is drawn; the rest is the picture in grey."""
+"""Share of the colour in each pixel; the rest is the picture in grey."""
 
 _FADED, _PAPER = 0.3, 225.0
-"""What is left of the contrast of a part that the model did not see, and the light grey that it fades to."""
+"""Remaining contrast of parts that the model did not see, and the light grey to which they fade."""
 
 _PNG_UP_TO = 60_000
 _QUALITY = 88
@@ -40,7 +41,7 @@ def _ramp(steps: int) -> Array:
 
 
 def colored(picture: Array) -> Array:
-    """A picture with three channels, whatever it had."""
+    """A picture converted to three channels."""
     return np.repeat(picture, 3, axis=2) if picture.shape[2] == 1 else np.ascontiguousarray(picture[:, :, :3])
 
 
@@ -51,7 +52,7 @@ def grey(picture: Array) -> NDArray[np.float64]:
 
 
 def fitted(picture: Array, height: int, width: int) -> Array:
-    """A picture at another size: pixels are repeated where it grows, averaged where it shrinks."""
+    """A picture resized: pixels are repeated to enlarge it and averaged to shrink it."""
     if picture.shape[:2] == (height, width):
         return picture
     shrinks = height < picture.shape[0] or width < picture.shape[1]
@@ -62,9 +63,9 @@ def fitted(picture: Array, height: int, width: int) -> Array:
 
 
 def shape_within(size: tuple[int, int], most: int) -> tuple[int, int]:
-    """Height and width at which a picture of some size is drawn, the longer side near `most`.
+    """Height and width at which to draw a picture of size `size`, the longer side near `most`.
 
-    Small pictures are enlarged by a whole number, so that their pixels stay equal squares.
+    Small pictures are enlarged by a whole factor, so that their pixels stay equal squares.
     """
     height, width = size
     longer = max(height, width)
@@ -75,7 +76,7 @@ def shape_within(size: tuple[int, int], most: int) -> tuple[int, int]:
 
 
 def shares_at(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
-    """The level of a map over each pixel of a drawing, 0 to 1, NaN where the map does not reach.
+    """The level of a map at each pixel of a drawing, 0 to 1, NaN outside the map.
 
     Args:
         one: The map.
@@ -100,7 +101,7 @@ def _inside(box: Box, y: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray
 
 
 def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
-    """A map over a picture, `(height, width, 3)`; what the map does not reach is faded."""
+    """A map over a picture, `(height, width, 3)`; the picture is faded outside the map."""
     ground = grey(fitted(colored(picture), *shape))[:, :, None]
     levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
@@ -117,7 +118,7 @@ def faded(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def with_seen(picture: Array, seen: Box, shape: tuple[int, int]) -> Array:
-    """A picture, what lies outside the part that the model saw faded."""
+    """A picture, faded outside the part that the model saw."""
     drawn = fitted(colored(picture), *shape).astype(np.float64)
     y = (np.arange(shape[0]) + 0.5) * picture.shape[0] / shape[0]
     x = (np.arange(shape[1]) + 0.5) * picture.shape[1] / shape[1]
@@ -127,7 +128,7 @@ def with_seen(picture: Array, seen: Box, shape: tuple[int, int]) -> Array:
 
 
 def data_uri(picture: Array) -> str:
-    """An array as an address that holds it: a PNG where that is small, else a JPEG."""
+    """An array as a data URI: a PNG if that is small, else a JPEG."""
     image = Image.fromarray(colored(picture))
     buffer, kind = io.BytesIO(), "png"
     image.save(buffer, "PNG", optimize=False)

@@ -1,4 +1,4 @@
-"""A drawing as a list of what is on it, written as SVG or painted as a PNG: one layout for both."""
+"""A drawing as a list of items, written as SVG or as PNG: one layout for both."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _INK = {"title": "#1b1f24", "plain": "#1b1f24"}
 _QUIET = "#4a525c"
 _SIZES = {"title": 14, "plain": 12}
 _SHARPNESS = 2
-"""A PNG has so many pixels for each unit of the drawing, so that its text can be read when printed."""
+"""Pixels of a PNG for each unit of the drawing, so that text is legible in print."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """A line of text; (x, y) is where its baseline begins, or its middle or end."""
+    """A line of text; (x, y) is the start of its baseline, or the middle or end, by style."""
 
     x: float
     y: float
@@ -42,7 +42,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Drawn:
-    """An array `(rows, columns, channels)` stretched over a rectangle; `said` when it is pointed at."""
+    """An array `(rows, columns, channels)` stretched over a rectangle; `said` is its tooltip."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Spot:
-    """A rectangle that says something when it is pointed at; not seen."""
+    """An invisible rectangle with a tooltip."""
 
     x: float
     y: float
@@ -65,7 +65,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Outline:
-    """The edge of a rectangle."""
+    """The outline of a rectangle."""
 
     x: float
     y: float
@@ -87,7 +87,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Dot:
-    """A small disc; `said` when it is pointed at."""
+    """A small disc; `said` is its tooltip."""
 
     x: float
     y: float
@@ -109,7 +109,7 @@ class Scene:
     items: list[Item] = field(default_factory=list)
 
     def add(self, items: Iterable[Item], x: float = 0, y: float = 0) -> None:
-        """Put items on it, moved."""
+        """Add items, shifted by (x, y)."""
         self.items += [_moved(item, x, y) for item in items]
 
 
@@ -121,7 +121,7 @@ def _moved(item: Item, x: float, y: float) -> Item:
 
 
 def stacked(scenes: Sequence[Scene], gap: int = 12) -> Scene:
-    """Drawings under each other."""
+    """Drawings stacked vertically, `gap` units apart."""
     height = sum(scene.height for scene in scenes) + gap * (len(scenes) - 1)
     whole = Scene(max(scene.width for scene in scenes), height, scenes[0].label)
     top = 0
@@ -135,7 +135,7 @@ def stacked(scenes: Sequence[Scene], gap: int = 12) -> Scene:
 
 
 def to_svg(scene: Scene) -> str:
-    """A self-contained image on white ground."""
+    """A self-contained SVG image on white."""
     return svg_image(scene.width, scene.height, clean(scene.label), _STYLE, [], [_svg(item) for item in scene.items])
 
 
@@ -173,7 +173,7 @@ def _title(said: str) -> str:
 
 
 def to_png(scene: Scene) -> bytes:
-    """The same drawing as a PNG, two pixels for each of its units; equal drawings give equal bytes."""
+    """The drawing as a PNG, two pixels for each unit; equal drawings give equal bytes."""
     k = _SHARPNESS
     canvas = Image.new("RGB", (round(scene.width * k), round(scene.height * k)), "#ffffff")
     brush = ImageDraw.Draw(canvas)

@@ -1,4 +1,4 @@
-"""What was seen of a model that reads patches, as maps over a picture."""
+"""Recorded attention of a model that reads patches, as maps over a picture."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from heed.observe.rollout import rolled_out
 from heed.observe.trace import Trace
 
 MOST_NUMBERS = 3_000_000
-"""Weights on a page of which a reader chooses; of larger models it holds the mean of each layer's heads only."""
+"""Maximum number of weights on an interactive page; for larger models it has only the mean of each layer's heads."""
 
 _MEAN = "mean of {count} heads"
 
 
 @dataclass(frozen=True)
 class Patches:
-    """The patches of a model and where they lie.
+    """The patches of a model and their places in the picture.
 
     Attributes:
         grid: Rows and columns.
-        leading: Tokens before the patches: 1 where there is a class token, else 0.
-        size: Height and width of what the model reads.
-        step: Array of it from one patch to the next, down and across.
+        leading: Number of tokens before the patches: 1 with a class token, else 0.
+        size: Height and width of the model's input.
+        step: Pixels of the input from one patch to the next, down and across.
         area: The part of the picture that the grid covers.
     """
 
@@ -48,7 +48,7 @@ class Patches:
         return self.grid[0] * self.grid[1]
 
     def token(self, place: Place | None) -> int | None:
-        """The token of a patch; without one the class token's, None where there is none.
+        """The index of a patch's token; without a place that of the class token, or None if there is none.
 
         Raises:
             ConfigError: There is no such patch.
@@ -65,7 +65,7 @@ class Patches:
         return self.leading + row * columns + column
 
     def on_grid(self, tokens: Tensor) -> Tensor:
-        """Numbers of all tokens `(tokens,)` as those of the patches on their grid."""
+        """From numbers of all tokens `(tokens,)`, those of the patches on their grid."""
         return tokens[self.leading :].reshape(self.grid)
 
 
@@ -88,13 +88,13 @@ class SeenAttention:
 
     @cached_property
     def rolled(self) -> list[Tensor]:
-        """After each layer `(tokens, tokens)`: what share of a token's state comes from each input token."""
+        """For each layer `(tokens, tokens)`: the share of each input token in each token's state."""
         return [one[0] for one in rolled_out(layer[None] for layer in self.weights)]
 
     def maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
-        """Where the class token, or a patch, looked: a map for each layer and head that is chosen.
+        """The attention of the class token or of a patch: a map for each chosen layer and head.
 
-        Without a class token and without a patch, the mean over all patches: what share of all attention a patch gets.
+        Without class token and place, the mean over all attending patches.
         """
         maps = []
         for _, layer in choice.layers(self.seen):
@@ -106,7 +106,7 @@ class SeenAttention:
         return maps
 
     def rollout_maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
-        """Attention rolled out up to each layer that is chosen."""
+        """Attention rolled out up to each chosen layer."""
         maps = []
         for _, layer in choice.layers(self.seen):
             title = f"{self._looker(place)}: attention rolled out over layers 0 to {layer}"
@@ -114,7 +114,7 @@ class SeenAttention:
         return maps
 
     def mean_map(self, number: int, picture: Array) -> PictureMap:
-        """The mean of the heads of one of the layers, over the picture as the model reads it."""
+        """The mean of the heads of one layer, over the picture as the model reads it."""
         p = self.patches
         first = [(size - step * count) / 2 for size, step, count in zip(p.size, p.step, p.grid, strict=True)]
         area = area_of(Box(0, 0, *picture.shape[:2]), p.size, (first[0], first[1]), p.step, p.grid)
@@ -128,7 +128,7 @@ class SeenAttention:
             maps = [self._map(f"layer {layer}, head {head}", one, place, short=f"head {head}")
                     for head, one in enumerate(weights)]  # fmt: skip
             rows.append((f"layer {layer}", tuple(maps)))
-        caption = f"{self._looker(place)}, each layer and head; every map has colours from 0 to its own largest weight."
+        caption = f"{self._looker(place)}, each layer and head; colours of each map from 0 to its own largest weight."
         return Gallery("All heads", caption, tuple(rows))
 
     def distances(self) -> Distances:
@@ -141,7 +141,7 @@ class SeenAttention:
         return torch.cat([mean_distances(layer[None], *grid, step) for layer in self.weights])
 
     def every(self) -> Attentions:
-        """All weights, for a page: heads one by one where they are not too many, means, and rolled out."""
+        """All weights, for a page: each head if the model is small enough, means of heads, and rollout."""
         size = self.weights[0].numel() * len(self.weights)
         found: dict[str, Tensor] = {}
         for i, layer in reversed(list(zip(self.layers, self.weights, strict=True))):
@@ -158,14 +158,14 @@ class SeenAttention:
         return "class token" if self.patches.leading else "mean of all patches"
 
     def _map(self, title: str, weights: Tensor, place: Place | None, caption: str = "", short: str = "") -> PictureMap:
-        """One row of `(tokens, tokens)`, or the mean of all, over the picture."""
+        """One row of `(tokens, tokens)`, or the mean of all rows, over the picture."""
         token = self.patches.token(place)
         row = weights.mean(0) if token is None else weights[token]
         outside = float(row[: self.patches.leading].sum())
         said = [caption] if caption else []
         if self.patches.leading:
-            said.append(f"{outside:.3f} of it is on the class token itself." if place is None else
-                        f"{outside:.3f} of it is on the class token.")  # fmt: skip
+            said.append(f"Weight on the class token itself: {outside:.3f}." if place is None else
+                        f"Weight on the class token: {outside:.3f}.")  # fmt: skip
         grid = self.patches.on_grid(row)
         return PictureMap(title, grid, self.patches.area, "weight", place, outside, " ".join(said), short=short)
 

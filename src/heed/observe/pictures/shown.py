@@ -23,7 +23,7 @@ def _forms(shown: Shown) -> dict[str, Callable[[], str | bytes]]:
 
 
 class ShownPicture(Shown):
-    """The result of `run.look(picture)`: a look, shown with every step or without."""
+    """The result of `run.look(picture)`: a look, shown with or without its steps."""
 
     def __init__(self, look: PictureLook, steps: bool) -> None:
         self.look = look
@@ -35,16 +35,16 @@ class ShownPicture(Shown):
         return self.look.maps
 
     def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """As text for a terminal; `color` "grey" for one of 256 colours."""
+        """Text for a terminal; `color` "grey" is for terminals with 256 colours."""
         ink: Literal["24-bit", "grey", "none"] = "grey" if color == "grey" else "24-bit" if color else "none"
         return "\n".join(look_to_lines(self.look, steps=self.steps, width=width, ink=ink))
 
     def html(self) -> str:
-        """As one self-contained page."""
+        """One self-contained HTML page."""
         return look_to_html(self.look, steps=self.steps)
 
     def svg(self, index: int | None = None) -> str:
-        """The picture and its maps as one SVG; with an index that map only."""
+        """The picture and its maps as one SVG image; with an index, only that map."""
         return to_svg(look_scene(self.look if index is None else self.look.only(index)))
 
     def png(self, index: int | None = None) -> bytes:
@@ -52,7 +52,7 @@ class ShownPicture(Shown):
         return to_png(look_scene(self.look if index is None else self.look.only(index)))
 
     def json(self) -> str:
-        """Every number as JSON, six decimals; no pixels."""
+        """All numbers as JSON with six decimals; no pixels."""
         content = {"format": FORMAT, **plain_look(self.look)}
         return to_json(content, separators=(",", ":")) + "\n"
 
@@ -77,7 +77,7 @@ class ShownDistances(Shown):
         return "\n".join([self.title, "", *distances_to_lines(self.distances, width)])
 
     def html(self) -> str:
-        """As one self-contained page."""
+        """One self-contained HTML page."""
         caption = DISTANCE_CAPTION.format(**distance_words(self.distances))
         return distances_to_html(self.title, distances_scene(self.distances, head=False), caption)
 

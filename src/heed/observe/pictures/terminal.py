@@ -1,7 +1,7 @@
-"""A look at a picture in a terminal: two pixels a character by half blocks, in colour, in grey, or as plain characters.
+"""A look at a picture in a terminal: two pixels per character with half blocks, in colour, grey or plain characters.
 
-With 24-bit colour a character shows its upper pixel as the colour of U+2580 and its lower pixel as the ground. Without,
-the 24 greys that terminals of 256 colours have. In a pipe a character stands for both pixels: brightness for a picture,
+With 24-bit colour, the upper pixel is the foreground colour of U+2580 and the lower pixel the background. With 256
+colours, the same in 24 greys. In a pipe, a character stands for both pixels: brightness for a picture,
 shades for weights.
 """
 
@@ -22,18 +22,18 @@ from heed.observe.pictures.layout import DISTANCE_CAPTION, distance_words
 from heed.observe.pictures.raster import colored, fitted, grey, laid_over, ramp, shares_at, with_seen
 
 Ink = Literal["24-bit", "grey", "none"]
-"""What a terminal can show."""
+"""Colours of a terminal."""
 
 _COLUMNS, _SMALL = 46, 14
 _BRIGHTNESS = " .:-=+*#%@"
-_NOTHING = "\u00a0"  # not taken for the end of a line
+_NOTHING = "\u00a0"  # unlike a space, not stripped at the end of a line
 _UPPER = "\u2580"
 _RESET = "\x1b[0m"
 _FIRST_GREY, _GREYS = 232, 24
 
 
 def look_to_lines(look: PictureLook, *, steps: bool, width: int, ink: Ink) -> list[str]:
-    """All of a look as lines; with `steps` every step from the picture to its label."""
+    """A look as lines; with `steps` also every step from the picture to its label."""
     lines = [clean(look.title), f"picture {clean(look.source)} ({look.picture.shape[1]} x {look.picture.shape[0]})"]
     lines += [f"label   {clean(look.said)}"] if look.said else []
     lines += [f"note    {clean(note)}" for note in look.notes]
@@ -50,7 +50,7 @@ def look_to_lines(look: PictureLook, *, steps: bool, width: int, ink: Ink) -> li
 
 
 def blocks_of(picture: Array, ink: Ink) -> Block:
-    """A picture `(rows, columns, 3)` as lines of half as many rows."""
+    """A picture `(rows, columns, 3)` as lines, one for every two rows of pixels."""
     if picture.shape[0] % 2:
         picture = np.concatenate([picture, picture[-1:]])
     upper, lower = picture[::2], picture[1::2]
@@ -75,7 +75,7 @@ def blocks_of(picture: Array, ink: Ink) -> Block:
 
 
 def _shape(look: PictureLook, columns: int) -> tuple[int, int]:
-    """Rows and columns of pixels of a drawing; small pictures grow by a whole number."""
+    """Rows and columns of pixels of a drawing; small pictures are enlarged by a whole factor."""
     height, width = look.picture.shape[:2]
     times = columns // width
     if times:
@@ -121,7 +121,7 @@ def _map_block(one: PictureMap, look: PictureLook, columns: int, ink: Ink) -> Bl
 
 
 def _marked(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Array:
-    """A map, with the place that looked outlined by a dot in its middle."""
+    """A map with a dot in the middle of the attending patch."""
     drawn = laid_over(look.picture, one, shape).copy()
     if one.query is not None:
         cell, size = one.cell(*one.query), look.picture.shape
@@ -133,7 +133,7 @@ def _marked(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Array
 
 
 def _plain_map(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
-    """Shades for weights; o in the middle of the place that looked; blank where the map does not reach."""
+    """Shades for weights; "o" in the middle of the attending patch; blank outside the map."""
     size = (look.picture.shape[0], look.picture.shape[1])
     levels = shares_at(one, size, (max(1, shape[0] // 2), shape[1]))
     rows = [[_NOTHING if np.isnan(v) else shaded(float(v), "\u00b7") for v in row] for row in levels]
@@ -145,7 +145,7 @@ def _plain_map(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Bl
 
 
 def _gallery(gallery: Gallery, look: PictureLook, width: int, ink: Ink) -> list[str]:
-    """The heads of each layer; in plain characters their places of largest weight, since nothing else would be seen."""
+    """The heads of each layer; in plain characters only the places of largest weight, as shades would be illegible."""
     lines = [gallery.title, *(textwrap.wrap(gallery.caption, width) if gallery.caption else [])]
     if ink == "none":
         for name, maps in gallery.rows:
@@ -165,9 +165,9 @@ def _gallery(gallery: Gallery, look: PictureLook, width: int, ink: Ink) -> list[
 
 
 def distances_to_lines(distances: Distances, width: int) -> list[str]:
-    """A line for each layer: the mean of its heads, as a bar too, and each head."""
+    """A line for each layer: the mean of its heads, also as a bar, and each head."""
     said = DISTANCE_CAPTION.format(**distance_words(distances)).replace("Dots: heads; line: their mean. ", "")
-    said = said.replace("Dashed: attention", f"{distances.even:.3g} would be attention")
+    said = said.replace("Dashed: uniform attention.", f"Uniform attention: {distances.even:.3g}.")
     lines = ["Mean attention distance by layer", *textwrap.wrap(said, width), ""]
     highest = max(float(distances.values.max()), distances.even) or 1.0
     for i, row in enumerate(distances.values.tolist()):

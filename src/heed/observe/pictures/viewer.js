@@ -46,8 +46,8 @@
         width - 2, height - 2);
     }
     const name = patch < 0 ? "class token" : `patch in row ${Math.floor(patch / columns)}, column ${patch % columns}`;
-    said.textContent = `${choice.value}, ${name}: largest weight ${largest[row].toFixed(4)} on row ` +
-      `${Math.floor(best / columns)}, column ${best % columns}; colours from 0 to it.`;
+    said.textContent = `${choice.value}, ${name}: largest weight ${largest[row].toFixed(4)} at row ` +
+      `${Math.floor(best / columns)}, column ${best % columns}; colours go from 0 to that weight.`;
   };
 
   const patchAt = event => {

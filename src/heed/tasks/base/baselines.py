@@ -1,4 +1,4 @@
-"""What plain ways without a model reach on the same examples, as a report keeps it and as people read it."""
+"""Scores of baselines on the same examples: stored in a report, and printed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from heed.evaluation.report import shown
 
 
 def beside(report: Mapping[str, Any], made: Mapping[str, Outcomes], resamples: int) -> dict[str, Any]:
-    """By the name of each baseline its measures with their intervals, and where the model's report is worse.
+    """Measures of each baseline with their intervals, and the baselines that are better than the model.
 
     Args:
         report: The scores of the model: numbers, or a report with intervals.
-        made: The outcomes of the baselines on the same examples.
+        made: The outcomes of the baselines on the same examples, by name.
         resamples: Bootstrap resamples for the intervals.
 
     Returns:
-        By baseline, by measure: value, low, high, label, is_share. Under "better", by baseline, the measures in which
-        it is better than the model: of the first measure that both have, which is the one that matters most.
+        "baselines": for each baseline and measure, value, low, high, label, is_share. "better_baselines", if there are
+        any: for each baseline that is better than the model by the first, most important measure of both, that measure.
     """
     baselines, better = {}, {}
     for name, outcomes in made.items():
@@ -42,23 +42,24 @@ def _is_worse(value: float, other: float, measure: Measure) -> bool:
 
 
 def baseline_lines(report: Mapping[str, Any]) -> list[str]:
-    """The baselines of a report, a line each, and a line more for each that is better than the model."""
+    """A line for each baseline of a report, followed by a second one if the baseline is better than the model."""
     lines = []
     better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
         scores = ", ".join(f"{_label(key, one)} {_shown(one)}" for key, one in values.items())
-        lines.append(f"  {name}, a baseline: {scores}")
+        lines.append(f"  baseline ({name}): {scores}")
         for key in better.get(name, ()):
             one = values[key]
             model = _number(_value(report[key]), one)
             lines.append(
-                f"    the model is below this baseline: {_label(key, one)} {model} against {_number(one['value'], one)}"
+                f"    the model is worse than this baseline: {_label(key, one)} {model}, baseline "
+                f"{_number(one['value'], one)}"
             )
     return lines
 
 
 def _label(key: str, one: Mapping[str, Any]) -> str:
-    return str(one.get("label", key.replace("_", " ")))  # runs of before have no label
+    return str(one.get("label", key.replace("_", " ")))  # older runs have no label
 
 
 def _number(value: float, one: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""What runs of some tasks can do and others cannot: a capability is a method that is there or absent.
+"""Capabilities: what runs of some tasks can do and others cannot. A run has a capability if it has the method.
 
-There is no list to register in. The text of a report (`Run.body`) is none: a run that is scored must be able to show
-it. `Writes.outputs` gives an object that writes lines or whole files, because a table is not a list of lines.
+There is no registry. Printing a report (`Run.body`) is not a capability: every run that is scored can print its report.
+`Writes.outputs` returns an object that writes lines or whole files, because a table is not a list of lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Writes(Protocol):
     """`heed predict`."""
 
     def outputs(self, options: Mapping[str, Any]) -> Outputs:
-        """How predictions are written, by the options of the task's flags."""
+        """The writer of predictions, given the values of the task's flags."""
 
 
 @runtime_checkable
@@ -45,7 +45,7 @@ class Compares(Protocol):
 
     @classmethod
     def examiner(cls) -> type[Examiner[Any, Any, Any]]:
-        """The class that compares such runs."""
+        """The class that compares these runs."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Combines(Protocol):
 
     @classmethod
     def ensemble(cls) -> Callable[[Sequence[Any]], Run[Any, Any]]:
-        """The class of an ensemble of such runs: the mean of their probabilities decides."""
+        """The class of an ensemble of these runs, which averages their probabilities."""
 
 
 @runtime_checkable
@@ -73,10 +73,10 @@ class Aligns(Protocol):
         """Links (source word, target word) of one pair, or of several."""
 
     def aligner(self, pairs: Sequence[Any], **options: Any) -> Any:
-        """What aligns these pairs, after it has chosen where to read links; see `heed.tasks.translation.aligning`."""
+        """An aligner of these pairs, which has chosen where to read links; see `heed.tasks.translation.aligning`."""
 
     def alignment_scores(self, pairs: Sequence[Any], gold: Any, base: Any) -> tuple[dict[str, Any], list[str]]:
-        """Scores of the links of pairs against those of a file, for a report, and what there is to say of the file."""
+        """Scores of the links of pairs against those of a file, for a report, and remarks on the file."""
 
 
 @runtime_checkable
@@ -100,7 +100,7 @@ class Baselines(Protocol):
     """A baseline."""
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
-        """What plain ways without a model make of examples, by name."""
+        """Outcomes of each baseline on examples, by name."""
 
 
 @runtime_checkable
@@ -120,10 +120,10 @@ def tasks_with(kind: type[Any]) -> list[str]:
 
 
 def capability(run: Any, kind: type[P]) -> P:
-    """A run as something that has a capability.
+    """The run itself, typed as having a capability.
 
     Raises:
-        ConfigError: It has not; the message names the tasks that have.
+        ConfigError: The run lacks the capability; the message names the tasks that have it.
     """
     if isinstance(run, kind):
         return run
@@ -131,7 +131,7 @@ def capability(run: Any, kind: type[P]) -> P:
 
 
 def missing(run: Any, kind: type[Any]) -> str:
-    """What to say of a capability that a run does not have."""
+    """The error message for a capability that a run lacks."""
     what = (kind.__doc__ or "").rstrip(".")
     if len(run.members) > 1:
         folders = ", ".join(str(one.folder) for one in run.members)

@@ -1,4 +1,4 @@
-"""How much examples of each class count in the loss."""
+"""Class weights: how much the examples of each class count in the loss."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ ClassWeights = Literal["none", "balanced"] | dict[str, float]
 def class_weights(
     given: ClassWeights, labels: Sequence[str], counts: Mapping[str, int], num_examples: int, several: bool = False
 ) -> list[float] | None:
-    """The weight of each of the labels, of which the training examples have so many, or None where all count alike.
+    """The weight of each label in the loss; None if all labels count equally.
 
-    `several`: whether an example may have several labels, or none.
+    `counts` is how often each label occurs in the training set; `several` is true if an example may have several
+    labels, or none.
     """
     if given == "none":
         return None
     if isinstance(given, dict):
         return [given.get(label, 1.0) for label in labels]
     each = [max(1, count) for count in counts.values()]
-    if several:  # those with the label against those without
+    if several:  # examples without the label for each one with it
         return [max(1, num_examples - count) / count for count in each]
     return [sum(each) / (len(each) * count) for count in each]
 
@@ -32,7 +33,7 @@ def check_weights(given: ClassWeights, labels: Sequence[str], unit: str) -> None
     """Refuse weights of classes that do not exist; `unit` names an example.
 
     Raises:
-        ConfigError: It names the class.
+        ConfigError: The message names the class.
     """
     for label in given if isinstance(given, dict) else ():
         if label not in labels:

@@ -1,4 +1,4 @@
-"""What a comparison asks of a task: examples, references, lengths, outputs with their measures, and a look."""
+"""A task's part in comparisons: examples, references, lengths, outputs with their measures, and a look."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from heed.tasks.base.capabilities import Looks, capability
 from heed.tasks.base.run import Run
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
-"""The set is predicted again until this much time is measured, or this many times."""
+"""Prediction of the set is repeated until this much time is measured, or this many times."""
 
 R = TypeVar("R", bound=Run[Any, Any])
 E = TypeVar("E")
 """An example."""
 O = TypeVar("O")  # noqa: E741
-"""What a run says of an example."""
+"""A run's output for an example."""
 
 
 @dataclass(frozen=True)
 class Speed:
     """How fast a run gave its outputs."""
 
-    examples: float  # examples a second; the median over passes
-    tokens: float  # tokens written a second, end tokens included; read, for a task that writes none
+    examples: float  # examples per second; the median over passes
+    tokens: float  # tokens written per second, end tokens included; tokens read, for a task that writes none
     passes: int  # how often the whole set was predicted
 
 
 class Examiner(ABC, Generic[R, E, O]):
-    """What a comparison knows of a task, for some runs on the same examples."""
+    """A task's part in a comparison of runs on the same examples."""
 
     names: ClassVar[tuple[str, str]]
-    """What a reader calls a source and a reference."""
+    """Names of a source and of a reference, for readers."""
     kind: ClassVar[str] = "sentences"
-    """What a page calls several sources."""
+    """Plural name of the sources on a page."""
     targets: ClassVar[str]
-    """What training counts: the loss is a mean over them."""
+    """Plural name of the training targets; the loss is a mean over them."""
     has_beam: ClassVar[bool] = False
-    """Whether outputs are searched for."""
+    """True if outputs are found by beam search."""
 
     def __init__(self, runs: Sequence[R], examples: Sequence[E]) -> None:
         self.runs = runs
@@ -59,46 +59,46 @@ class Examiner(ABC, Generic[R, E, O]):
     @classmethod
     @abstractmethod
     def source_of(cls, example: E) -> str:
-        """What is read."""
+        """The input of an example."""
 
     @classmethod
     @abstractmethod
     def truth_of(cls, example: E) -> str:
-        """What is right, as the data has it."""
+        """The correct output, as given in the data."""
 
     def _references(self) -> tuple[list[str], list[str]]:
         return [self.truth_of(example) for example in self.examples], []
 
     @abstractmethod
     def _lengths(self) -> tuple[list[int], str]:
-        """The length of each source and its unit: tokens where all runs cut sources alike."""
+        """The length of each source, and its unit: tokens if all runs tokenize the sources alike."""
 
     def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
-        """What a run says of some examples; `beam_size` only where `has_beam`."""
+        """Outputs of a run for some examples; `beam_size` only if `has_beam`."""
         reader: Any = run
         return reader.predict([self.source_of(example) for example in examples])  # type: ignore[no-any-return]
 
     @abstractmethod
     def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
-        """Tokens that the outputs for all examples took."""
+        """Tokens written for all examples; tokens read, for a task that writes none."""
 
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
-        """The outputs for all examples with the measures of the task, the most telling first."""
+        """The outputs for all examples with the measures of the task, the most important first."""
         return run.outcomes(self.examples, outputs)
 
     def source_html(self, index: int) -> str:
-        """A source on a page."""
+        """A source as HTML."""
         return f'<dd dir="auto">{escape(clean(self.sources[index]))}</dd>'
 
     def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """A look at an example as HTML, by default its shaded words; `numbers` numbers the maps of the page."""
+        """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
         shown = capability(run, Looks).look(self.sources[index])
-        assert isinstance(shown, ShownLook), "a task whose looks are no texts draws them itself"
+        assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
 
 
 def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:
-    """The outputs for all examples, and the speed at which they came, after a first pass over a few."""
+    """The outputs for all examples and their speed, measured after a warm-up on a few examples."""
     examples = examiner.examples
     examiner.predict(run, examples[: min(16, len(examples))], beam_size)
     seconds: list[float] = []
@@ -111,7 +111,7 @@ def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) ->
 
 
 def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:
-    """Tokens of each text where all tokenizers cut alike, else characters."""
+    """Length of each text and its unit: tokens if all tokenizers give the same lengths, else characters."""
     lengths = [[len(ids) for ids in tokenizer.encode_all(texts)] for tokenizer in tokenizers]
     if all(other == lengths[0] for other in lengths[1:]):
         return lengths[0], f"{tokenizers[0].unit}s"
@@ -121,5 +121,5 @@ def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list
 def shadings_html(look: Look) -> str:
     """The shaded words of a look."""
     if not look.shadings:
-        return '<p class="hint">This model has no attention of which words could be shaded.</p>'
+        return '<p class="hint">This model has no attention by which words could be shaded.</p>'
     return "".join(shading_to_html(shading, numbers=False) for shading in look.shadings)

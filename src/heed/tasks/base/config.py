@@ -1,4 +1,4 @@
-"""What the configurations of tasks with labelled texts share."""
+"""Configuration shared by the tasks with labelled texts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ class TextModelSection(ModelSection):
     name: str = "rnn"
     """File in `heed/models`."""
     word_vectors: DataPath | None = None
-    """File of word vectors (text of word2vec, GloVe or fastText) to begin the embeddings with, relative to the
-    configuration; only for word tokenizers. The width of the embeddings is theirs where none is given."""
+    """File of word vectors (text format of word2vec, GloVe or fastText) that initialise the embeddings, relative to
+    the configuration; only for word tokenizers. The embeddings have the vectors' width unless a width is given."""
     vector_words: bool = False
-    """Whether all words of that file belong to the vocabulary, so that words which training never saw have their
-    vectors too; by default only those of the training texts. Best with train_embeddings=false."""
+    """Add all words of that file to the vocabulary, so that words outside the training texts have vectors too; by
+    default only words of the training texts have them. Best with train_embeddings=false."""
     train_embeddings: bool = True
-    """Whether the embeddings are trained; if not, they stay as given or drawn."""
+    """Train the embeddings; if false, they keep their initial values."""
 
 
 class LabelledTokenizer(TokenizerConfig):
     """How text becomes tokens."""
 
     extend: bool = False
-    """Add to the tokenizer of another run (tokenizer.from, or --from) the characters, of kind word the words, that it
-    does not know; the tokens that it has keep their numbers and their weights."""
+    """Add the characters (for kind word, the words) that the tokenizer of another run (tokenizer.from, or --from)
+    lacks; its own tokens keep their numbers and weights."""
 
 
 class LabelledConfig(RunConfig):
-    """What the configurations of tasks with labelled texts share."""
+    """Configuration shared by the tasks with labelled texts."""
 
     tokenizer: LabelledTokenizer = LabelledTokenizer()
     """How text becomes tokens."""

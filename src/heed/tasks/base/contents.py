@@ -1,4 +1,4 @@
-"""Which command can use a file, by what it looks like."""
+"""Commands that can use a file, by its content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heed.visible import shell_word
 
 
 def advice(looks_like: str, path: Path) -> str:
-    """The commands of the tasks that train on such a file, after a semicolon; "" where there is none."""
+    """The commands of the tasks that train on a file with this content, after a semicolon; "" if there are none."""
     near = os.path.relpath(path)
     file = near if len(near) < len(str(path)) else str(path)
     commands = [
@@ -28,10 +28,10 @@ def advice(looks_like: str, path: Path) -> str:
 
 
 def refuse_pictures(config: Any) -> None:
-    """Refuse training files that hold pictures, where the task does not read these.
+    """Refuse training files that contain pictures, unless the task reads pictures.
 
     Raises:
-        DataError: It names the command that can use them.
+        DataError: The message names the command that can use the files.
     """
     takes = (content for content, _ in spec_of(config.task).takes)
     files = getattr(config.data, "train", None)

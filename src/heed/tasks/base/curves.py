@@ -1,4 +1,4 @@
-"""Curves of training from the logs of run folders: loss, validation scores, learning rate, speed."""
+"""Training curves from the logs of run folders: loss, validation scores, learning rate, speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heed.training.metrics import read_metrics
 from heed.visible import to_json
 
 _BINS = 200
-"""Most points of a curve that has a value for each update: more cannot be told apart."""
+"""Most points of a curve that has a value for each update; more could not be distinguished."""
 _UPDATE, _MINUTES = "update", "minutes of training"
 
 Point = tuple[float, float]
@@ -49,7 +49,7 @@ class ShownCurves:
         return to_json(asdict(self.curves), indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .json or .txt, as the file name says; another ending is a ConfigError."""
+        """Save as .html, .svg, .json or .txt, by the ending of the file name; any other is a ConfigError."""
         save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
 
     def __str__(self) -> str:
@@ -61,14 +61,14 @@ class ShownCurves:
 
 @dataclass(frozen=True)
 class Log:
-    """What a run has logged: its updates and its validations, in their order."""
+    """The updates and validations that a run has logged, in order."""
 
     updates: tuple[dict[str, Any], ...]
     validations: tuple[dict[str, Any], ...]
 
     @classmethod
     def read(cls, folder: Path) -> Log:
-        """Read `metrics.jsonl`; of an update that was logged twice the later line counts."""
+        """Read `metrics.jsonl`; if an update was logged twice, the later line counts."""
         by_kind: dict[str, dict[int, dict[str, Any]]] = {"update": {}, "validation": {}}
         for event in read_metrics(folder / folders.METRICS):
             if event["event"] in by_kind:
@@ -78,17 +78,17 @@ class Log:
 
     @property
     def seconds(self) -> float:
-        """What all updates took, without validations."""
+        """Time of all updates, without validations."""
         return float(sum(event["seconds"] for event in self.updates))
 
     @property
     def scores(self) -> list[str]:
-        """The validation scores by name, without the loss."""
+        """Names of the validation scores, without the loss."""
         names = {name: None for event in self.validations for name in event}
         return [name for name in names if name not in ("event", "step", "loss")]
 
     def places(self, x: str) -> dict[int, float]:
-        """Where each update lies on the x axis."""
+        """Position of each update on the x axis."""
         if x == _UPDATE:
             return {event["step"]: event["step"] for event in (*self.updates, *self.validations)}
         places, passed = {}, 0.0
@@ -99,23 +99,23 @@ class Log:
 
     @property
     def bin_size(self) -> int:
-        """How many updates one point of a curve stands for."""
+        """Number of updates that one point of a curve summarises."""
         return max(1, math.ceil(len(self.updates) / _BINS))
 
     def binned(self, x: str, value: Callable[[Sequence[dict[str, Any]]], float]) -> tuple[Point, ...]:
-        """A value of every few updates that follow one another, at the last of them."""
+        """Points of a curve: a value of each group of consecutive updates, at the last of them."""
         places, size = self.places(x), self.bin_size
         parts = (self.updates[i : i + size] for i in range(0, len(self.updates), size))
         return _finite((places[part[-1]["step"]], value(part)) for part in parts)
 
     def validated(self, x: str, name: str) -> tuple[Point, ...]:
-        """A score of every validation."""
+        """Points of a curve: a score at each validation."""
         places = self.places(x)
         found = ((event["step"], event[name]) for event in self.validations if name in event)
         return _finite((places[step], float(value)) for step, value in found if step in places)
 
     def best(self, select_by: str) -> dict[str, Any] | None:
-        """The validation whose weights are the best: the first of equal ones."""
+        """The best validation; the first of equal ones."""
         best: tuple[tuple[float, ...], dict[str, Any]] | None = None
         for event in self.validations:
             loss = event["loss"] if math.isfinite(event["loss"]) else math.inf
@@ -152,11 +152,11 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
 
     Args:
         folder: The run folder.
-        config: Of the run; read from the folder by default.
-        force: Use a configuration or report that is missing or altered as it is, with a warning.
+        config: Configuration of the run; read from the folder by default.
+        force: Accept a missing or altered configuration or report, with a warning.
 
     Raises:
-        RunError: It is no run folder, it is damaged, or no update was logged.
+        RunError: The folder is not a run folder or is damaged, or no update was logged.
     """
     if config is None:
         folders.check_format(folder)
@@ -164,11 +164,9 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
         config = check_config(*folders.read_settings(folder))
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
-        raise RunError(
-            f"{folder} was imported from {source}: there are no curves of its training; give a text to look at"
-        )
+        raise RunError(f"{folder} was imported from {source}, so it has no training curves; give a text to look at")
     if not log.updates:
-        raise RunError(f"{folder / folders.METRICS} holds no update: there are no curves to draw yet")
+        raise RunError(f"{folder / folders.METRICS} has no updates yet, so there are no curves to draw")
     select_by = config.evaluation.select_by
     best = log.best(select_by)
     finished = (folder / folders.WEIGHTS).is_file()  # the card is drawn before the folder is sealed
@@ -218,18 +216,18 @@ def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | Non
         else:
             yield f"kept {training['kept']}; best validation of a single update: {where} ({scores})"
     if log.bin_size > 1:
-        yield f"each point of training loss and speed stands for {log.bin_size} updates"
+        yield f"each point of training loss and speed is a mean over {log.bin_size} updates"
     if config.training.label_smoothing:
         yield f"the training loss includes label smoothing ({config.training.label_smoothing:g})"
 
 
 def compared(runs: Sequence[tuple[str, int, Path, RunConfig]]) -> Curves | None:
-    """The curves of several runs on common axes; None where none of them has logged anything.
+    """The curves of several runs on common axes; None if none of them has logged an update.
 
-    Over updates where every run was given in steps, over the minutes that training took otherwise.
+    The x axis is updates if every run has its budget in steps, else minutes of training.
 
     Args:
-        runs: For each its name, the number of its colour, its folder and its configuration.
+        runs: Name, number of the colour, folder and configuration of each run.
     """
     logs = [(label, color, Log.read(folder)) for label, color, folder, _ in runs]
     logs = [entry for entry in logs if entry[2].updates]

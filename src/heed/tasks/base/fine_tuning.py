@@ -1,9 +1,6 @@
-"""Settings of a run that starts from a body which was trained before on much text, as BERT: smaller rates, a warm-up.
+"""Fine-tuning settings for a run that starts from a pretrained body, such as BERT: smaller learning rates, a warm-up.
 
 Only fields that the user did not give are changed, and they are written into the run's configuration.
-
-Layers are the blocks of a Transformer or the layers of a recurrent network. A run that is stopped and resumed trains
-the same parts at the same updates.
 """
 
 from __future__ import annotations
@@ -20,14 +17,14 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=RunConfig)
 _RATE, _WIDTH = 5e-4, 128
-"""Largest learning rate of a body of this width; wider ones have smaller rates, in proportion (768: 8e-5)."""
+"""Largest learning rate, for a body of this width; wider bodies have proportionally smaller rates (768: 8e-5)."""
 _WARM_UP = 0.1
-"""Share of the updates over which the rate rises (Devlin et al. 2019, appendix A.3)."""
+"""Share of the updates over which the learning rate rises (Devlin et al. 2019, appendix A.3)."""
 _MOST_WARM_UP = 100
 
 
 def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
-    """Whether a run goes on with the body of a parent that was made to be trained before."""
+    """True if a run has the same model as its parent, and that is a model for pretraining and fine-tuning."""
     if parent is None or parent.task.config.model.name != config.model.name:
         return False
     own = body_class(config.model.name, interfaces)
@@ -35,7 +32,7 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
 
 
 def with_fine_tuning(config: C, batches: int) -> C:
-    """The configuration with what suits the fine-tuning of its settled model; `batches` are those of one pass."""
+    """The configuration with learning rate and warm-up for fine-tuning; `batches` is the number in one pass."""
     training, fields = config.training, dict[str, Any]()
     width = max(_WIDTH, (config.model.model_extra or {}).get("d_model", _WIDTH))
     fields["learning_rate"] = float(f"{_RATE * _WIDTH / width:.2g}")

@@ -4,7 +4,7 @@ from heed.tasks.base.spec import Flag
 
 JSON = Flag("predict", "json", bool, "One JSON object per output.", default=False)
 NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", default=1, least=1)
-SORT = Flag("predict", "sort", ("uncertainty",), "The inputs the model is least sure of first, for labelling.")
+SORT = Flag("predict", "sort", ("uncertainty",), "Least certain inputs first, for labelling.")
 ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, least=0)
 BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
 LENGTH = Flag("predict", "length", int, "Largest number of tokens to write; the run's by default.", least=1)
@@ -14,7 +14,7 @@ PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads, not
 SAMPLING = (
     Flag("predict", "sample", bool, "Draw outputs instead of searching for the best.", default=False),
     Flag("predict", "temperature", float, "With --sample: below 1 sharper, above 1 flatter.", default=1.0),
-    Flag("predict", "top-k", int, "With --sample: from this many best tokens only."),
-    Flag("predict", "top-p", float, "With --sample: from the best holding this share."),
+    Flag("predict", "top-k", int, "With --sample: draw from this many best tokens."),
+    Flag("predict", "top-p", float, "With --sample: draw from the best tokens of this total probability."),
     Flag("predict", "seed", int, "With --sample: the same seed draws the same outputs.", default=1),
 )

@@ -1,7 +1,7 @@
-"""How a task reads and writes Hugging Face checkpoints: its heads, beside what `exchange.huggingface` knows of bodies.
+"""A task's part in Hugging Face checkpoints: its heads. `exchange.huggingface` reads and writes the bodies.
 
-A task that takes part has one subclass of `TaskCheckpoint` in its `huggingface.py`, and in `architectures` of its
-specification the endings of the class names that are its own.
+A task with such checkpoints has one subclass of `TaskCheckpoint` in its `huggingface.py`, and in `architectures` of
+its specification the endings of their class names.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _FRAME = 2
 
 @dataclass(frozen=True)
 class Exportable:
-    """What a checkpoint is to hold of a run.
+    """The content of a run that a checkpoint is to have.
 
     Attributes:
         body: The configuration of its body.
-        heads: What stands on the body: "words", "order", "labels", "tags", "output".
+        heads: The heads on the body: "words", "order", "labels", "tags", "output".
         tokenizers: By role, "tokens" or "source" and "target".
-        tied: Whether the output layer is the table of embeddings.
-        label_bias: Whether the layer over the labels of a text has a bias; None without such a layer.
-        settings: Further fields of config.json, as `id2label`.
-        notes: What a reader of the checkpoint should know.
-        left: Parts of the model that a checkpoint cannot hold; a note says so.
-        files: Further files of JSON, by name, made with the numberings.
+        tied: True if the output layer is the embedding table.
+        label_bias: True if the layer over the labels of a text has a bias; None without this layer.
+        settings: Further fields of config.json, such as `id2label`.
+        notes: Notes for a reader of the checkpoint.
+        left: Parts of the model that a checkpoint cannot contain; a note says so.
+        files: Further JSON files, by name, made with the numberings.
     """
 
     body: ModelConfig
@@ -56,52 +56,52 @@ class Exportable:
     files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
 
     def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of the run's model that a checkpoint holds, by name."""
+        """The tensors of the run's model that a checkpoint contains, by name."""
         return {name: one for name, one in tensors.items() if name.partition(".")[0] not in self.left}
 
 
 class TaskCheckpoint(ABC, Generic[C]):
-    """How a task reads and writes checkpoints."""
+    """Reader and writer of a task's checkpoints."""
 
     places: ClassVar[Mapping[str, str]]
-    """What the task's model calls the body and the heads, as {"body": "body", "labels": "output"}; "" is itself."""
+    """Names of the body and the heads in the task's model, as {"body": "body", "labels": "output"}; "" is the model."""
 
     @classmethod
     @abstractmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """The heads that the checkpoint's model has, by its architecture and its tensors.
+        """The heads of the checkpoint's model, by its architecture and its tensors.
 
         Raises:
-            ConfigError: The task lacks one.
+            ConfigError: The checkpoint has a head that the task does not.
         """
 
     @classmethod
     @abstractmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """Sections of the configuration: fields of the head in `model`, what is not the default in `data`."""
+        """Sections of the configuration: fields of the head in `model`, fields of `data` that are not the default."""
 
     @classmethod
     @abstractmethod
     def task(cls, config: C, checkpoint: Checkpoint) -> Any:
-        """The task with what the checkpoint knows (tokenizers, labels), not yet settled."""
+        """The task with the checkpoint's tokenizers and labels, not yet settled."""
 
     @classmethod
     @abstractmethod
     def exportable(cls, run: Run[Any, Any]) -> Exportable:
-        """What a checkpoint is to hold of a run.
+        """The content of a run that a checkpoint is to have.
 
         Raises:
-            ConfigError: No checkpoint can express it; the message names the field.
+            ConfigError: No checkpoint can express the run; the message names the field.
         """
 
     @classmethod
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """What a user should know of how a checkpoint was read, beside its tensors."""
+        """Remarks for the user on how a checkpoint was read, in addition to those on its tensors."""
         return ()
 
     @classmethod
     def ours(cls, table: Sequence[Entry]) -> list[Entry]:
-        """A family's table with the names of the task's model."""
+        """A family's table with the tensor names of the task's model."""
         return [replace(line, ours=tuple(map(cls._named, line.ours))) for line in table]
 
     @classmethod
@@ -121,7 +121,7 @@ def names_of_labels(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def longest_text(checkpoint: Checkpoint) -> int:
-    """The most tokens of a text that the checkpoint reads, without those that stand around it."""
+    """The most tokens of a text that the checkpoint reads, without its start and end token."""
     most = checkpoint.family.fields(checkpoint.settings, checkpoint.files, frozenset()).get("max_length", 1_000)
     framed = getattr(body_class(checkpoint.family.model, ("encoder",)), "framed", False)
     return max(1, int(most) - (_FRAME if framed else 0))

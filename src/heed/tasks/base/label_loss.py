@@ -9,13 +9,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 def label_loss(
     logits: Tensor, labels: Tensor, sigmoid: bool, smoothing: float = 0.0, weights: Tensor | None = None
 ) -> Tensor:
-    """Sum over the examples of the cross-entropy in nats, of all labels together where there are several.
+    """Sum over the examples of the cross-entropy in nats, summed over all labels if there are several.
 
     Args:
         logits: `(batch, num_outputs)`.
-        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels, or for one the
-            share that each has of a mixed example.
-        sigmoid: Whether each output is a decision of its own; of two classes one output tells.
+        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels, or, for one label,
+            the share of each label in a mixed example.
+        sigmoid: Each output is a separate decision; two classes need one output.
         smoothing: Probability spread over all labels.
         weights: `(num_labels,)`, how much an example of each class counts.
     """

@@ -1,4 +1,4 @@
-"""What classification and tagging share: one tokenizer, label names, splits of labelled examples, a settled model."""
+"""Base of classification and tagging: one tokenizer, label names, splits of labelled examples, a settled model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ B = TypeVar("B", bound=Batch)
 
 
 def drawn(data: Any, draw: Callable[[Split, int], Sequence[E]], unit: str) -> Splits[E]:
-    """The sets of embedded data, as many examples of each as it says."""
+    """The splits of embedded data, of the sizes given in `data`."""
     sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
     return drawn_splits({name: [*draw(name, size)] for name, size in sizes.items()}, data.name, unit)
 
@@ -63,10 +63,10 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
 
     @classmethod
     def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
-        """Read the data, or take what is `given`, train the tokenizer, settle what depends on the data.
+        """Read the data, or take the `given` examples, train the tokenizer, settle the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         for field in ("sampling", "shared"):
             if value := getattr(config.tokenizer, field):
@@ -76,14 +76,14 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         train = splits.examples["train"]
         if spoken is None:
             texts = [text for example in train for text in cls.texts_of(example)]
-            # Labels rest on words, so these are the default.
+            # Labels depend on words, so words are the default tokens.
             config = with_tokenizer(config, "word", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = cls.train_tokenizer(config, train)
         else:
             tokenizer, remarks = cls.take_tokenizer(config, spoken.tokenizer("tokens", cls), train)
             splits.remarks += remarks
         tokenizer = with_words(tokenizer, config.model)
-        # A smaller training set has the labels of the whole.
+        # A subset of the training set keeps the labels of the whole.
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
         task.check_labels()
@@ -93,12 +93,12 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
     def take_tokenizer(
         cls, config: C, tokenizer: TextTokenizer, examples: Sequence[E]
     ) -> tuple[TextTokenizer, list[str]]:
-        """The tokenizer of another run, extended where that is asked for; remarks on what it makes of the examples."""
+        """The tokenizer of another run, extended if configured, and remarks on how it fits the examples."""
         texts = [" ".join(cls.texts_of(example)) for example in examples]
         return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
 
     def settle(self, parent: Parent | None) -> Self:
-        """As for every task; a body that was trained before is fine-tuned at smaller rates."""
+        """Settle the configuration as for every task; a pretrained body is fine-tuned at smaller learning rates."""
         super().settle(parent)
         if is_fine_tuning(self.config, parent, self.interfaces):
             self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
@@ -139,7 +139,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         """Examples to tokens and label numbers.
 
         Raises:
-            DataError: A label was never seen in training.
+            DataError: A label does not occur in the training set.
         """
 
     @abstractmethod
@@ -153,23 +153,23 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
     # Settling -------------------------------------------------------------------------------------------------
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of given word vectors."""
+        """The width of the embeddings, from the word vectors."""
         path = self.config.model.word_vectors
         if path is None:
             return {}
         if self.tokenizer.unit != "word":
             kind = self.config.tokenizer.kind
-            raise ConfigError(f"model.word_vectors holds vectors of words, but tokenizer.kind is {kind}; use word")
+            raise ConfigError(f"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is {kind}")
         own = self.body_class.config_class.model_fields
         return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
 
     @property
     def auto_size(self) -> str:
-        """By the number of training examples."""
+        """The named size, by the number of training examples."""
         return labelled_size(len(self.splits.examples["train"]))
 
     def count_of(self, kind: str) -> int:
-        """Tokens."""
+        """The vocabulary size."""
         return self.tokenizer.vocab_size
 
     def check_labels(self) -> None:
@@ -177,7 +177,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         check_labels(self.labels)
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """Its sizes, and the width of what is known of a token beside its text."""
+        """The size fields, and the width of a token's further features."""
         return (*super().follows_from_data(), "d_features")
 
     def axes(self) -> dict[str, list[str]]:
@@ -185,18 +185,18 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return {"tokens": self.tokenizer.tokens, "labels": self.labels}
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """That of the texts."""
+        """The tokenizer of the texts."""
         return {"tokens": self.tokenizer}
 
     def build_body(self, config: ModelConfig) -> Body:
-        """The model's body, whose embeddings are trained or not."""
+        """The model's body, with frozen embeddings if `train_embeddings` is false."""
         body = self.body_class(config)
         if not self.config.model.train_embeddings:
             embedding_of(body).weight.requires_grad_(False)
         return body
 
     def start(self, model: Any) -> dict[str, Started]:
-        """Fill a new model with given word vectors, and then with what a parent knows better."""
+        """Initialise a new model with the word vectors, then with its parent's weights, which overwrite them."""
         started: dict[str, Started] = {}
         if self.config.model.word_vectors is not None:
             found, coverage = self.vectors()
@@ -205,7 +205,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return {**started, **super().start(model)}
 
     def vectors(self) -> tuple[FoundVectors, Coverage]:
-        """The given word vectors, and what they cover."""
+        """The word vectors and their coverage."""
         path = Path(self.config.model.word_vectors or "")
         field = width_field(self.body_class.config_class.model_fields)
         width = (self.config.model.model_extra or {})[field]
@@ -219,11 +219,11 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return self._encoded[split]
 
     def number_of(self, label: str, origin: str) -> int:
-        """The number of a label; a DataError where training never saw it."""
+        """The number of a label; a DataError if it does not occur in the training set."""
         return self._number[label] if label in self._number else number_of(label, self.labels, origin)
 
     def overview(self) -> str:
-        """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
+        """Counts, findings in the files, lengths, labels, samples as the model sees them."""
         return overview_of(self)
 
     def label_counts(self, split: str) -> dict[str, int]:
@@ -235,7 +235,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return counts
 
     def report_counts(self) -> dict[str, Any]:
-        """Per split: examples, what was left out by which rule, tokens, unknown tokens, labels."""
+        """For each split: examples, those left out by each rule, tokens, unknown tokens, labels."""
         result: dict[str, Any] = {}
         for name, examples in self.splits.examples.items():
             counts = self.splits.counts[name]
@@ -251,9 +251,9 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
 
     @property
     def room(self) -> int | None:
-        """How many tokens of a text a model with learned positions reads; None for other models.
+        """The most tokens of a text that a model with learned positions reads; None for other models.
 
-        A framed text has its start and end token beside these.
+        The start and end token of a framed text are not counted.
         """
         if not issubclass(self.body_class, TokenEncoder):
             return None
@@ -263,11 +263,11 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
 
     @cached_property
     def framed(self) -> bool:
-        """Whether the model reads a text between a start and an end token."""
+        """True if the model reads a text between a start and an end token."""
         return issubclass(self.body_class, TokenEncoder) and self.body_class.framed
 
     def cost(self, encoded: T) -> tuple[int, int]:
-        """What an example costs in a batch, in positions."""
+        """The cost of an example in a batch, in positions."""
         return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
 
     def train_batches(self, epoch: int) -> list[list[int]]:
@@ -277,11 +277,11 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return plan_batches(costs, training.batch_tokens, training.seed, epoch)
 
     def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
-        """The batches of examples that are scored."""
+        """The batches for scoring examples."""
         return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes of a batch that is scored, four times as large as in training, and of scikit-learn for a test set."""
+        """Bytes of a scoring batch, four times as large as in training, and of scikit-learn for a test set."""
         batch = round(4 * self.config.training.batch_tokens * activations)
         return batch + library_memory(self.split_names)
 
@@ -295,6 +295,6 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         return len(indices) * max(sum(self.cost(encoded[i])) for i in indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training examples, and how many there are."""
+        """Name the first of some training examples, and their number."""
         example = self.splits.examples["train"][indices[0]]
         return f"{len(indices)} examples, the first {example.origin}: {' '.join(self.texts_of(example))[:80]!r}"

@@ -1,4 +1,4 @@
-"""What `heed check` says of texts with labels."""
+"""The overview of labelled texts that `heed check` prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def overview_of(task: Labelled) -> str:
-    """Counts, what was found in the files, lengths, labels, samples as the model sees them."""
+    """Counts, findings in the files, lengths, labels, samples as the model sees them."""
     tokenizer = task.config.tokenizer
     rows = [SideCounts.of(split, "text", map(task.tokens_of, task.encoded(split))) for split in task.split_names]
     counted = "\n".join(

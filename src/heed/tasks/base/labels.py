@@ -1,4 +1,4 @@
-"""Labels of anything: what a model says of one example, and the wrong examples of a report."""
+"""Label predictions, label names in a run folder, and the wrong examples of a report."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from heed.visible import escaped
 
 _LABELS = "labels.json"
 _SHOWN = 8
-"""Labels that a line lists."""
+"""Most labels that a line lists."""
 _MOST = 0.7
-"""Share of the examples from which on one label is said to be most of them."""
+"""Share of the examples above which a warning says that most have one label."""
 _RARE = 5
-"""Examples of a label below which it is said to be rare."""
+"""A warning names labels with fewer examples."""
 MOST_ERRORS = 100
-"""Wrong examples kept in a report."""
+"""Most wrong examples that a report keeps."""
 
 
 @dataclass(frozen=True, repr=False)
 class LabelPrediction:
-    """What a model says of one text."""
+    """The predicted label or labels of one text."""
 
     label: str  # the most probable label, or with several the chosen ones joined by commas; "" for a blank text
     labels: tuple[str, ...]  # the label, or the chosen ones, most probable first
-    probability: float  # of the label; with several, of every decision on a label being as it is
+    probability: float  # of the label; with several, of all decisions on labels together
     probabilities: dict[str, float]  # of each label
 
     @property
@@ -66,7 +66,7 @@ def load_labels(folder: Path) -> list[str]:
     labels = read_list(folder / _LABELS, str)
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise damaged(folder / _LABELS, f"it holds the label '{twice}' twice")
+        raise damaged(folder / _LABELS, f"the label '{twice}' occurs twice")
     return labels
 
 
@@ -80,17 +80,17 @@ def check_labels(labels: Sequence[str]) -> None:
     """Refuse labels that nothing can be learned from.
 
     Raises:
-        DataError: There are fewer than two.
+        DataError: There are fewer than two labels.
     """
     if len(labels) < 2:
-        found = f"the label '{labels[0]}'" if labels else "no label"
-        raise DataError(f"every training example has {found}, so there is nothing to tell apart")
+        found = f"every training example has the label '{labels[0]}'" if labels else "no training example has a label"
+        raise DataError(f"{found}; training needs at least two different labels")
 
 
 def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str]:
-    """The labels of a training set of one label each, by count; a warning where one of them is most of it.
+    """Label counts of a training set with one label for each example; warnings of a dominant label and of rare ones.
 
-    `unit` names an example; `fix` are the settings that help.
+    `unit` names an example; `fix` names settings that help.
     """
     ranked = [(escaped(label), count) for label, count in sorted(counts.items(), key=lambda item: -item[1])]
     total = sum(counts.values())
@@ -100,7 +100,7 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
     label, most = ranked[0]
     if most > max(_MOST, 1.5 / len(ranked)) * total:
         what = f"{most / total:.0%} of the training {unit}s have the label '{label}'"
-        lines.append(f"warning: {what}: giving every {unit} that label scores as much; look at macro F1{fix}")
+        lines.append(f"warning: {what}: always predicting it would score as much; look at macro F1{fix}")
     rare = [label for label, count in ranked if 0 < count < _RARE]
     if rare and total >= _RARE * 10:
         several = len(rare) > 1
@@ -114,7 +114,7 @@ def number_of(label: str, labels: Sequence[str], origin: str) -> int:
     """The number of a label.
 
     Raises:
-        DataError: It was never seen in training.
+        DataError: The label does not occur in the training set.
     """
     try:
         return labels.index(label)
@@ -129,13 +129,13 @@ def outcomes_of(
     several: bool,
     example: Callable[[int], tuple[str, str]],
 ) -> Outcomes:
-    """Predictions with their scores, and the wrong ones among the details, surest first.
+    """Predictions with their scores; the details list the wrong ones, most confident first.
 
-    `several`: whether an example may have several labels, or none; `example` gives the origin and the text of one.
+    `several`: an example may have several labels, or none; `example` returns the origin and the text of an example.
     """
     right = np.array([[label in those for label in labels] for those in true])
     said = np.array([[label in output.labels for label in labels] for output in outputs])
-    # As the model gave them: a comparison bins the same numbers as a report.
+    # In the model's own precision, so that a comparison bins the same numbers as a report.
     sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
     outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
     wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
@@ -152,12 +152,12 @@ def outcomes_of(
 
 
 def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> LabelPrediction:
-    """The prediction of one label for an example."""
+    """The prediction of the most probable label."""
     values = dict(zip(labels, probabilities, strict=True))
     best = max(values, key=lambda label: values[label])
     return LabelPrediction(best, (best,), values[best], values)
 
 
 def one_hot(places: Any, count: int) -> np.ndarray[Any, Any]:
-    """The chosen one of `count` labels of each example, `(examples, count)` of bool."""
+    """One-hot rows of label numbers, `(examples, count)` of bool."""
     return np.eye(count, dtype=bool)[places]  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""Learning curves: how much of its final score a model has after how many updates, measured on other data.
+"""Learning curves: the share of its final score that a model has after a number of updates, measured on other data.
 
-A share is counted from what a guess scores: (score - guess) / (final - guess). The guess is the share of the most
-frequent label for accuracy, 0 for F1 and exact match, 10 for chrF (what broken text scores), and for a loss that of
-the frequencies alone. Each task's folder brings the curves that were measured for it (`learning.py`).
+A share is relative to the score of guessing: (score - guess) / (final - guess). The guess is the share of the most
+frequent label for accuracy, 0 for F1 and exact match, 10 for chrF (the score of broken text), and for a loss the loss
+of the frequencies alone. The curves measured for a task are in its folder (`learning.py`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from heed.tasks import learning_of
 
 @dataclass(frozen=True)
 class Curve:
-    """One model on one set of data, each point a run of its own whose learning rate came to its end.
+    """One model on one data set; each point is a separate run that completed its learning-rate schedule.
 
-    `model` is what the task's `learner` calls it: the model's name, and what else makes it learn at another pace.
+    `model` is the name that the task's `learner` returns: the model's name, and whatever else changes its pace.
     """
 
-    data: str  # what it was measured on, for people
+    data: str  # the data set, for people
     model: str
-    score: str  # the validation score it was selected by
+    score: str  # the validation score that selected the weights
     updates_per_pass: int
     shares: Mapping[int, float]  # updates -> share of the final score
-    start: float = 0.0  # the share before the first update, where something is fitted before training
+    start: float = 0.0  # the share before the first update, if something is fitted before training
 
     def share(self, updates: float) -> float:
         """The share after some updates, linear in their logarithm between the points."""
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Expected:
-    """A share of the final score as some curves have it: mean, lowest, highest, and before the first update."""
+    """The expected share of the final score: mean, lowest and highest of some curves, and before the first update."""
 
     mean: float
     low: float
@@ -54,14 +54,14 @@ class Expected:
 
 
 def curves_of(task: str) -> Sequence[Curve]:
-    """What was measured for a task: `CURVES` in the file `learning.py` of its folder, nothing without that file."""
+    """The curves measured for a task: `CURVES` in the `learning.py` of its folder; empty without that file."""
     return getattr(learning_of(task), "CURVES", ())
 
 
 def learner_of(config: RunConfig) -> str | None:
-    """Which curves of its task apply to a settled configuration: those of this model; None where none do.
+    """The `Curve.model` of the curves that apply to a settled configuration; None if no curves apply.
 
-    The task's `learning.py` says so in a function `learner`; without it, the model's name does.
+    A function `learner` in the task's `learning.py` decides; without it, it is the model's name.
     """
     says: Callable[[RunConfig], str | None] | None = getattr(learning_of(config.task), "learner", None)
     return config.model.name if says is None else says(config)
@@ -70,9 +70,9 @@ def learner_of(config: RunConfig) -> str | None:
 def shares_after(
     curves: Sequence[Curve], model: str | None, score: str, updates_per_pass: int, updates: float
 ) -> Expected | None:
-    """The share of the final score to expect; None where nothing was measured for this model and score.
+    """The share of the final score to expect; None if nothing was measured for this model and score.
 
-    The mean is one of all curves, in which those count more that were measured with about as many updates in a pass.
+    The mean is weighted: curves with a similar number of updates in a pass count more.
     """
     chosen = [one for one in curves if (one.model, one.score) == (model, score)]
     if not chosen:
@@ -86,7 +86,7 @@ def shares_after(
 def updates_for(
     curves: Sequence[Curve], model: str | None, score: str, updates_per_pass: int, share: float
 ) -> int | None:
-    """The updates after which a share of the final score is to be expected, to 5 %; None where no curve says so."""
+    """The number of updates after which a share of the final score is expected, to 5 %; None if it is not reached."""
     updates = 10.0
     while updates < 1e6:
         expected = shares_after(curves, model, score, updates_per_pass, updates)

@@ -1,4 +1,4 @@
-"""What the looks of all tasks share: a watched pass, the chosen attention, tokens joined to words, gates, notes."""
+"""Parts shared by the looks of all tasks: a traced pass, the chosen attention, tokens joined to words, gates, notes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from heed.threads import sparing, threads_for
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
-"""Names of recurrent cells; one that is alone reads forward."""
+"""Names of recurrent cells; a single cell reads forward."""
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
 
 
 class LooksAtText(ABC):
-    """The part of a run that looks inside at a text."""
+    """The `look` method of runs that read texts."""
 
     @property
     @abstractmethod
@@ -40,7 +40,7 @@ class LooksAtText(ABC):
 
     @abstractmethod
     def _look(self, text: str, *, edits: Sequence[Edit], choice: Choice, title: str, **options: Any) -> Look:
-        """Everything that a look at a text shows."""
+        """The content of a look at a text."""
 
     @sparing()
     def look(
@@ -54,21 +54,21 @@ class LooksAtText(ABC):
         head: int | Literal["mean", "all"] = "mean",
         **options: Any,
     ) -> ShownLook:
-        """Look inside at one text: where the model looked, what its networks did; a notebook displays the result.
+        """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
         Args:
             text: The text.
-            steps: Whether to show every step.
-            edits: Changes of the attention weights (`heed.observe.edits`).
+            steps: Show every step.
+            edits: Changes to the attention weights (`heed.observe.edits`).
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-            options: Of a translation `target`, a given output instead of the model's own, and `beam_size`; of labels
-                and tags `gates`, whether the gates of recurrent networks are drawn; `pieces`, whether maps show the
-                tokens that a model reads and not whole words; of a language model `words`, the other way round.
+            layer: Number of a layer from 0, from the end if negative, or "all".
+            head: Number of a head from 0, the "mean" of all, or "all" one by one.
+            options: For a translation, `target`, a given output instead of the model's own, and `beam_size`; for labels
+                and tags, `gates`: also draw the gates of recurrent networks; `pieces`: maps show the tokens that the
+                model reads, not whole words; for a language model, `words`: maps show whole words, not tokens.
 
         Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or there is no such attention.
+            ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
         if is_blank(text):
             raise ConfigError("the text is blank")
@@ -77,12 +77,12 @@ class LooksAtText(ABC):
 
 
 _WATCHED = 32
-"""Tokens that a look is at, roughly."""
+"""Rough number of tokens in a look, for the choice of threads."""
 
 
 @contextmanager
 def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterator[Trace]:
-    """A trace of a model in evaluation mode, without gradients; `only` one mechanism or layer (see `trace`)."""
+    """Trace a model in evaluation mode, without gradients; `only` selects one mechanism or layer (see `trace`)."""
     model.eval()
     with torch.no_grad(), threads_for(model, _WATCHED, "watched"), trace(model, edits=edits, **only) as seen:
         yield seen
@@ -90,18 +90,18 @@ def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterat
 
 @dataclass(frozen=True)
 class Typed:
-    """A text as it was typed, and which part of it each token is."""
+    """A text as it was typed, and the span of each token in it."""
 
     text: str
     spans: Sequence[tuple[int, int]]
 
     @classmethod
     def of(cls, tokenizer: TextTokenizer, text: str, before: int = 0) -> Typed:
-        """The spans of the tokens of a text, behind so many that it does not hold."""
+        """The spans of a text's tokens, after `before` tokens that are not part of it."""
         return cls(text, [*[(0, 0)] * before, *tokenizer.encode(text).spans])
 
     def marked(self, tokens: range) -> str:
-        """What was typed of some tokens, marked as never seen in training; nothing where that is not known."""
+        """The typed text of some tokens, marked as never seen in training; "" if it is not known."""
         spans = [self.spans[n] for n in tokens if n < len(self.spans)]
         if not spans:
             return ""
@@ -110,7 +110,7 @@ class Typed:
 
 
 UNSEEN = "?"
-"""Stands before what training never saw: the model reads the unknown token in its place."""
+"""Mark before text that was never seen in training, which the model reads as the unknown token."""
 
 
 def token_labels(
@@ -121,7 +121,7 @@ def token_labels(
     typed: Typed | None = None,
     text_of: Callable[[Sequence[int]], str] | None = None,
 ) -> tuple[str, ...]:
-    """Groups of tokens for a reader: `special` ones by name, unknown ones as they were typed, where that is known."""
+    """Labels of groups of tokens: `special` tokens by name, unknown ones as they were typed, if that is known."""
     labels = []
     for group in groups:
         inside = ids[group.start : group.stop]
@@ -136,7 +136,7 @@ def token_labels(
 class Words:
     """A text word by word."""
 
-    axis: Axis  # what a reader sees of it
+    axis: Axis  # the labels that a reader sees
     tokens: Sequence[range]  # the tokens of each word
 
     @classmethod
@@ -149,7 +149,7 @@ class Words:
         typed: Typed | None = None,
         pieces: bool = False,
     ) -> Words:
-        """The words of tokens; every token by itself for characters, or for `pieces`; labels as of `token_labels`."""
+        """Words made of tokens, or every token by itself for characters and `pieces`; labelled by `token_labels`."""
         if pieces and tokenizer.unit != "character":
             each = [range(n, n + 1) for n in range(len(ids))]
             labels = token_labels(tokenizer, ids, each, special, typed, lambda token: tokenizer.label(token[0]))
@@ -160,15 +160,15 @@ class Words:
 
     @classmethod
     def counted(cls, axis: Axis, counts: Iterable[int]) -> Words:
-        """Words of which the number of tokens is known."""
+        """Words with these numbers of tokens."""
         return cls(axis, [range(*ends) for ends in pairwise(accumulate(counts, initial=0))])
 
     def sum(self, rows: Tensor) -> Tensor:
-        """`(rows, tokens)` to `(rows, words)`: shares of one whole add up."""
+        """`(rows, tokens)` to `(rows, words)`, for shares of a whole."""
         return self._joined(rows, torch.sum)
 
     def mean(self, rows: Tensor) -> Tensor:
-        """`(rows, tokens)` to `(rows, words)`."""
+        """`(rows, tokens)` to `(rows, words)`, for values that are not shares."""
         return self._joined(rows, torch.mean)
 
     def _joined(self, rows: Tensor, join: Any) -> Tensor:
@@ -179,22 +179,22 @@ class Words:
 
 @dataclass(frozen=True)
 class Network:
-    """What one layer of a recurrent network did over a text."""
+    """States and gates of one layer of a recurrent network over a text."""
 
     kind: str  # "forward" or "backward"
     layer: int  # from 0
-    label: str  # what a reader calls it
+    label: str  # its name for readers
     hidden: Tensor  # `(tokens, d_hidden)`, its states
     gates: dict[str, Tensor]  # the mean of each gate over its units, `(tokens,)`
 
     @classmethod
     def of(cls, kind: str, layer: int, label: str, gates: Mapping[str, Tensor]) -> Network:
-        """From the gates and states of one text, `(tokens, d_hidden)` each, as a trace gives them."""
+        """Reduce the gates and states of one text, `(tokens, d_hidden)` each, as a trace has them."""
         means = {gate: gates[gate].mean(-1) for gate in _GATES if gate in gates}
         return cls(kind, layer, label, gates["hidden"], means)
 
     def traces(self, words: Words) -> Traces:
-        """Its gates, and the mean size of its states, over the words."""
+        """The gates, and the mean size of the states, over the words."""
         rows = {**self.gates, "state": self.hidden.abs().mean(-1)}
         matrix = words.mean(torch.stack(list(rows.values())))
         gates = Axis("gates", "gate", tuple(rows))
@@ -202,7 +202,7 @@ class Network:
 
 
 def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network]:
-    """The recurrent networks over the tokens of one text, without the `num_further` that were read after them."""
+    """The recurrent networks over the tokens of one text, without the `num_further` tokens read after them."""
     found = []
     for name, gates in seen.gates().items():
         cell = _CELL.match(name)
@@ -223,13 +223,13 @@ def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network
 def encoder_frames(
     nets: Sequence[Network], words: Words, blocks: Mapping[str, Tensor] | None = None, views: Sequence[View] = ()
 ) -> tuple[EncoderFrame, ...]:
-    """A frame for every word; none where nothing was computed word by word.
+    """A frame for every word; empty if nothing was computed word by word.
 
     Args:
-        nets: Each gives its state after the word's last token (backward: its first) and the mean of each gate.
+        nets: Networks; shown are the state after the word's last token (backward: its first) and each gate's mean.
         words: The words.
-        blocks: By name further states, `(tokens, d)`, of which that of the word's last token is shown.
-        views: Attention of the words, a row each; others are left out.
+        blocks: Further states by name, `(tokens, d)`; the state of the word's last token is shown.
+        views: Attention with a row for each word; other views are left out.
     """
     rows = [view for view in views if view.map.query.labels == words.axis.labels]
     if not (nets or blocks or rows):
@@ -245,11 +245,11 @@ def encoder_frames(
 
 
 READ_AS = f"; read as the unknown token, marked {UNSEEN}"
-"""What is said of words that training never saw, where they are marked."""
+"""End of the note on words never seen in training, if they are marked."""
 
 
 def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", read_as: str = READ_AS) -> list[str]:
-    """What a reader must know of any look: words that training never saw, what is not shown, what was edited."""
+    """Notes on any look: words never seen in training, what is not shown, edits."""
     return [
         *([f"never seen in training: {' '.join(dict.fromkeys(unknown))}{read_as}"] if unknown else []),
         *([hidden] if hidden else []),

@@ -1,4 +1,4 @@
-"""What the tasks over numbers share: standardised columns that travel with the run, a settled model."""
+"""Base of the tasks over numbers: standardised columns, stored with the run, and a settled model."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from heed.visible import escaped
 
 _STANDARD = "standard.json"
 _FARTHEST = 1e15
-"""Deviations from the mean of training beyond which squares and their sums leave the range of float32."""
+"""Standard deviations from the training mean beyond which squares and their sums overflow float32."""
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 
 
 @dataclass(frozen=True)
 class ValuesBatch(Batch):
-    """Numbers, standardised, and what is to be said of them."""
+    """Standardised numbers and their targets."""
 
     indices: list[int]  # which examples
     values: Tensor  # `(batch, columns)` or `(batch, length, columns)`
-    targets: Tensor  # labels `(batch,)`, or the rows one later, as `values`
+    targets: Tensor  # labels `(batch,)`, or the next rows, shaped as `values`
 
     @property
     def num_targets(self) -> int:
-        """Numbers or labels that are predicted."""
+        """Number of values or labels to predict."""
         return self.targets.numel()
 
     @property
     def padding_share(self) -> float:
-        """Rows of numbers are all of one length."""
+        """Zero: all rows have the same length."""
         return 0.0
 
 
@@ -57,10 +57,10 @@ class NumericTask(Task[C, E], Generic[C, E]):
 
     @classmethod
     def refuse(cls, config: RunConfig) -> None:
-        """Refuse what does not apply to numbers.
+        """Refuse settings that do not apply to numbers.
 
         Raises:
-            ConfigError: It names the field.
+            ConfigError: The message names the field.
         """
         if config.tokenizer != TokenizerConfig():
             raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
@@ -80,15 +80,15 @@ class NumericTask(Task[C, E], Generic[C, E]):
         return {"columns": [*self.standard.columns]}
 
     def column_lines(self) -> list[str]:
-        """Mean and deviation of each column, for people."""
+        """Mean and standard deviation of each column, for people."""
         rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
         return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
     def tensor(self, values: Any, first: int = 0) -> Tensor:
-        """Rows in their own units as the model reads them; `first` rows came before them.
+        """Standardise rows for the model; `first` is the number of rows before them, for messages.
 
         Raises:
-            DataError: A number is so far from those of training that its square is not finite in 32 bits.
+            DataError: A number is so far from the training rows that its square is not finite in 32 bits.
         """
         applied = self.standard.apply(values)
         if np.abs(applied).max(initial=0.0) > _FARTHEST:

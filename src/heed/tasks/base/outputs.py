@@ -1,4 +1,4 @@
-"""How predictions are written by `heed predict`: each task has its lines and its options."""
+"""Output of `heed predict`: each task has its lines and its options."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BREAKS = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 @dataclass(frozen=True)
 class Written:
-    """What is written for one input: its lines, and how unsure the model is (0 where that is not asked).
+    """The output for one input: its lines, and the model's uncertainty (0 if not asked for).
 
-    `problem` says why the lines have no answer, where the input could not be used.
+    `problem` says why there is no answer, if the input could not be used.
     """
 
     lines: tuple[str, ...]
@@ -37,19 +37,19 @@ class Outputs:
         self.options = options
 
     def notes(self) -> list[str]:
-        """What a person should know of what was written so far."""
+        """Remarks for the user on the outputs written so far."""
         return []
 
 
 class TextOutputs(Outputs, ABC):
-    """Lines for lines: each line of input is an input of its own."""
+    """Output for lines of text: each line is a separate input."""
 
     unit = "pieces"
-    """What messages call the parts of a text that training never saw."""
+    """Name, in messages, of parts of a text that were never seen in training."""
     asks = "a text"
-    """What a person is asked to type."""
+    """Name of an input, in the prompt "Type a text"."""
     takes_folders = False
-    """Whether `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
+    """True if `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
 
     def header(self) -> list[str]:
         """The lines before the first output."""
@@ -57,87 +57,87 @@ class TextOutputs(Outputs, ABC):
 
     @abstractmethod
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """The output of each text."""
+        """The output for each text."""
 
     @abstractmethod
     def answer(self, text: str) -> str:
-        """The output of one text, for the person who typed it."""
+        """The output for one typed text."""
 
     def arguments(self, texts: list[str]) -> list[str]:
-        """The inputs that a person typed one after the other.
+        """The inputs given by the arguments of the command.
 
         Raises:
-            ConfigError: They are no inputs of this run.
+            ConfigError: The arguments are not inputs for this run.
         """
         return texts
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """The first of the inputs, before one of them is written; `where` names their file, None for arguments.
+        """Check the first inputs before any output is written; `where` names their file, None for arguments.
 
-        Arguments come all at once. Of lines more may come later: then this is called again, with all from the first
-        on, a few times until there are 1,000.
+        Arguments come all at once. Further lines may come later: then `expect` is called again with all lines from the
+        first on, a few times until there are 1,000.
 
         Raises:
-            ConfigError: The task cannot use what they look like.
+            ConfigError: The task cannot use inputs that look like these.
         """
 
     def check(self, text: str, place: str) -> None:
-        """Refuse an input that cannot be answered; `place` names it, as "stdin line 3".
+        """Refuse an input that cannot be answered; `place` names it, such as "stdin line 3".
 
         Raises:
             ConfigError, DataError: The message begins with the place.
         """
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        """The texts of a file of columns or JSON lines and a remark that says which these are; None for plain lines.
+        """The texts of a file of columns or JSON lines, and a remark on which they are; None for plain lines.
 
-        What the findings let pass stands there as a `BadLine`. The remark may be blank.
+        Bad lines that the findings tolerate are yielded as a `BadLine`. The remark may be empty.
         """
         return None
 
     def command(self, text: str) -> str | None:
-        """What a command that a person typed gives, as /undo; None where it is an input like any other."""
+        """The reply to a typed command, such as /undo; None if the text is an ordinary input."""
         return None
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        """The parts of a text that training never saw."""
+        """The parts of a text that were never seen in training."""
         return ()
 
     @property
     def streams(self) -> bool:
-        """Whether `pieces` and `grow` come while an output is written."""
+        """True if `pieces` and `grow` yield an output while it is being written."""
         return False
 
     def pieces(self, text: str) -> Iterator[str]:
-        """The answer to one text as it is written: pieces that together are `answer`, or all of it at once."""
+        """The answer to one text while it is being written: pieces that add up to `answer`, or all of it at once."""
         yield self.answer(text)
 
     def grow(self, text: str) -> Iterator[str]:
-        """The one line of an output as it is written, where `streams`; line breaks in it are for the caller."""
+        """A one-line output while it is being written, if `streams`; the caller handles line breaks within it."""
         yield from self.pieces(text)
 
 
 class FileOutputs(Outputs, ABC):
-    """Lines for a file that only makes sense as a whole, as a table does."""
+    """Output for a file that only makes sense as a whole, such as a table."""
 
     reads = "a file of columns"
-    """What messages call that file."""
+    """Name of the file in messages."""
 
     @abstractmethod
     def write_file(self, path: Path) -> Iterable[str]:
-        """The output of a file, line by line."""
+        """The output for a file, line by line."""
 
 
 def one_line(text: str) -> str:
-    """A text without the line breaks and tabs that a model may have learned: a line in is a line out."""
+    """A text with line breaks and tabs, which a model may have learned, as spaces: one line for each input line."""
     return text.translate({ord(c): " " for c in "\n\r\t"})
 
 
 def in_line(label: str) -> str:
-    r"""A label as a part of a line, exact but for line breaks and tabs, which are written out: `\\n`, `\\r`, `\\t`."""
+    r"""A label as part of a line, exact except for line breaks and tabs, which are escaped: `\\n`, `\\r`, `\\t`."""
     return label.translate(_BREAKS)
 
 
 def units(unit: str) -> str:
-    """The plural of what a tokenizer's tokens are, where a person knows it."""
+    """Plural name of a tokenizer's tokens, for readers."""
     return {"character": "characters", "word": "words"}.get(unit, "pieces")

@@ -1,4 +1,4 @@
-"""What `heed check` says of any task's data: lengths, unknown tokens, samples as the model sees them, warnings."""
+"""Parts of the `heed check` overview of any task: lengths, unknown tokens, samples as the model sees them, warnings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MANY_UNKNOWN = 0.2
 
 @dataclass
 class SideCounts:
-    """How often each token and each length occurs on one side of a split."""
+    """Counts of each token and each length on one side of a split."""
 
-    split: str  # the split
-    side: str  # the side: "source", "target", "text"
-    lengths: Counter[int] = field(default_factory=Counter)  # length -> examples
-    tokens: Counter[int] = field(default_factory=Counter)  # token -> how often
+    split: str  # its name
+    side: str  # its name: "source", "target", "text"
+    lengths: Counter[int] = field(default_factory=Counter)  # length -> number of examples
+    tokens: Counter[int] = field(default_factory=Counter)  # token -> number of occurrences
 
     @classmethod
     def of(cls, split: str, side: str, examples: Iterable[Sequence[int]]) -> SideCounts:
@@ -60,7 +60,7 @@ def length_table(rows: Iterable[SideCounts]) -> str:
 
 
 def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:
-    """What hints at a vocabulary that can say next to nothing, or at data that it does not fit."""
+    """Warnings of an almost empty vocabulary, and of data that does not fit the vocabulary."""
     lines = []
     for side, tokenizer in tokenizers.items():
         size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
@@ -74,20 +74,20 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
         share = count / max(1, row.tokens.total())
         if token != UNKNOWN and share > _MOST_OF_THE_TEXT:
             lines.append(
-                f"warning: {share:.0%} of the {row.side} tokens of {row.split} are one, {shown(tokenizer.piece(token))}"
+                f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {shown(tokenizer.piece(token))}"
             )
         if row.unknown > _MANY_UNKNOWN:
             lines.append(
-                f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; is it in the "
-                "language and script of the training set? (tokenizer.kind=unigram or char leave fewest unknown)"
+                f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; check that it is in "
+                "the language and script of the training set (tokenizer.kind unigram or char leaves fewest unknown)"
             )
     return lines
 
 
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
-    """One example for people: its text and, under it, what the model sees of it.
+    """One example for people: its text and, below it, the tokens that the model reads.
 
-    Each of `sides` is a name, a text, a tokenizer and tokens.
+    Each of `sides` is a name, a text, its tokenizer and its tokens.
     """
     lines = [f"  {escaped(origin)}", *([f"    {escaped(labels)}"] if labels else [])]
     for name, text, tokenizer, ids in sides:
@@ -98,11 +98,11 @@ def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextT
 
 
 def tokens_text(tokenizer: TextTokenizer, ids: list[int], most: int = 30) -> str:
-    """The first tokens of an example, as the vocabulary has them."""
+    """The first tokens of an example, as they are in the vocabulary."""
     text = " ".join(shown(tokenizer.piece(i)) for i in ids[:most])
     return text + (" ..." if len(ids) > most else "")
 
 
 def shown(text: str) -> str:
-    """A text with what cannot be seen written out: a control character might change how the rest is shown."""
+    """A text with invisible characters escaped: a control character could change how the rest is displayed."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,6 +1,6 @@
-"""Learned positions: a model with a table of them reads and writes so many tokens and no more.
+"""Learned positions: a model with a table of positions reads and writes no more tokens than the table has.
 
-Training texts are those that fit `model.max_length`, and training begins only if all held-out texts fit too.
+Training texts that do not fit `model.max_length` are left out; training begins only if all held-out texts fit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ def check_positions(positions: int | None, needed: Mapping[str, int], written: i
     """Refuse a table of positions that is too short, before anything is trained.
 
     Args:
-        positions: Of the table; None for a model without one.
-        needed: Positions of the longest text of each split.
-        written: `generation.max_length`, where the user gave it.
+        positions: Positions in the table; None for a model without one.
+        needed: Positions that the longest text of each split needs.
+        written: `generation.max_length`, if the user gave it.
 
     Raises:
-        ConfigError: It names the split and the number that would do.
+        ConfigError: The message names the split and the number that it needs.
     """
     if positions is None or not needed:
         return

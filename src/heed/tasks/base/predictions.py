@@ -1,4 +1,4 @@
-"""Predictions of several texts: a list that prints short and becomes a data frame."""
+"""Lists of predictions and reports that print for readers and convert to data frames."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from heed.errors import ConfigError
 
 P = TypeVar("P")
 _SHOWN = 10
-"""Predictions of a list that its `repr` shows."""
+"""Number of predictions in the `repr` of a list."""
 
 
 class Predictions(list[P]):
-    """What a run says of each of several inputs, in their order."""
+    """A run's predictions for several inputs, in their order."""
 
     def __init__(self, predictions: Iterable[P], numbered: str = "") -> None:
-        """`numbered`: the column of a data frame that counts the inputs, where each has several rows."""
+        """`numbered`: the data-frame column with the number of the input, for inputs with several rows."""
         super().__init__(predictions)
         self._numbered = numbered
 
     def to_frame(self) -> Any:
-        """As a data frame of pandas: a row for each input, of tags a row for each word.
+        """Convert to a pandas data frame: a row for each input; with tags, a row for each word.
 
         Raises:
-            ConfigError: The library pandas is missing.
+            ConfigError: The library pandas is not installed.
         """
         rows: list[dict[str, Any]] = []
         for number, one in enumerate(self):
@@ -39,10 +39,10 @@ class Predictions(list[P]):
 
 
 class Scores(dict[str, Any]):
-    """The report of some examples: plain values, which print as lines for people."""
+    """The report of some examples: plain values, with a `repr` for readers."""
 
     def __init__(self, values: dict[str, Any], lines: Callable[[dict[str, Any]], list[str]]) -> None:
-        """`lines` are what a person reads of the values."""
+        """`lines` returns the lines that the `repr` shows of the values."""
         super().__init__(values)
         self._lines = lines
 
@@ -52,10 +52,10 @@ class Scores(dict[str, Any]):
 
 
 def data_frame(rows: Any, **options: Any) -> Any:
-    """A data frame of pandas.
+    """A pandas data frame.
 
     Raises:
-        ConfigError: The library is missing.
+        ConfigError: The library pandas is not installed.
     """
     try:
         import pandas
@@ -66,6 +66,6 @@ def data_frame(rows: Any, **options: Any) -> Any:
 
 
 def short(text: str, most: int = 60) -> str:
-    """A text in quotes, cut at the end where it is long."""
+    """A text in quotes, cut at the end if it is long."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[: most - 3] + "...")

@@ -1,8 +1,9 @@
-"""Learning rates of parts of a model: by layer, frozen, or frozen at first and trained from some update on.
+"""Learning rates of parts of a model: decayed by layer, frozen, or frozen up to some update.
 
 The parts of a body, by height: its top and the head (0), its layers from the last one down (1, 2, ..., L), and its
-embeddings, which are all that comes before the first layer (L + 1). A body with two stacks (encoder and decoder) has
-layers of the same height in both.
+embeddings, which are everything before the first layer (L + 1). Layers are the blocks of a Transformer or the layers of
+a recurrent network; in a body with two stacks (encoder and decoder), both have layers of each height. A resumed run
+trains the same parts at the same updates.
 
     rate(height) = training.learning_rate * training.layer_decay ** height
     trained from update training.unfreeze_every * height on
@@ -23,16 +24,16 @@ from heed.errors import ConfigError, suggest
 from heed.training.optimizer import Group
 
 _STACKS = ("blocks", "layers", "encoder", "decoder")
-"""Parts of a body whose own parts are its layers, in reading order."""
+"""Submodules of a body that contain its layers, in reading order."""
 _LAYER = re.compile(r"(?:\w+_cells\.)?(\d+)\.")
-"""The beginning of the name of a parameter within a stack: blocks, or the cells of recurrent layers, by number."""
+"""Start of a parameter's name within a stack: the number of a block, or of the cells of a recurrent layer."""
 _BELOW = re.compile(r"layers\s*<\s*(\d+)")
 
 
 def layers_of(body: nn.Module) -> dict[str, int | None]:
-    """The layer that each parameter of a body is in, by name: 0 to L - 1, -1 for embeddings, None for its top.
+    """The layer of each parameter of a body, by name: 0 to L - 1, -1 for embeddings, None for its top.
 
-    Where a body has two stacks of unequal length, their last layers have the same number.
+    If a body has two stacks of unequal length, their last layers have the same number.
     """
     stacks = {name: _members(module) for name, module in body.named_children() if name in _STACKS}
     stacks = {name: members for name, members in stacks.items() if members}
@@ -51,12 +52,12 @@ def layers_of(body: nn.Module) -> dict[str, int | None]:
 
 
 def num_layers(body: nn.Module) -> int:
-    """The number of layers of a body; 0 where it has no stack of them."""
+    """The number of layers of a body; 0 if it has no stack of layers."""
     return 1 + max((layer for layer in layers_of(body).values() if layer is not None), default=-1)
 
 
 def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> list[Group]:
-    """The groups of a model's parameters that are not simply trained at the whole rate.
+    """The groups of a model's parameters that are frozen, frozen at first, or trained at a reduced learning rate.
 
     Raises:
         ConfigError: `training.freeze` names no part of the model, or leaves nothing to train.
@@ -80,21 +81,21 @@ def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> li
 
 
 def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]], count: int) -> set[str]:
-    """The names of the parameters that entries of `training.freeze` mean.
+    """The names of the parameters that the entries of `training.freeze` select.
 
     Args:
-        parts: "body", "embeddings", "layers<N", or the beginning of names of parameters.
-        layers: By name of parameter, whether it is of the body, and its layer.
+        parts: "body", "embeddings", "layers<N", or the start of parameter names.
+        layers: For each parameter name, True if it belongs to the body, and its layer there.
         count: Number of layers of the body.
 
     Raises:
-        ConfigError: An entry means none.
+        ConfigError: An entry selects no parameter.
     """
     frozen: set[str] = set()
     for part in parts:
         below = _BELOW.fullmatch(part.strip())
         if below is not None and not 0 < int(below[1]) <= count:
-            has = f"has {count} layer{'' if count == 1 else 's'}" if count else "is no stack of layers"
+            has = f"has {count} layer{'' if count == 1 else 's'}" if count else "has no stack of layers"
             raise ConfigError(f"training.freeze: '{part}', but the body {has}")
         found = {
             name
@@ -109,21 +110,21 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
             tops = dict.fromkeys(name.split(".")[0] for name in layers)
             known = [*dict.fromkeys(["body", "embeddings", f"layers<{max(1, count)}", *tops])]
             raise ConfigError(
-                f"training.freeze: '{part}' is no part of the model{suggest(part, known)}; its parts are "
-                f"{', '.join(known)}, or the beginning of the name of a tensor, as {next(iter(layers))}"
+                f"training.freeze: '{part}' is not a part of the model{suggest(part, known)}; its parts are "
+                f"{', '.join(known)}, and starts of tensor names, such as {next(iter(layers))}"
             )
         frozen |= found
     return frozen
 
 
 def _members(stack: nn.Module) -> dict[str, int]:
-    """The layer, from 0, that each parameter within a stack is in; empty where it is none."""
+    """The layer, from 0, of each parameter within a stack; empty if the module is not a stack of layers."""
     found = {name: _LAYER.match(name) for name, _ in stack.named_parameters()}
     return {name: int(match[1]) for name, match in found.items() if match is not None}
 
 
 def _of_model(model: nn.Module, body: nn.Module) -> dict[str, tuple[bool, int | None]]:
-    """By name of parameter of a model: whether it is of the body, and its layer there."""
+    """For each parameter name of a model, True if it belongs to the body, and its layer there."""
     inside = {id(parameter): name for name, parameter in body.named_parameters()}
     layers = layers_of(body)
     return {

@@ -1,4 +1,4 @@
-"""Reports for people: numbers with their intervals, tables by label."""
+"""Printed reports: numbers with their intervals, tables by label."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def counted_are(count: int, unit: str) -> str:
 
 
 def interval(values: dict[str, float]) -> str:
-    """A share with its interval, in per cent."""
+    """A share with its interval, in percent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
 
 
 def points(values: dict[str, float]) -> str:
-    """A number of points, with its interval where it has one."""
+    """A number of points, with its interval if it has one."""
     span = f"  [{values['low']:.2f}, {values['high']:.2f}]" if "low" in values else ""
     return f"{values['value']:7.2f}{span}"
 
@@ -37,7 +37,7 @@ def plain(values: dict[str, float]) -> str:
 def label_body(report: dict[str, Any]) -> list[str]:
     """The scores of labels."""
     names = {"accuracy": "accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
-    if report["micro_f1"] == report["accuracy"]:  # one label each: the same number, counted in another way
+    if report["micro_f1"] == report["accuracy"]:  # with one label each, the two are the same number
         del names["micro_f1"]
     lines = [f"  {label:<20} {interval(report[key])}" for key, label in names.items()]
     lines.append(f"  {'calibration error':<20} {report['calibration_error']:7.2%}")
@@ -45,7 +45,7 @@ def label_body(report: dict[str, Any]) -> list[str]:
     if "confusion" in report:
         lines += confusion_table(report["confusion"])
     if report.get("cut"):
-        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length, and read up to there")
+        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length and read only up to it")
     return lines
 
 
@@ -61,7 +61,7 @@ def per_label(scores: dict[str, dict[str, float]], kind: str) -> list[str]:
 
 
 _SHOWN = 12
-"""A confusion matrix of more labels is in the report only."""
+"""Most labels of a confusion matrix that is printed; larger ones are in the report only."""
 
 
 def confusion_table(confusion: dict[str, Any]) -> list[str]:
@@ -78,7 +78,7 @@ def confusion_table(confusion: dict[str, Any]) -> list[str]:
 
 
 def shown_errors(report: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
-    """The first errors of a report, each text in them on one line and visible."""
+    """The first errors of a report, each text on one line, with invisible characters escaped."""
     return [
         {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
         for error in report["errors"][:most]
@@ -86,7 +86,7 @@ def shown_errors(report: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
 
 
 def label_errors(report: Mapping[str, Any], most: int) -> list[str]:
-    """The wrong examples of a report, the surest first."""
+    """The wrong examples of a report, most confident first."""
     lines = [
         f"  {e['origin']}  is {e['true'] or '(none)'}, predicted {e['predicted'] or '(none)'} "
         f"({e['probability']:.3f})\n    {e['text']}"

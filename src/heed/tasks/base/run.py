@@ -1,4 +1,4 @@
-"""A trained model with everything it needs, as far as all tasks share it."""
+"""Base classes of runs: a trained model with everything it needs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ M = TypeVar("M", bound=nn.Module)
 
 
 P = TypeVar("P")
-"""What a run says of a text."""
+"""A prediction for a text."""
 
 
 class MissingCapabilityError(ConfigError, AttributeError):
-    """A run's task lacks a capability that was asked for."""
+    """The task of a run lacks the requested capability."""
 
 
 class Run(ABC, Generic[T, M]):
@@ -45,13 +45,13 @@ class Run(ABC, Generic[T, M]):
         task: Data, tokenizers, labels.
         model: In evaluation mode.
         report: As in `report.json`.
-        so_far: Which weights these are where training has not finished; empty where it has.
+        so_far: Which weights these are if training has not finished; "" if it has.
     """
 
     task_class: ClassVar[type[Task[Any, Any]]]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Where memory runs out, what a run is asked for says what to do; so it is for the classes of every task."""
+        """Make methods of each task's class explain what to do when memory runs out."""
         super().__init_subclass__(**options)
         explain_methods(cls)
 
@@ -71,7 +71,7 @@ class Run(ABC, Generic[T, M]):
         self.model: M = model.eval()
         self.report = report
         self.so_far = ""
-        self.reading: list[str] = []  # what there is to say of the files that `read` read last
+        self.reading: list[str] = []  # remarks on the files of the latest call of `read`
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -84,7 +84,7 @@ class Run(ABC, Generic[T, M]):
 
     @property
     def uses(self) -> Sequence[str]:
-        """Commands for this run, `{run}` being its folder."""
+        """Commands for this run; `{run}` stands for its folder."""
         return tasks.spec_of(self.config.task).uses
 
     def examples(self, split: str) -> Sequence[Any]:
@@ -92,7 +92,7 @@ class Run(ABC, Generic[T, M]):
         return self.task.splits.examples[split]
 
     def known(self) -> Sequence[Any] | None:
-        """The training examples; None for a stream, or where they cannot be read any more."""
+        """The training examples; None for a stream, or if they can no longer be read."""
         try:
             splits = self.task.splits
         except DataError:
@@ -101,36 +101,36 @@ class Run(ABC, Generic[T, M]):
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
-        """Examples from files written as the run's own."""
+        """Read examples from files in the format of the run's own data."""
 
     by_length: ClassVar[tuple[str, ...]] = ()
     """Measures that a report also shows for ranges of source length."""
 
     @abstractmethod
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None) -> Outcomes:
-        """The outputs for any examples and their measures, which reports and comparisons share.
+        """The outputs for any examples and their measures, for reports and comparisons.
 
-        `outputs` are the run's own predictions of these examples, where they are known.
+        `outputs` are the run's predictions for these examples, if already computed.
         """
 
     @sparing()
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """Score any examples, beside baselines where there are some; the report as plain values."""
+        """Score any examples, and the task's baselines on them; returns the report as plain values."""
         report: dict[str, Any] = Scores(self.report_of(examples), self.body)
         report |= self.beside(report, examples)
         return report
 
     def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
-        """What baselines reach on examples with these scores of the model, for a report; nothing without baselines."""
+        """Report entries for the baselines on examples with these `scores` of the model; empty without baselines."""
         made = self.baselines(examples) if isinstance(self, Baselines) else {}
         return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
 
     def validated(self) -> Sequence[Any]:
-        """The validation examples that the scores of a validation are of."""
+        """The examples that a validation scores."""
         return self.examples("valid")
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """The scores of examples with their intervals, as a report has them."""
+        """The scores of examples with their intervals, as in a report."""
         outcomes = self.outcomes(examples)
         return {"task": self.config.task, **summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)}
 
@@ -140,10 +140,10 @@ class Run(ABC, Generic[T, M]):
         """The scores of one set, as lines for people."""
 
     def held(self, data: Any) -> Sequence[Any]:
-        """Examples of data in Python, in the forms that `heed.train` takes; blank ones are left out.
+        """Convert Python data, in the forms that `heed.train` takes, to examples; blank ones are left out.
 
         Raises:
-            DataError: It cannot be used; the message names the place and the value.
+            DataError: The data cannot be used; the message names the place and the value.
         """
         findings = Findings.of(self.config.data, strict=True)
         examples = self.task.hold(data, "examples", self.config, findings)
@@ -155,11 +155,11 @@ class Run(ABC, Generic[T, M]):
 
         Args:
             split: "test", "valid", or another split that the data has ("unseen"); or files, as `Path` objects; or data
-                in one of the forms that `heed.train` takes, with what is right for each example.
+                in one of the forms that `heed.train` takes, with the correct output of each example.
 
         Raises:
             ConfigError: The data has no such split.
-            DataError: The split was handed over in Python and is not kept; or the examples cannot be used.
+            DataError: The split was given as Python data, which is not kept; or the examples cannot be used.
         """
         files = [split] if isinstance(split, Path) else split
         if isinstance(files, list | tuple) and files and all(isinstance(one, Path) for one in files):
@@ -173,13 +173,13 @@ class Run(ABC, Generic[T, M]):
 
     @property
     def members(self) -> tuple[Any, ...]:
-        """The runs that answer together; of a single run itself."""
+        """The runs of an ensemble; for a single run, the run itself."""
         return self._members or (self,)
 
-    if not TYPE_CHECKING:  # a type checker shall see what is missing
+    if not TYPE_CHECKING:  # type checkers must see missing attributes
 
         def __getattr__(self, name: str) -> Any:
-            """Called where an attribute is missing: for a capability the error names the tasks that have it."""
+            """Explain a missing attribute: for a capability, the error names the tasks that have it."""
             for kind in CAPABILITIES:
                 if name in vars(kind) and not name.startswith("_"):
                     raise MissingCapabilityError(missing(self, kind))
@@ -203,10 +203,10 @@ explain_methods(Run)
 
 
 def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:
-    """Refuse runs of several tasks.
+    """Refuse runs of different tasks.
 
     Raises:
-        ConfigError: It says what runs of one task can do.
+        ConfigError: The message says that only runs of one task can do `what`.
     """
     first = runs[0]
     for run in runs[1:]:
@@ -221,9 +221,9 @@ class TextRun(Run[T, M], Generic[T, M, P]):
     """A run that reads texts."""
 
     text_columns: ClassVar[tuple[str, ...]] = ("text",)
-    """Names of the column of a data frame that holds the texts to predict, best first."""
+    """Possible names of the data-frame column with the texts to predict, best first."""
     options: ClassVar[frozenset[str] | None] = None
-    """Keywords of `predictions`; None where they are not listed."""
+    """Keywords of `predictions`; None if they are not checked."""
 
     @overload
     def predict(self, text: str, **options: Any) -> P: ...
@@ -239,7 +239,7 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         list with `to_frame()`.
 
         Raises:
-            DataError: One of them is no text; the message says which.
+            DataError: An item is not a text; the message names it.
         """
         self.check_options(options)
         if isinstance(text, str):
@@ -250,7 +250,7 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         """Refuse keywords that `predict` does not have.
 
         Raises:
-            UnknownKeywordError: It names the nearest one.
+            UnknownKeywordError: The message names the nearest keyword.
         """
         if self.options is not None:
             for name in options.keys() - self.options:
@@ -258,7 +258,7 @@ class TextRun(Run[T, M], Generic[T, M, P]):
                 raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
 
     def typed(self, texts: Sequence[str]) -> list[str]:
-        """The inputs that a person typed one after the other; each text is one, unless the task says otherwise."""
+        """The inputs given as arguments of the command; each text is one, unless the task overrides this."""
         return list(texts)
 
     @abstractmethod
@@ -267,8 +267,8 @@ class TextRun(Run[T, M], Generic[T, M, P]):
 
 
 def part(name: str) -> Any:
-    """A class method that gives the class in another file of the task's folder, imported when it is called.
+    """A class method that returns the class in another file of the task's folder, imported when it is called.
 
-    A run has the capability where it has the method.
+    A run that has the method has the capability.
     """
     return classmethod(lambda cls: tasks.class_in(cls.__module__.rpartition(".")[0], name))

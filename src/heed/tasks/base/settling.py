@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=RunConfig)
 H = TypeVar("H", bound=BaseModel)
 _SOME = 1_000
-"""Stands for a size that only the data knows."""
+"""Placeholder for a size that follows from the data."""
 
 
 class NoHead(BaseModel):
@@ -29,7 +29,7 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
     """Split the fields of a `model` section into the model's own and the head's.
 
     Raises:
-        ConfigError: A field belongs to neither, or cannot have that value.
+        ConfigError: A field belongs to neither, or its value is not allowed.
     """
     own, heads = body.config_class.model_fields, head.model_fields
     for name in fields:
@@ -46,12 +46,12 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
 def check_model_section(
     config: RunConfig, interfaces: tuple[Interface, ...], head: type[BaseModel], from_data: Iterable[str]
 ) -> None:
-    """Refuse a wrong name, size or field of the `model` section before any data is read.
+    """Refuse an unknown name, size or field of the `model` section before any data is read.
 
-    Fields that follow from the data (`from_data`) may be missing; those that the model lacks are of other models.
+    Fields that follow from the data (`from_data`) may be missing; those that the model lacks are ignored.
 
     Raises:
-        ConfigError: It names the field.
+        ConfigError: The message names the field.
     """
     section = config.model
     body = body_class(section.name, interfaces)
@@ -73,7 +73,7 @@ def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
 
 
 def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], selected_by: str) -> C:
-    """The configuration with its `model` section written out, and with the score that "auto" selects by."""
+    """The configuration with its `model` section written out, and `select_by` "auto" replaced by a score."""
     values = {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head}
     update: dict[str, Any] = {"model": type(config.model).model_validate(values)}
     if config.evaluation.select_by == "auto":
@@ -82,7 +82,7 @@ def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], s
 
 
 def settings_text(task: Task[Any, Any], whole: bool = False) -> str:
-    """The settings of a run as YAML, data and model settled: those that differ from the defaults, or all of them."""
+    """The settled settings of a run as YAML: those that differ from the defaults, or all of them."""
     if whole:
         return config_text(task.config)
     told = "# Settings that differ from the defaults; --verbose prints all of them.\n"

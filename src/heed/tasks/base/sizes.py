@@ -1,4 +1,4 @@
-"""What is chosen from the amount of texts with labels: the tokenizer and the model's size."""
+"""Tokenizer and model size by the number of labelled texts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ C = TypeVar("C", bound=RunConfig)
 
 
 def labelled_size(num_examples: int) -> str:
-    """The named size for an amount of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
+    """The named size for a number of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
     return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
 
 
 def with_tokenizer(config: C, auto: str, subwords: Callable[[], int]) -> C:
-    """The configuration with the kind and size of the tokenizer decided.
+    """The configuration with the kind and vocabulary size of the tokenizer set.
 
-    A word vocabulary holds all words that occur often enough, up to 30,000. `subwords` counts other tokens.
+    A word vocabulary has all words that occur often enough, up to 30,000; `subwords` returns the size of others.
     """
     tokenizer = config.tokenizer
     kind = auto if tokenizer.kind == "auto" else tokenizer.kind
@@ -30,5 +30,5 @@ def with_tokenizer(config: C, auto: str, subwords: Callable[[], int]) -> C:
 
 
 def num_subwords(num_texts: int, num_characters: int) -> int:
-    """The vocabulary of subwords: one for four texts, from 1,000 to 8,000, and two for each character."""
+    """The size of a subword vocabulary: a quarter of the texts, 1,000 to 8,000, but at least twice the characters."""
     return max(min(8_000, max(1_000, num_texts // 4 // 500 * 500)), 2 * num_characters)

@@ -1,4 +1,4 @@
-"""What the data files of a run held when it began, kept in `data.json`: whether they have changed since."""
+"""Digests of a run's data files, kept in `data.json` to detect changes since the run began."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = "data.json"
 
 
 def write_digests(config: RunConfig, folder: Path) -> None:
-    """Write the digests of all data files that a configuration names into a run folder; no file where it names none."""
+    """Write the digests of all data files that a configuration names into a run folder; nothing if it names none."""
     files = {path: {"field": field, **digest} for path, field, digest in _digests(config)}
     if files or (folder / DATA).exists():
         text = json.dumps({"format": 1, "files": files}, indent=1, ensure_ascii=False) + "\n"
@@ -24,10 +24,9 @@ def write_digests(config: RunConfig, folder: Path) -> None:
 
 
 def changed_files(config: RunConfig, folder: Path) -> list[str]:
-    """Which data files are not what they were when the run in a folder began, and how, in a sentence each.
+    """Describe each data file that has changed since the run in a folder began, in one sentence.
 
-    Nothing is said of runs from before such digests were kept, nor of files that are missing now: reading them is an
-    error of its own.
+    Files of runs older than `data.json` and missing files are left out; reading a missing file raises its own error.
     """
     try:
         before = read_object(folder / DATA)["files"]
@@ -35,7 +34,7 @@ def changed_files(config: RunConfig, folder: Path) -> list[str]:
     except MissingFileError:
         return []
     except (RunError, KeyError, AttributeError):
-        return [f"{folder / DATA} is damaged, so that nobody can tell whether the data has changed since the run began"]
+        return [f"{folder / DATA} is damaged, so changes to the data since the run began cannot be detected"]
     return [
         f"{field}: '{path}' has changed since the run began: {_difference(known[path], digest)}"
         for path, field, digest in _digests(config)
@@ -53,5 +52,5 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     for unit in ("files", "bytes"):
         if before.get(unit) != now.get(unit):
             old, new = (f"{one[unit]:,}" if isinstance(one.get(unit), int) else "no" for one in (before, now))
-            return f"it had {old} {unit} and has {new}"
-    return "it has as many bytes as before, but not the same ones, or not in the same order"
+            return f"it had {old} {unit} and now has {new}"
+    return "it has the same number of bytes, but different content"

@@ -1,4 +1,4 @@
-"""What a new model begins with instead of what was drawn, for people and for the report."""
+"""Descriptions of the initial weights of a new model that are not random, for people and for the report."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 _MOST = 12
-"""Names that are listed one by one."""
+"""Most names that are listed one by one."""
 
 
 class Started(Protocol):
-    """Initial values that replace drawn weights of a new model; `str` describes them for people."""
+    """Initial values that replace random weights of a new model; `str` describes them for people."""
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
@@ -21,21 +21,21 @@ class Started(Protocol):
 
 @dataclass(frozen=True)
 class Taken:
-    """The tensors that a model took over from its parent."""
+    """The tensors that a model copied from its parent."""
 
-    folder: Path  # the parent
-    whole: tuple[str, ...]  # those taken as they are
-    tokens: Mapping[str, tuple[int, int]]  # with a row per token, label or column: rows the parent has too, of how many
-    new: tuple[str, ...]  # tensors left as drawn
-    mapped: Mapping[str, str] = field(default_factory=dict)  # those of the above with another name in the parent
-    left: tuple[str, ...] = ()  # tensors of the parent that nothing was taken from
+    folder: Path  # of the parent
+    whole: tuple[str, ...]  # tensors copied as they are
+    tokens: Mapping[str, tuple[int, int]]  # tensors with a row per token, label or column: rows copied, rows in all
+    new: tuple[str, ...]  # tensors left at their random values
+    mapped: Mapping[str, str] = field(default_factory=dict)  # copied tensors with another name in the parent
+    left: tuple[str, ...] = ()  # tensors of the parent that were not copied
 
     def __str__(self) -> str:
         found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
-        mapped = "".join(f"; {name} is its {theirs}" for name, theirs in self.mapped.items())
-        left = f"; left there: {shortened(self.left)}" if self.left else ""
+        mapped = "".join(f"; {name} is {theirs} of that run" for name, theirs in self.mapped.items())
+        left = f"; not copied: {shortened(self.left)}" if self.left else ""
         new = shortened(self.new) or "none"
-        return f"from {self.folder}: {len(self.whole)} tensors whole{found}{mapped}; new: {new}{left}"
+        return f"from {self.folder}: {len(self.whole)} whole tensors{found}{mapped}; new: {new}{left}"
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
@@ -45,7 +45,7 @@ class Taken:
 
 
 def shortened(names: Sequence[str]) -> str:
-    """Names of tensors, those of a module that has many of them together: "words.* (6)"."""
+    """Names of tensors; if there are many, those of one module together: "words.* (6)"."""
     if len(names) <= _MOST:
         return ", ".join(names)
     parts = Counter(name.split(".")[0] for name in names)

@@ -1,4 +1,4 @@
-"""A task: where data, model, loss and scores meet, and nothing of how it is shown."""
+"""Base class of tasks: data, model, loss and scores, without presentation."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ E = TypeVar("E")
 
 
 class Task(Transfers, Trainable, Generic[C, E]):
-    """A task with splits and a model of a body and a head; the training loop sees the part that is `Trainable`."""
+    """A task with splits and a model of a body and a head; the training loop uses only its `Trainable` part."""
 
     config: C
     units: ClassVar[Mapping[str, str]] = {}
-    """Kind of row -> its name in messages, where that is another."""
+    """Kind of row -> its name in messages, if different."""
     texts_are_examples: ClassVar[bool] = False
-    """Whether an example is a text and nothing else, so that a list of strings may be one of examples."""
+    """True if an example is only a text, so that a list of strings may be a list of examples."""
     given: Mapping[str, Sequence[E]] | None = None
-    """The examples that were handed over in Python, by split."""
+    """The examples that were given as Python data, by split."""
     folder: Path | None = None
-    """The run folder that it was opened from, whose digests its data is compared with; None for a new run."""
+    """The run folder that the task was opened from, with the digests of its data; None for a new run."""
 
     def __init__(self, config: C, splits: Splits[E] | None) -> None:
         self.config = config
@@ -51,27 +51,27 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @classmethod
     @abstractmethod
     def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
-        """Read the data, or take what is `given`, train the tokenizers, settle what depends on the data.
+        """Read the data, or take the `given` examples, train the tokenizers, settle the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
 
     @classmethod
     @abstractmethod
     def open_splits(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
-        """Read the data, or take the examples that are `given`.
+        """Read the data, or take the `given` examples.
 
         Raises:
-            DataError: It cannot be read.
+            DataError: The data cannot be read.
         """
 
     @classmethod
     def read_splits(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
-        """The splits that a run trains and scores on: those of `open_splits`, or `training.train_size` of the examples.
+        """The splits of `open_splits`, with only `training.train_size` training examples if that is set.
 
         Raises:
-            ConfigError: There are fewer training examples.
+            ConfigError: There are fewer training examples than `training.train_size`.
             DataError: The data cannot be read.
         """
         refuse_pictures(config)
@@ -81,19 +81,19 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: RunConfig, findings: Findings) -> Sequence[E]:
-        """Examples of data that a user hands over in Python: a data frame, a list, a dict of columns.
+        """Convert Python data to examples: a data frame, a list, a dict of columns.
 
         Args:
             data: The data, in one of the forms of `heed.data.read.memory`.
-            split: What messages call it; the origin of its example 17 is "train[17]".
-            config: Says how the data is read.
-            findings: Policy for what cannot be used, and counts of it.
+            split: Its name in messages; the origin of example 17 is "train[17]".
+            config: The settings for reading the data.
+            findings: Policy for bad lines, and their counts.
 
         Raises:
-            DataError: It cannot be used; the message names the place, the value and what would be right.
+            DataError: The data cannot be used; the message names the place, the value and what would be right.
             ConfigError: The task takes files only.
         """
-        raise ConfigError(f"{config.task} reads files only; write the data into one, and give its name")
+        raise ConfigError(f"{config.task} reads files only; write the data to a file and give its path")
 
     @classmethod
     @abstractmethod
@@ -108,14 +108,14 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @classmethod
     def resume(cls, config: C, folder: Path, given: Mapping[str, Sequence[E]] | None = None) -> Self:
-        """The task of a run that goes on, with what it learned from the data when it began."""
+        """The task of a resumed run, with the tokenizers and labels that it had when it began."""
         task = cls.restore(config, folder)
         task.given = given
         return task
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what it learned from the data (tokenizers, labels) into a run folder."""
+        """Write everything derived from the data (tokenizers, labels) into a run folder."""
 
     @abstractmethod
     def overview(self) -> str:
@@ -123,7 +123,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @abstractmethod
     def report_counts(self) -> dict[str, Any]:
-        """Per set: examples and what else can be counted."""
+        """For each split: the number of examples, and the task's other counts."""
 
     @abstractmethod
     def work(self, indices: list[int]) -> int:
@@ -132,14 +132,14 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @property
     @abstractmethod
     def selected_by(self) -> str:
-        """The validation score that "auto" means."""
+        """The validation score that `select_by` "auto" stands for."""
 
     @property
     def splits(self) -> Splits[E]:
-        """The examples; read on first use, which warns of files that have changed since the run began.
+        """The examples; read on first use, with a warning of files that have changed since the run began.
 
         Raises:
-            DataError: A file cannot be read, or has become a pipe or a device, which would be waited for.
+            DataError: A file cannot be read, or is now a pipe or a device, reading which could wait forever.
         """
         if self._splits is None:
             _refuse_pipes(self.config)
@@ -151,29 +151,29 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def split_names(self) -> list[str]:
-        """The sets that the data has."""
+        """The names of the splits that the data has."""
         return list(self.splits.examples)
 
     @property
     def notes(self) -> str:
-        """What was read, kept and left out."""
+        """Remarks on what was read, kept and left out."""
         return self.splits.notes
 
     @property
     def finishing_work(self) -> float:
-        """Evaluating every test set, in validations."""
+        """The time to evaluate every test set, as a number of validations."""
         examples = self.splits.examples
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(examples["valid"]))
 
     @property
     def patience(self) -> int:
-        """A quarter of the validations of a run."""
+        """Three validations, a quarter of those of a run."""
         return 3
 
     @property
     def trained_validation(self) -> float:
-        """Validating takes the same time whatever the model has learned."""
+        """One: a validation takes the same time before and after training."""
         return 1.0
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
 
         Raises:
-            ConfigError: A field names a part that the model lacks.
+            ConfigError: A field names a part that the model does not have.
         """
         return groups_of(model, self.body(model), self.config.training)
 
@@ -200,19 +200,19 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def auto_size(self) -> str:
-        """The named size that "auto" means."""
+        """The named size that "auto" stands for."""
         return "small"
 
     def count_of(self, kind: str) -> int:
-        """How many rows of a kind of `size_fields` the data has, before the model section is settled."""
+        """The number of rows that the data has of a kind of `size_fields`, before the model section is settled."""
         return len(self.axes()[kind])
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Fields of the body that follow from the data or from the head's fields, beside the sizes of `axes`."""
+        """Fields of the body, other than the sizes of `axes`, that follow from the data or from the head's fields."""
         return {}
 
     def head_fields(self, head: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields as they are written into the configuration."""
+        """The head's fields to write into the configuration."""
         return dict(head.model_dump())
 
     def settled(self) -> C:
@@ -227,7 +227,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def model_defaults(self) -> dict[str, Any]:
-        """Fields of the settled `model` section as its name and size alone would have them."""
+        """The settled `model` section as it would be if only its name and size were given."""
         model, head = self._model_of(self.config.model.size, {})
         return {**model.model_dump(), **head}
 
@@ -242,11 +242,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
 
 def _refuse_pipes(config: RunConfig) -> None:
-    """Refuse to read the data of a run again from what is neither a file nor a folder."""
+    """Refuse to read the data of a run again from anything but files and folders."""
     for path, field in data_files(config).items():
         try:
             kind = kind_of(os.stat(path))
-        except (OSError, ValueError):  # whoever reads it says so
+        except (OSError, ValueError):  # reported when it is read
             continue
         if kind and not os.path.isdir(path):
-            raise DataError(f"{field}: '{path}' is {kind}; a run reads its data again from files and folders")
+            raise DataError(f"{field}: '{path}' is {kind}; a run can read its data again only from files and folders")

@@ -21,16 +21,16 @@ E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 B = TypeVar("B")
 _COUNTED = 20_000
-"""Size of the sample of examples on disk whose tokens are counted for overviews."""
+"""Number of examples on disk that are sampled to count tokens for overviews."""
 
 
 @dataclass(frozen=True)
 class Coding(Generic[E, T, B]):
-    """How a task makes batches B, which have a field `indices`, of examples E as tokens T.
+    """Functions of a task that turn examples E into tokens T, and tokens into batches B, which have a field `indices`.
 
-    `encode` puts a tag, if given, before each first text; `lengths` counts it without encoding; `costs` are padded
-    lengths `(examples, sides)`, which batches are sorted by (first column); `cut` cuts an example's text anew in each
-    pass, given its tag, (seed, pass, number) and its lengths, to tokens that cost at most what `costs` says.
+    `encode` puts a tag, if given, before each first text; `lengths` counts tokens without encoding; `costs` returns
+    padded lengths `(examples, sides)`, whose first column sorts the batches; `cut` tokenizes an example's text
+    differently in each pass, given its tag, (seed, pass, number) and its lengths, to tokens within `costs`.
     """
 
     encode: Callable[[Sequence[E], str | None], list[T]]
@@ -64,7 +64,7 @@ def some_of(tokens: Sequence[T]) -> Sequence[T]:
 
 @dataclass(frozen=True)
 class Corpus(Generic[E, T]):
-    """Training examples, their tokens (with tag) and lengths; the `chosen` (or all) are seen `weight` times a pass."""
+    """Training examples, their tokens (with tag) and lengths; the `chosen` (or all) occur `weight` times in a pass."""
 
     examples: Sequence[E]
     tokens: Sequence[T]
@@ -87,7 +87,7 @@ class TrainingSet(Generic[E, T, B]):
             self._all: Corpus[E, T] = Corpus(*every, np.concatenate([c.lengths for c in corpora]))
 
     def window(self, number: int) -> Corpus[E, T]:
-        """All examples; of a stream the window of that number."""
+        """All examples; for a stream, the window of that number."""
         return self._all
 
     @property
@@ -108,33 +108,33 @@ class TrainingSet(Generic[E, T, B]):
         return range(len(window.examples)) if window.chosen is None else window.chosen  # type: ignore[return-value]
 
     def _at(self, indices: Sequence[int]) -> tuple[Corpus[E, T], list[int]]:
-        """The window of examples, which must share one, and their places in it."""
+        """The one window that these examples are in, and their places in it."""
         number = indices[0] // self.size
         return self.window(number), [index - number * self.size for index in indices]
 
     def examples_at(self, indices: Sequence[int]) -> list[E]:
-        """The examples of these numbers."""
+        """The examples with these numbers."""
         window, places = self._at(indices)
         return take(window.examples, places)
 
     def tokens_at(self, indices: Sequence[int]) -> list[T]:
-        """Their tokens."""
+        """The tokens of the examples with these numbers."""
         window, places = self._at(indices)
         return take(window.tokens, places)
 
     def lengths_at(self, indices: Sequence[int]) -> Lengths:
-        """Their lengths."""
+        """The lengths of the examples with these numbers."""
         window, places = self._at(indices)
         return window.lengths[places]
 
     def corpus_of(self, index: int) -> tuple[int, str | None]:
-        """The number of the corpus that an example is of, the training set being 0, and its tag."""
+        """The number of an example's corpus (0 is the training set), and the tag of that corpus."""
         examples = self._at([index])[0].examples
         number = examples.part_of(index) if isinstance(examples, Joined) else 0
         return number, self._corpora[number].tag if self._corpora else None
 
     def drawn(self, index: int) -> tuple[int, int, int]:
-        """What decides how the text of an example is cut in the pass planned last: (seed, pass, number)."""
+        """The seed of the random tokenization of an example in the pass planned last: (seed, pass, number)."""
         return (*self._pass, index)
 
     def samples(self) -> list[int]:
@@ -143,7 +143,7 @@ class TrainingSet(Generic[E, T, B]):
         return [self.newest * self.size + int(i) for i in chosen[:: max(1, len(chosen) // 3)]]
 
     def longest(self, side: int) -> int:
-        """Tokens of the longest text of a side, in a stream's first window."""
+        """Tokens of the longest text of a side; for a stream, in its first window."""
         return int(self.window(0).lengths[self._chosen(0), side].max())
 
     def work(self, indices: list[int]) -> int:
@@ -151,21 +151,21 @@ class TrainingSet(Generic[E, T, B]):
         return len(indices) * int(self.coding.costs(self.lengths_at(indices)).max(0).sum())
 
     def batches(self, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass, by (seed, epoch)."""
+        """The batches of one pass, determined by (seed, epoch)."""
         self._pass = (seed, epoch)
         window = self.window(epoch)
-        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size  # of a stream
+        chosen, first = window.chosen, 0 if self._corpora else epoch * self.size  # for a stream
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
         plan = plan_pass(self.coding.costs(window.lengths), batch_tokens, seed, epoch, chosen)
-        # Of millions of examples, lists would be the largest thing in memory.
+        # With millions of examples, lists would take more memory than anything else.
         if any(isinstance(corpus.tokens, Encoding) for corpus in self._corpora):
             return plan
         return [[first + i for i in indices] for indices in plan] if first else list(plan)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
-        """One batch of the pass planned last; how a text is cut in it depends on neither process nor resume."""
+        """One batch of the pass planned last; random tokenization is the same in every process and after a resume."""
         if (cut := self.coding.cut) is None:
             tokens = self.tokens_at(indices)
         else:
@@ -191,7 +191,7 @@ class StreamSet(TrainingSet[E, T, B]):
         return self._stream.newest
 
     def window(self, number: int) -> Corpus[E, T]:
-        """The window of that number; each process encodes what it trains on."""
+        """The window of that number; each process encodes the examples that it trains on."""
         if number not in self._windows:
             examples = self._stream.window(number)
             lengths = self.coding.lengths(examples, None)

@@ -1,13 +1,13 @@
-"""A run that starts from another one, of the same task or not: weights by name, rows of weights by their own names.
+"""Runs that start from a parent run of the same or another task: tensors match by name, their rows by the rows' names.
 
-A token that the parent does not know begins as in a new model. With another size or model the fields are that model's,
-and only what fits is taken; where no matrix fits, that is refused. The parent's own tokenizers keep every vector and
-let the runs form an ensemble. From a translator, `rnn` gets embeddings and encoder of `bahdanau`, `luong` and
-`seq2seq`, with their widths and cell where none are given; `encoder` of the same width gets the embeddings of
-`transformer` only. RUN is a run folder, relative to the current folder, or `last`.
+Tokens that the parent lacks start as in a new model. With another size or model, the fields are those of that model,
+and only tensors that fit are copied; it is an error if no matrix fits. With the parent's own tokenizers, every vector
+is kept, and the runs can form an ensemble. From a translator, `rnn` takes embeddings and encoder of `bahdanau`,
+`luong` and `seq2seq`, with their widths and cell unless given; `encoder` of the same width takes only the embeddings
+of `transformer`. RUN is a run folder, relative to the current folder, or `last`.
 
-Which axis of which tensor runs over tokens, labels or columns is found by building the model, without numbers, with one
-more row; models declare nothing for it.
+To find which axis of which tensor runs over tokens, labels or columns, the model is built (shapes only) with one more
+row; models declare nothing for this.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from heed.training.weights import load_weights
 
 C = TypeVar("C", bound=RunConfig)
 _OWN = frozenset({"sampling", "extend"})
-"""Fields of the `tokenizer` section that a run has beside the tokenizer of another one."""
+"""Fields of the `tokenizer` section that a run with another run's tokenizer sets itself."""
 
 
 class Transfers(ABC):
-    """What a task says of its model so that runs can start from one another.
+    """A task's description of its model that lets runs start from one another.
 
-    `build_model` builds as many rows of each kind as `axes` names, or as the field of `model` for that kind says.
+    `build_model` builds as many rows of each kind as `axes` names, or as the field of `model` for that kind gives.
     """
 
     interfaces: ClassVar[tuple[Interface, ...]]
     head_class: ClassVar[type[BaseModel]] = NoHead
-    """Fields of the head, which stand in the `model` section beside the body's."""
+    """Fields of the head, which are in the `model` section together with those of the body."""
     size_fields: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> the field of `model` that counts such rows."""
     may_be_more: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of rows of which a model may have more than a run that goes on asks for."""
+    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Kind of row -> what it may be called in another task, best first; by default the same."""
+    """Kind of row -> its possible names in another task, best first; by default the same name."""
     config: Any
     parent: Parent | None = None
 
@@ -66,15 +66,15 @@ class Transfers(ABC):
         """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
 
     def body(self, model: Any) -> nn.Module:
-        """The part of a model that other tasks can use."""
+        """The part of a model that other tasks can start from."""
         return model.body  # type: ignore[no-any-return]
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        """The tokenizers, by the kind of row that their tokens are."""
+        """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """Fields of the `model` section that a run which starts from this one settles anew."""
+        """Fields of the `model` section that a run started from this one does not take over."""
         return tuple(self.size_fields.values())
 
     def grown(self, *kinds: str) -> Self:
@@ -92,22 +92,22 @@ class Transfers(ABC):
     def taken_from(
         self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
     ) -> Mapping[str, str] | None:
-        """What a parent calls each tensor that is taken; None where those of one name are.
+        """The parent's name of each tensor to copy; None if tensors are copied under the same name.
 
         Args:
             parent: The run to start from.
             own: Our tensors, by name.
-            prefix: Before the names of the tensors of the parent's body.
+            prefix: Prefix of the tensor names of the parent's body.
             given: The parent's tensors, which may be changed.
         """
         return None
 
     def start_from_parent(self, model: nn.Module) -> Taken | None:
-        """Copy into a new model what fits of the run that `model.from` names; None where it names none."""
+        """Copy the tensors that fit from the run that `model.from` names; None if it names none."""
         return None if self.parent is None else self.parent.give(model, self)
 
     def start(self, model: Any) -> dict[str, Started]:
-        """Fill a new model with what it begins with, by name for the report."""
+        """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         taken = self.start_from_parent(model)
         return {} if taken is None else {"parent": taken}
 
@@ -121,10 +121,10 @@ class Parent:
 
     @classmethod
     def open(cls, run: str, field: str) -> Parent:
-        """Read all but the weights of a run, a folder or "last", that a field of the configuration names.
+        """Read everything but the weights of the run (a folder or "last") that a field of the configuration names.
 
         Raises:
-            ConfigError: There is no such run, it is not finished, or a file of it is missing or altered.
+            ConfigError: The run does not exist or is not finished, or one of its files is missing or altered.
         """
         try:
             path = folders.find(run, folders.State.FINISHED).absolute()
@@ -138,10 +138,10 @@ class Parent:
             raise ConfigError(f"{field}: {error}") from None
 
     def with_model(self, config: C, task: type[Transfers]) -> C:
-        """The configuration with the parent's model, but for what the user gave.
+        """The configuration with the parent's model, except for fields that the user gave.
 
-        A model of another name has fields of its own; a model that stands in for one which the task cannot use has the
-        parent's where it knows them.
+        A model of another name has its own fields; a model that replaces one which the task cannot use takes those
+        fields of the parent that it has too.
         """
         section, theirs, interfaces = config.model, self.task.config.model, task.interfaces
         given = section.model_fields_set
@@ -151,7 +151,7 @@ class Parent:
         if "size" not in given and (name == theirs.name or not usable):
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
             anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
-            if not alike:  # what only the parent's task counts, as the positions of a table, stays as it is
+            if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
                 anew -= {*self.task.size_fields.values()} - {*task.size_fields.values()}
             fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
             size = theirs.size if theirs.size in own.sizes else section.size
@@ -159,10 +159,10 @@ class Parent:
         return config.model_copy(update={"model": type(section).model_validate(values)})
 
     def with_tokenizer(self, config: C) -> C:
-        """The configuration with the parent's tokenizer section, all but subword sampling.
+        """The configuration with the parent's tokenizer section, except for subword sampling.
 
         Raises:
-            ConfigError: The user gave a field that contradicts it.
+            ConfigError: The user gave a field that contradicts the parent's.
         """
         section, theirs = config.tokenizer, self.task.config.tokenizer
         if config.task != self.task.config.task:
@@ -180,14 +180,14 @@ class Parent:
         return config.model_copy(update={"tokenizer": section.model_copy(update=values)})
 
     def has_tokenizers(self, task: type[Transfers]) -> bool:
-        """Whether it has a tokenizer for every kind of row of a task that counts tokens."""
+        """True if the parent has a tokenizer for every kind of row of a task that counts tokens."""
         theirs = self.task.tokenizers()
         return bool(theirs) and all(
             any(name in theirs for name in task.alternatives.get(kind, (kind,))) for kind in task.size_fields
         )
 
     def tokenizer(self, kind: str, task: type[Transfers]) -> TextTokenizer:
-        """The tokenizer for a kind of row of a task; a ConfigError where the parent has none."""
+        """The tokenizer for a kind of row of a task; a ConfigError if the parent has none."""
         theirs: Mapping[str, TextTokenizer] = self.task.tokenizers()
         found = [theirs[name] for name in task.alternatives.get(kind, (kind,)) if name in theirs]
         if not found:
@@ -196,9 +196,9 @@ class Parent:
         return found[0]
 
     def give(self, model: nn.Module, task: Transfers) -> Taken:
-        """Copy into a new model what fits: whole tensors, and the rows (tokens, labels, columns) that both runs have.
+        """Copy the tensors that fit into a new model: whole ones, and the rows (tokens, labels, columns) of both runs.
 
-        What does not fit stays as it was drawn. From a run of another task only the body is taken.
+        All others keep their random values. From a run of another task only the body is copied.
 
         Raises:
             ConfigError: No matrix fits.
@@ -206,7 +206,7 @@ class Parent:
 
         Source: Aji et al. 2020 (arXiv:2005.01196) match embeddings by token.
         """
-        with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers, with a parent or without
+        with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
             parent = self.task.build_model()
             load_weights(parent, self.folder / folders.WEIGHTS)
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
@@ -220,7 +220,7 @@ class Parent:
         inside = theirs = ""
         if not alike:
             inside, theirs = prefix_of(model, task.body(model)), at
-        # What the parent calls each tensor; the one table of a kind of row may have another name there.
+        # The parent's name of each tensor; a kind of row's only table may have another name in the parent.
         names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
         free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
         if chosen is not None:
@@ -256,19 +256,19 @@ class Parent:
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
-    """The fields in which two models of one name differ, but for sizes of the data, for a message."""
+    """The fields in which two models of the same name differ, except sizes that follow from the data, for a message."""
     here, there = {**(ours.model_extra or {})}, theirs.model_extra or {}
     for name in sizes:
         here.pop(name, None)
     other = [name for name in here if theirs.name == ours.name and there.get(name, here[name]) != here[name]]
-    said = ", ".join(f"model.{name} is {there[name]} there and {here[name]} here" for name in other[:4])
+    said = ", ".join(f"model.{name} is {there[name]} in that run and {here[name]} in this one" for name in other[:4])
     return f": {said}" if said else ""
 
 
 def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
-    """Open the runs that `model.from` and `tokenizer.from` name; the configuration gets what follows from them.
+    """Open the runs that `model.from` and `tokenizer.from` name, and take over their fields into the configuration.
 
-    The `model` section that comes of it is checked, so that its errors come before the data is read.
+    The resulting `model` section is checked, so that errors in it are reported before the data is read.
 
     Raises:
         ConfigError: A run cannot be opened, or a field contradicts it.
@@ -284,7 +284,7 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
             "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add tokenizer.from, or "
-            "--from RUN of a model that keeps its tokenizer (bert, gpt)"
+            "--from RUN with a run of a model that keeps its tokenizer (bert, gpt)"
         )
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")

@@ -1,4 +1,4 @@
-"""The attention that looks show: one assembly of maps, with their scores, masks and contexts, for every task."""
+"""Attention maps of looks, with their scores, masks and contexts, for every task."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Shown = tuple[Axis, Axis, str]
 
 
 def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Shown] | None]) -> list[View]:
-    """What was seen of each attention that is chosen, each on its own axes.
+    """Views of the chosen attentions, each on its own axes.
 
     Args:
-        seen: A trace of a pass over a batch, of which the first entry is shown.
-        choice: What is shown.
-        shown: The maps of one attention as they are to be drawn, `(1, heads, query, key)`, with their axes, which may
-            be shorter; None where they are not drawn.
+        seen: A trace of a pass over a batch, whose first entry is shown.
+        choice: The mechanism, layers and heads to show.
+        shown: Returns the maps of one attention to draw, `(1, heads, query, key)`, with their axes, which may be
+            shorter; None if they are not drawn.
     """
     views = []
     for mechanism, layer in choice.layers(seen.mechanisms()):
@@ -43,7 +43,7 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
 
 
 def view_of_words(view: View, query: Words, key: Words) -> View:
-    """What was seen of subword tokens as words; where every word is one token, the scores stay."""
+    """A view of subword tokens as a view of words; scores are kept if every word is one token."""
     one = view.map
     if len(query.axis) == len(one.query) and len(key.axis) == len(one.key):
         return replace(view, map=replace(one, query=query.axis, key=key.axis))
@@ -52,13 +52,13 @@ def view_of_words(view: View, query: Words, key: Words) -> View:
 
 
 def views_of_text(seen: Trace, choice: Choice, words: Words, num_tokens: int) -> list[View]:
-    """What was seen of one text by networks that look at the words themselves: self-attention, pooling.
+    """Views of the attention over one text's own words: self-attention, pooling.
 
     Args:
-        seen: A trace of a pass over the text alone, perhaps with further tokens after it, which are not shown.
-        choice: What is shown.
+        seen: A trace of a pass over only this text; further tokens after it are not shown.
+        choice: The mechanism, layers and heads to show.
         words: The words of the text.
-        num_tokens: Tokens that were read, the further ones included.
+        num_tokens: Number of tokens read, including further ones.
     """
     length = words.tokens[-1].stop if words.tokens else 0
     tokens = Words.counted(Axis(words.axis.name, words.axis.kind, ("",) * length), [1] * length)
@@ -75,7 +75,7 @@ def views_of_text(seen: Trace, choice: Choice, words: Words, num_tokens: int) ->
             return maps, (learned, tokens.axis, _POOLING.format(kind=kind))
         if num_queries != num_tokens:
             return None
-        backwards = not bool(maps.mask.triu(1).any())  # nobody looks ahead
+        backwards = not bool(maps.mask.triu(1).any())  # no query attends to a later key
         caption = _BACK if maps.mechanism == "self" and backwards else _ROW
         return maps, (tokens.axis, tokens.axis, caption.format(kind=kind))
 
@@ -101,7 +101,7 @@ _EARLIER = (
 
 
 def _with_first(maps: Maps) -> Maps:
-    """With a row for the first token, which had nothing to look at, and a column for the last, which nobody saw."""
+    """Add an empty row for the first token, which attends to none, and an empty column for the last token."""
 
     def grown(x: torch.Tensor, value: float) -> torch.Tensor:
         return pad(x.float(), (0, 1, 1, 0), value=value)

@@ -1,4 +1,4 @@
-"""What a tokenizer that comes from another run makes of new texts, and how it is extended by what it does not know."""
+"""Use of another run's tokenizer: remarks on how it fits new texts, and its extension by unknown tokens."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
 
 
 def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
-    """What a tokenizer that was trained on other text makes of these, for people."""
+    """Remarks on how a tokenizer that was trained on other text fits these texts."""
     counts: Counter[int] = Counter(chain.from_iterable(tokenizer.encode_all(texts)))
     total, characters = counts.total(), sum(map(len, texts))
     used = sum(token >= len(SPECIAL_TOKENS) for token in counts)
     of = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
     lines = [
-        f"the tokenizer is another run's: {used:,} of its {of:,} tokens occur in the new text, "
-        f"{characters / max(1, total):.2f} characters a token"
+        f"the tokenizer comes from another run: {used:,} of its {of:,} tokens occur in the new text, "
+        f"{characters / max(1, total):.2f} characters per token"
     ]
     if unknown := counts[UNKNOWN]:
         pieces = Counter(chain.from_iterable(map(tokenizer.unknown_in, texts)))
         listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(10))
         lines.append(
-            f"warning: {unknown:,} tokens of the new text ({unknown / total:.2%}) are unknown to it, {len(pieces):,} "
-            f"different ones: {listing}"
+            f"warning: {unknown:,} tokens of the new text ({unknown / total:.2%}) are unknown to this tokenizer, "
+            f"{len(pieces):,} different ones: {listing}"
         )
     return lines
 
@@ -33,9 +33,9 @@ def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
 def taken(
     tokenizer: TextTokenizer, texts: Sequence[str], min_count: int | None = None, merges: int = 0
 ) -> tuple[TextTokenizer, list[str]]:
-    """The tokenizer, extended by what these texts need where `min_count` is given, and what there is to say of both.
+    """The tokenizer, extended by the tokens that these texts need if `min_count` is given, and remarks on both.
 
-    `min_count` is how often a word must occur, where tokens are words, `merges` how many are learned.
+    `min_count` is how often a word must occur, for a tokenizer of words; `merges` is the number of merges to learn.
     """
     remarks = overlap(tokenizer, texts)
     if min_count is None:

@@ -1,4 +1,4 @@
-"""Given word vectors as the first embeddings of a model, and how much of a text they cover."""
+"""Word vectors as the initial embeddings of a model, and how much of a text they cover."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from heed.layers import TokenEmbedding
 from heed.tasks.base.config import TextModelSection
 
 _MISSING = 10
-"""Words without a vector that are named."""
+"""Most words without a vector that are listed."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a vocabulary, and of the training text, has a vector."""
+    """Coverage of a vocabulary, and of the training text, by word vectors."""
 
     path: Path  # the file
-    vectors: int  # vectors in it
+    vectors: int  # vectors in the file
     words: int  # words of the vocabulary
-    exact: int  # those that stand in the file as they are
-    lowered: int  # those found lower-cased
+    exact: int  # words found in the file as they are
+    lowered: int  # words found lower-cased
     tokens: int  # tokens of the training text, words outside the vocabulary included
-    tokens_exact: int  # those whose word stands in the file as it is
-    tokens_lowered: int  # those whose word was found lower-cased
+    tokens_exact: int  # tokens whose word was found as it is
+    tokens_lowered: int  # tokens whose word was found lower-cased
     missing: tuple[str, ...]  # the most frequent words without a vector
 
     def __str__(self) -> str:
@@ -53,10 +53,10 @@ class Coverage:
 
 
 def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextTokenizer:
-    """A tokenizer of words that, with `model.vector_words`, knows all words of the file of vectors as well.
+    """The tokenizer, with `model.vector_words` extended by all words of the file of vectors.
 
     Raises:
-        ConfigError: No file is given, or the tokenizer is not one of words.
+        ConfigError: No file is given, or the tokens are not words.
         DataError: The file cannot be read.
     """
     if not section.vector_words:
@@ -64,16 +64,16 @@ def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextToken
     if section.word_vectors is None:
         raise ConfigError("model.vector_words is true, but model.word_vectors names no file; give both or neither")
     if tokenizer.unit != "word":
-        raise ConfigError("model.vector_words is true, but only a tokenizer of words can know more; use kind word")
+        raise ConfigError("model.vector_words is true, which needs a tokenizer of words; set tokenizer.kind=word")
     return extended(tokenizer, vector_words(Path(section.word_vectors)))
 
 
 def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
-    """The vectors of a vocabulary of words, by its places; `field` sets the `width` of the model's embeddings.
+    """The vectors of the words of a vocabulary, with their places; `field` is the model field that sets `width`.
 
     Raises:
         ConfigError: The file's vectors have another width.
-        DataError: The file cannot be read, or a line is not what it should be.
+        DataError: The file cannot be read, or a line is malformed.
     """
     if (theirs := vector_width(path)) != width:
         raise ConfigError(
@@ -83,7 +83,7 @@ def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -
 
 
 def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iterable[list[int]]) -> Coverage:
-    """Count what has a vector, in the vocabulary and in texts of tokens."""
+    """Count the words of the vocabulary, and the tokens of texts, that have a vector."""
     counts = Counter(token for text in texts for token in text)
     exact = {int(place) for place in found.places[found.exact]}
     lowered = {int(place) for place in found.places[~found.exact]}
@@ -103,9 +103,9 @@ def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iter
 
 @torch.no_grad()
 def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
-    """Write vectors into a table; the rows of other words are drawn ones of the same variance.
+    """Write vectors into an embedding table; other rows keep random values, scaled to the same variance.
 
-    Vectors are divided by `scale`, which the model multiplies embeddings by, so that it reads them as given.
+    The model multiplies embeddings by `scale`; vectors are divided by it, so that the model reads them as given.
 
     Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
     """
@@ -117,13 +117,13 @@ def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
 
 
 def embedding_of(body: nn.Module) -> TokenEmbedding:
-    """The one table of token embeddings that a text model has."""
+    """The only table of token embeddings of a text model."""
     (embedding,) = (module for module in body.modules() if isinstance(module, TokenEmbedding))
     return embedding
 
 
 def width_field(fields: Iterable[str]) -> str:
-    """Which of a model's fields is the width of its embeddings."""
+    """The field of a model that is the width of its embeddings."""
     return "d_embedding" if "d_embedding" in fields else "d_model"
 
 

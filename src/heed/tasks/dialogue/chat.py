@@ -1,4 +1,4 @@
-"""A conversation with a model: what was said is kept, can be taken back, and can be looked at."""
+"""A conversation with a model: turns are kept, can be undone, and can be looked at."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Chat:
     """A conversation with a run; made by `run.chat()`.
 
     Attributes:
-        turns: What was said so far, in turn.
-        responses: What the model wrote of it.
-        speaker: Who the model is; "" where the data names no speakers.
-        partner: Who the person is.
-        num_cut: How many of the first turns the model did not read for its last response.
+        turns: The turns so far.
+        responses: Those written by the model.
+        speaker: The model's name as a speaker; "" if the data names no speakers.
+        partner: The user's name as a speaker.
+        num_cut: Number of first turns that the model did not read for its last response.
     """
 
     def __init__(self, run: DialogueRun, speaker: str | None = None, **options: Any) -> None:
-        """Begin a conversation; `options` are those of `DialogueRun.predict`."""
+        """Start a conversation; `options` are those of `DialogueRun.predict`."""
         self._run, self._options = run, options
         self.speaker, self.partner = run.parts(speaker)
         self.turns: list[str] = []
@@ -38,12 +38,12 @@ class Chat:
 
     @property
     def history(self) -> Conversation:
-        """What was said so far."""
+        """The conversation so far."""
         names = [self.partner if n % 2 == 0 else self.speaker for n in range(len(self.turns))]
         return Conversation(tuple(self.turns), tuple(names) if any(names) else ())
 
     def say(self, text: str) -> Prediction:
-        """Say something; the response is kept as the next turn.
+        """Add a turn and respond to it; the response is kept as the next turn.
 
         Raises:
             ConfigError: The text is blank.
@@ -57,10 +57,10 @@ class Chat:
         return self._kept(history, response)
 
     def write(self, text: str) -> Generator[str, None, Prediction]:
-        """As `say`, piece by piece as the response is written; it must not be searched with a beam.
+        """As `say`, but yields the response piece by piece while it is written, which excludes beam search.
 
         Raises:
-            ConfigError: The text is blank, or there is a beam.
+            ConfigError: The text is blank, or the options ask for a beam search.
         """
         history = self._said(text)
         try:
@@ -71,47 +71,47 @@ class Chat:
         return self._kept(history, response)
 
     def _said(self, text: str) -> Conversation:
-        """What was said so far, with this as the last turn."""
+        """The conversation so far, with this text as its last turn."""
         text = " ".join(text.split())
         if not text:
-            raise ConfigError("a turn is blank; say something, or end the conversation")
+            raise ConfigError("a turn is blank; give a text, or end the conversation")
         self.turns.append(text)
         return self.history
 
     def _kept(self, history: Conversation, response: Prediction) -> Prediction:
-        """The response, which is now the last turn."""
+        """Append the response as the last turn."""
         self.num_cut = self._run.num_cut(history)
         self.turns.append(response.text or "...")
         self.responses.append(response)
         return response
 
     def look(self, **options: Any) -> ShownLook:
-        """Look inside at the last response; options as of `DialogueRun.look`.
+        """Look at the last response; options as of `DialogueRun.look`.
 
         Raises:
-            ConfigError: Nothing was said.
+            ConfigError: The conversation has no turns.
         """
         if not self.turns:
-            raise ConfigError("nothing was said yet")
+            raise ConfigError("the conversation has no turns yet")
         history = self.history
         before = Conversation(history.turns[:-1], history.speakers[:-1])
         return self._run.look(before, target=self.responses[-1], speaker=self.speaker or None, **options)
 
     def undo(self) -> tuple[str, str]:
-        """Take back the last exchange: what was said and the response, which are returned.
+        """Undo the last exchange; returns the user's turn and the response.
 
         Raises:
-            ConfigError: Nothing was said.
+            ConfigError: The conversation has no turns.
         """
         if not self.turns:
-            raise ConfigError("nothing was said yet")
+            raise ConfigError("the conversation has no turns yet")
         said = self.turns[-2], self.turns[-1]
         del self.turns[-2:]
         self.responses.pop()
         return said
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start a new conversation."""
         self.turns.clear()
         self.responses.clear()
         self.num_cut = 0

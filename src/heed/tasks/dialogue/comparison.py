@@ -1,4 +1,4 @@
-"""Comparison of dialogue models: whole conversations, and what each model writes at the responses in them."""
+"""Comparison of dialogue models on whole conversations, by the responses that each model writes in them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from heed.tasks.dialogue.run import DialogueRun
 from heed.tasks.translation.writing import Prediction
 
 _LOOKS = ("turns", "words", "cross")
-"""Attention to what was said, the widest view first."""
+"""Attention to the conversation, from the widest view on."""
 
 
 class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
-    """Conversations, and the responses in them, each to the turns that were really said before."""
+    """Conversations and the responses in them, each to the turns that come before it in the data."""
 
     names = ("conversation", "responses")
     kind = "conversations"
@@ -28,13 +28,13 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
         responds = {run.config.data.respond for run in runs}
         if len(responds) > 1:
             listed = ", ".join(f"{run.folder.name}: {run.config.data.respond}" for run in runs)
-            raise ConfigError(f"the runs learned the responses of different speakers (data.respond: {listed})")
+            raise ConfigError(f"the runs were trained on responses of different speakers (data.respond: {listed})")
         self._task = runs[0].task
         super().__init__(runs, examples)
 
     @classmethod
     def source_of(cls, example: Conversation) -> str:
-        """The turns, one a line, each with its speaker."""
+        """The turns, one per line, each with its speaker."""
         names = [f"{name}: " if name else "" for name in example.speakers or [""] * len(example.turns)]
         return "\n".join(f"{name}{turn}" for name, turn in zip(names, example.turns, strict=True))
 
@@ -49,8 +49,8 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
         self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
         if not self._per_token:
             remarks.append(
-                "The runs write different tokens: perplexity and scores per token are left out, and tokens a second "
-                "differ."
+                "The runs write different tokens: perplexity and scores per token are left out, and tokens per second "
+                "differ in unit."
             )
         said = ["\n".join(one.turns[turn] for turn in self._task.responses(one)) for one in self.examples]
         return said, remarks
@@ -61,7 +61,7 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
     def predict(
         self, run: DialogueRun, examples: Sequence[Conversation], beam_size: int | None
     ) -> list[list[Prediction]]:
-        """What is written at each response."""
+        """The output for each response."""
         return run.answers(examples, beam_size=beam_size)
 
     def count_tokens(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> int:
@@ -69,7 +69,7 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
         return sum(len(one.tokens) for answers in outputs for one in answers)
 
     def drawing(self, run: DialogueRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """Where a model looked for the last response of a conversation: the words or turns before it."""
+        """The attention of a conversation's last response to the words or turns before it."""
         one = self.examples[index]
         responses = self._task.responses(one)
         if not responses:
@@ -80,9 +80,9 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
         maps = run.look(before, speaker=speaker, beam_size=beam_size).look.maps
         seen = [found for found in maps if found.mechanism in _LOOKS]
         if not seen:
-            return '<p class="hint">This model does not look at the turns while it writes.</p>'
+            return '<p class="hint">This model does not attend to the turns while it writes.</p>'
         return map_to_html(seen[-1], next(numbers))
 
     def outcomes(self, run: DialogueRun, outputs: Sequence[list[Prediction]]) -> Outcomes:
-        """As the run scores them."""
+        """The run's own scores of the outputs."""
         return run.outcomes(self.examples, outputs, per_token=self._per_token)

@@ -19,27 +19,27 @@ class DialogueModel(ModelSection):
 
 
 class ResponseConfig(Section):
-    """How the model writes a response."""
+    """Writing of a response."""
 
     beam_size: int = Field(1, gt=0)
-    """Responses kept per conversation; 1 is greedy."""
+    """Candidates that a beam search keeps for each response; 1 is greedy."""
     length_penalty: float = Field(1.0, ge=0)
-    """Responses are compared by log-probability / length ** length_penalty."""
+    """Candidates are ranked by log-probability / length ** length_penalty."""
     min_length: int = Field(0, ge=0)
     """Smallest number of tokens."""
     max_length: int | None = Field(None, gt=0)
-    """Largest number of tokens; by default 1.5 times the longest training response, and 20, but at most 100."""
+    """Largest number of tokens; by default 1.5 times the longest training response plus 20, but at most 100."""
 
 
 class DialogueEvaluation(EvaluationConfig):
-    """How responses are scored."""
+    """Scoring of responses."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else the loss."""
 
 
 def _data_kind(value: Any) -> str:
-    """Which class a `data` section is: embedded data has a name, files do not."""
+    """The kind of a `data` section: embedded data has a name, files do not."""
     if isinstance(value, BookingsData):
         return "bookings"
     if is_memory(value):
@@ -51,10 +51,10 @@ def _data_kind(value: Any) -> str:
 
 
 class DialogueConfig(RunConfig):
-    """Everything that decides a run of dialogue."""
+    """Complete configuration of a run of dialogue."""
 
     task: Literal["dialogue"] = "dialogue"
-    """What is learned."""
+    """The task."""
     data: Annotated[
         Annotated[ConversationFiles, Tag("files")]
         | Annotated[MemoryConversations, Tag("memory")]

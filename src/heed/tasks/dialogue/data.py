@@ -1,4 +1,4 @@
-"""The data of a dialogue: conversations as tokens, what is trained on, batches."""
+"""The data of a dialogue: conversations as tokens, responses to train on, batches."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from heed.tasks.dialogue.reading import Joined, Reading, TurnByTurn
 from heed.tasks.dialogue.talk import Response, Speakers, Talk
 
 BOTH = "both"
-"""The value of `data.respond` with which every speaker's turns are responses."""
+"""The value of `data.respond` for which the turns of every speaker are responses."""
 
 
 class DialogueData(Task[DialogueConfig, Conversation]):
-    """What a dialogue reads: splits, tokens, responses, batches."""
+    """The data of a dialogue task: splits, tokens, responses, batches."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DialogueData(Task[DialogueConfig, Conversation]):
     def open_splits(
         cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None
     ) -> Splits[Conversation]:
-        """Read or generate the conversations, or take those that are `given`."""
+        """Read or generate the conversations, or take the `given` ones."""
         data = config.data
         if isinstance(data, BookingsData):
             sizes = {"train": data.train, "valid": data.valid, "test": data.test}
@@ -58,23 +58,23 @@ class DialogueData(Task[DialogueConfig, Conversation]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        """Conversations: each a list of turns (texts, or dicts with text and speaker), or a dict that holds it."""
+        """Conversations: each a list of turns (texts, or dicts with text and speaker), or a dict with that list."""
         section = config.data
         columns = section.columns if isinstance(section, ConversationFiles) else ConversationColumns()
         return hold_conversations(data, split, columns, findings)
 
     @property
     def reads_turns(self) -> bool:
-        """Whether the model reads turn by turn, not a joined history."""
+        """True if the model reads turn by turn, not a joined history."""
         return self.body_class.interface == "turn_decoder"
 
     @property
     def reading(self) -> Reading:
-        """How the model reads what comes before a response."""
+        """The way in which the model reads the turns before a response."""
         return (TurnByTurn if self.reads_turns else Joined)(self.config.data, self.speakers)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The one there is."""
+        """The only tokenizer."""
         return {"tokens": self.tokenizer}
 
     def encoded(self, split: str) -> Talk:
@@ -94,13 +94,13 @@ class DialogueData(Task[DialogueConfig, Conversation]):
         return Talk(encoded, responses)
 
     def responses(self, conversation: Conversation) -> list[int]:
-        """Which turns of a conversation are responses: those of whom `data.respond` names, but for the first turn."""
+        """Numbers of the turns that are responses: those of the speaker in `data.respond`, except the first turn."""
         respond = self.config.data.respond
         return [n for n in range(1, len(conversation.turns)) if respond in (BOTH, conversation.speaker(n))]
 
     @property
     def training(self) -> list[list[Response]]:
-        """The responses that are trained on, in groups that are never parted between batches."""
+        """The responses that are trained on, in groups that are never split across batches."""
         if self._units is None:
             talk = self.encoded("train")
             self._units = self.reading.units(talk, self.reading.trained(talk))
@@ -114,7 +114,7 @@ class DialogueData(Task[DialogueConfig, Conversation]):
 
     @property
     def costs(self) -> Lengths:
-        """What a batch pays for each of these groups."""
+        """The cost of each of these groups in a batch."""
         if self._costs is None:
             self._costs = self.reading.costs(self.encoded("train"), self.training)
         return self._costs
@@ -125,7 +125,7 @@ class DialogueData(Task[DialogueConfig, Conversation]):
         return plan_pass(self.costs, training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> PairBatch | TurnBatch:
-        """One batch of what is trained on."""
+        """One batch of the training set."""
         units = [self.training[index] for index in indices]
         return self.reading.batch(self.encoded("train"), units, indices)  # type: ignore[no-any-return]
 
@@ -134,7 +134,7 @@ class DialogueData(Task[DialogueConfig, Conversation]):
         return len(indices) * int(self.costs[indices].max(0).sum())
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training examples, and how many there are."""
+        """Name the first of some training examples, and their number."""
         first = self.training[indices[0]][0]
         one = self.splits.examples["train"][first.conversation]
         where = one.origin or f"training conversation {first.conversation}"

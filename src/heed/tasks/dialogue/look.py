@@ -1,4 +1,4 @@
-"""A conversation under the microscope: which turns, and which words inside them, each word of a response looked at."""
+"""Looks at a conversation: the turns, and the words in them, that each word of a response attends to."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ def look_at(
     title: str = "",
     choice: Choice | None = None,
 ) -> Look:
-    """Look at what a model responds to a conversation, or at a `target` that is given.
+    """Look at the response of a model to a conversation, or at a given `target`.
 
-    The finished response is read once more in one watched pass, which equals the steps that wrote it. `edits` also hold
-    while it is written; by default every mechanism's last layer is shown, the mean of its heads.
+    The finished response is read again in one traced pass, which equals the steps that wrote it. `edits` also apply
+    while it is written; by default the last layer of every mechanism is shown, the mean of its heads.
 
     Args:
-        task: Turns text into tokens.
-        model: What is looked at.
+        task: The task, with the tokenizer.
+        model: The model to look at.
         conversation: The turns so far, at least one.
-        responds: Who gives the response; "" where that is not known.
-        target: The response to look at: a text, or what the model wrote before.
+        responds: The speaker who responds; "" if not known.
+        target: The response to look at: a text, or an earlier output of the model.
         beam_size: Width of the beam that writes it; the configuration's by default.
-        edits: Changes of attention weights.
+        edits: Changes to attention weights.
         title: The title.
-        choice: Which attention is shown.
+        choice: The attention to show.
 
     Raises:
-        ConfigError: The model has no such mechanism, layer or head.
+        ConfigError: The model lacks the mechanism, layer or head.
     """
     with edit(model, *edits):
         return _look(task, model, conversation, responds, target, beam_size, edits, title, choice or Choice())
@@ -97,7 +97,7 @@ def _look(
     title: str,
     choice: Choice,
 ) -> Look:
-    """A look at a model whose weights are edited already."""
+    """A look at a model whose attention is already edited."""
     tokenizer, number = task.tokenizer, task.speakers.number(responds)
     history = task.encode([conversation]).conversations[0]
     if isinstance(target, str):
@@ -108,7 +108,7 @@ def _look(
         ids, response = list(written.ids), written.text
         score = "written by the model" + ("" if written.finished else ", cut off at the largest length")
     start, device = task.reading.start(number), next(model.parameters()).device
-    # Two traces, since one network may do both: what ran in the first read the turns, in the second wrote the response.
+    # Two traces, since one network may do both: the first records reading the turns, the second writing the response.
     with watched(model) as reading:
         memory = task.reading.memory(model, [history], device)
     with watched(model) as writing:
@@ -154,18 +154,18 @@ def _line(conversation: Conversation, turn: int) -> str:
 
 
 def _turn_name(conversation: Conversation, turn: int) -> str:
-    """What a turn is called: its number from 1, and who says it."""
+    """The name of a turn: its number from 1, and its speaker."""
     return f"{turn + 1} {conversation.speaker(turn)}" if conversation.speaker(turn) else f"turn {turn + 1}"
 
 
 Side = tuple[Words, Words]
-"""A side by its tokens, and by its words."""
+"""The tokens of a side, and its words."""
 
 
 def _sides(
     task: Dialogue, conversation: Conversation, read: Read, response: list[int], target: str | None
 ) -> dict[str, Side]:
-    """The conversation, its turns, and the response: as it is written and as it is read."""
+    """The conversation, its turns, and the response as it is written and as it is read."""
     tokenizer = task.tokenizer
     special = {START: "start", END: "end", **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
     turns = []
@@ -188,7 +188,7 @@ def _sides(
 
 
 def _joined(turns: Sequence[Words], names: Sequence[str]) -> Words:
-    """Turns one after the other, each a part of the axis."""
+    """Concatenate turns, each a part of the axis."""
     labels: list[str] = []
     tokens: list[range] = []
     parts, start = [], 0
@@ -202,26 +202,26 @@ def _joined(turns: Sequence[Words], names: Sequence[str]) -> Words:
 
 
 def _views(seen: Trace, choice: Choice, sides: dict[str, Side]) -> list[View]:
-    """What was seen of each attention that is shown, token by token."""
+    """Views of each attention that is shown, token by token."""
     both = {name for name, _ in seen.mechanisms()} >= {"words", "turns"}
 
     def shown(maps: Maps) -> tuple[Maps, Shown]:
         query, key = (sides[name][0].axis for name in _AXES[maps.mechanism])
         kind = sides["response"][1].axis.kind
         caption = _CAPTIONS[maps.mechanism] + (_INSIDE if both and maps.mechanism == "words" else "")
-        if maps.mechanism == "turns":  # behind each context stand the weights themselves
+        if maps.mechanism == "turns":  # the weights are appended to each context
             maps = replace(maps, context=maps.context[..., : maps.context.shape[-1] - maps.weights.shape[-1]])
         return maps, (query, key, f"{caption.format(kind=kind)} Weights before dropout.")
 
     views = views_of(seen, choice, shown)
     if not both:
         return views
-    # Scores of two softmaxes are no scores of their product.
+    # A product of two softmaxes has no scores of its own.
     return [replace(one, map=replace(one.map, scores=None)) if one.map.mechanism == "words" else one for one in views]
 
 
 def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> list[Shading]:
-    """The words of each turn, or where only turns were looked at the turns, by how much the response looked at them."""
+    """The words of each turn, or only the turns if these are attended to, shaded by the response's mean weight."""
     shadings = []
     looked = [view.map for view in views if view.map.mechanism in ("words", "cross")]
     turns = [view.map for view in views if view.map.mechanism == "turns"]
@@ -244,7 +244,7 @@ def _numbered(axis: Axis, read: Read) -> enumerate[str]:
 
 
 def _with_turns(frames: Sequence[EncoderFrame], axis: Axis) -> tuple[EncoderFrame, ...]:
-    """Frames of tokens, each with the turn that it stands in."""
+    """Frames of tokens, each with the turn that contains it."""
     return tuple(replace(one, token=f"{one.token}  ({axis.part_at(one.index)})") for one in frames)
 
 
@@ -257,7 +257,7 @@ def _notes(
     edits: Sequence[Edit],
     hidden: str,
 ) -> list[str]:
-    """The score, what of the conversation was not read, and what a reader of any look must know."""
+    """The score, the parts of the conversation that were not read, and the notes on any look."""
     data = task.config.data
     notes = [f"response: {score}"]
     if read.first:

@@ -1,4 +1,4 @@
-"""The steps of a model that reads turn by turn: what it held at the words of each turn, and after the turn."""
+"""The steps of a model that reads turn by turn: its states at the words of each turn, and after the turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def turn_frames(
     Args:
         seen: A trace of a pass over one conversation.
         utterances: The tokens of each turn.
-        tokens: The tokens of all turns, one after the other, each turn a part of the axis.
+        tokens: The tokens of all turns, concatenated, each turn a part of the axis.
         turns: The turns.
     """
     words, dialogue = _word_states(seen, [len(ids) for ids in utterances]), _dialogue(seen, len(utterances))
@@ -55,7 +55,7 @@ def _dialogue(seen: Trace, num_turns: int) -> list[Network]:
 
 
 def _word_states(seen: Trace, lengths: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-    """For each turn the states of its words in the last layer, `(words, d)`, both directions, and the turn's vector."""
+    """For each turn, the last layer's states at its words, `(words, d)`, both directions, and the turn's vector."""
     both: list[list[Tensor]] = []
     for kind in ("forward", "backward"):
         names = [record.name for record in seen.gate_records if record.name.startswith(f"words.{kind}_cells.")]

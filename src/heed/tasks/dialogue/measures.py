@@ -1,4 +1,4 @@
-"""The measures of responses, with a conversation as the unit that intervals resample."""
+"""Measures of responses; intervals resample whole conversations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from heed.evaluation.measures import Array, Measure, length_buckets
 from heed.tasks.translation.task import output_measures
 
 PER_TOKEN = ("perplexity", "token_accuracy")
-"""Measures that cannot be compared between tokenizers."""
+"""Measures that cannot be compared across tokenizers."""
 
 
 def text_measures(texts: Sequence[str], references: Sequence[str], of_people: bool) -> list[Measure]:
-    """Scores of what was written, an entry for each response: the most telling first.
+    """Scores of written responses, an entry for each response, the most important first.
 
-    Of conversations of people these are BLEU, chrF and how varied the outputs are before exact match; of embedded data,
-    where every response follows from what was said, exact match comes first.
+    For conversations of people (`of_people`), BLEU, chrF and the variety of the outputs come before exact match; for
+    embedded data, where every response follows from the turns before it, exact match comes first.
     """
     *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"))
     varied = [distinct(texts, 1), distinct(texts, 2), commonest_share(texts)]
@@ -46,7 +46,7 @@ def by_conversation(measures: Sequence[Measure], owners: Sequence[int], count: i
     Args:
         measures: An entry for each response.
         owners: The conversation of each response.
-        count: How many conversations there are; those without a response have zeros.
+        count: Number of conversations; those without a response have zeros.
     """
     made = []
     for measure in measures:
@@ -66,5 +66,5 @@ def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]
 
 
 def common(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The commonest outputs, for a report."""
+    """The most common outputs, for a report."""
     return [{"text": text, "count": count} for text, count in commonest_outputs(texts)]

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
     from heed.tasks.translation.writing import Prediction
 
-_COMMANDS = "/undo takes back the last exchange, /reset begins again, /look shows where the model looked"
+_COMMANDS = "/undo removes the last exchange, /reset starts again, /look shows the attention of the last response"
 
 
 class DialogueOutputs(TextOutputs):
-    """A line for each candidate: its text; with several its score first."""
+    """A line for each candidate: its text, after its score if there are several."""
 
     run: DialogueRun
-    asks = f"what you say ({_COMMANDS})"
+    asks = f"your turn ({_COMMANDS})"
 
     def __init__(self, run: DialogueRun, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
@@ -51,15 +51,15 @@ class DialogueOutputs(TextOutputs):
         }
 
     def arguments(self, texts: list[str]) -> list[str]:
-        """Several arguments are the turns of one conversation."""
+        """Take several arguments as the turns of one conversation."""
         blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
         if blank and len(texts) > 1:
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
         return self.run.typed(texts)
 
     def check(self, text: str, place: str) -> None:
-        """Refuse an object of JSON that is no conversation."""
-        if not text.lstrip().startswith("{"):  # anything else is turns
+        """Refuse a JSON object that is not a conversation."""
+        if not text.lstrip().startswith("{"):  # any other text is turns
             return
         try:
             self.run.conversation(text)
@@ -67,7 +67,7 @@ class DialogueOutputs(TextOutputs):
             raise DataError(f"{place}: {error}") from None
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        """The conversations of a file that is written as the training files are."""
+        """The conversations of a file in the format of the training files."""
         self._findings = findings
         return self._conversations(path, findings), ""
 
@@ -83,12 +83,12 @@ class DialogueOutputs(TextOutputs):
             yield line, to_json(object_of(one, columns))
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        """The pieces of a conversation that training never saw."""
+        """The pieces of a conversation that were never seen in training."""
         turns = self.run.conversation(text).turns
         return [piece for turn in turns for piece in self.run.task.tokenizer.unknown_in(turn)]
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """The response to each conversation; nothing to one without a turn."""
+        """The response to each conversation; an empty line for one without turns."""
         conversations = [self.run.conversation(text) for text in texts]
         said = [one for one in conversations if one.turns]
         found = iter(self.run.respond(said, self.options["speaker"], num_best=self.options["nbest"], **self._writing))
@@ -121,29 +121,29 @@ class DialogueOutputs(TextOutputs):
 
     @cached_property
     def chat(self) -> Chat:
-        """The conversation with the person at the terminal."""
+        """The conversation with the user at the terminal."""
         return Chat(self.run, self.options["speaker"], **self._writing)
 
     def answer(self, text: str) -> str:
-        """The response to the next turn of the conversation, and how many turns were not read for it."""
+        """The response to the next turn of the conversation, and the number of turns that were not read for it."""
         response = self.chat.say(text)
         return response.text + self._remark(response)
 
     def _remark(self, response: Prediction) -> str:
-        """What stands below a response where turns were not read for it."""
+        """The remark below a response if turns were not read for it."""
         self._cut_off += not response.finished
         cut = self.chat.num_cut
         return f"\n({counted(cut, 'turn')} cut: the first of {len(self.chat.turns) - 1} were not read)" if cut else ""
 
     @property
     def streams(self) -> bool:
-        """Whether a response can be shown while it is written: one, without a beam and as text."""
+        """True if responses can be shown while they are written: one each, without a beam search, as text."""
         if self.options["json"] or self.options["nbest"] > 1:
             return False
         return self.options["sample"] or options_of(self.run.task, beam_size=self.options["beam"]).beam_size == 1
 
     def pieces(self, text: str) -> Iterator[str]:
-        """The response to the next turn of the conversation, as it is written."""
+        """The response to the next turn of the conversation, while it is written."""
         if not self.streams:
             yield self.answer(text)
             return
@@ -151,7 +151,7 @@ class DialogueOutputs(TextOutputs):
         yield self._remark(response)
 
     def grow(self, text: str) -> Iterator[str]:
-        """The response to a conversation, as it is written; nothing to one without a turn."""
+        """The response to a conversation, while it is written; nothing for one without turns."""
         conversation = self.run.conversation(text)
         if not conversation.turns:
             return
@@ -160,24 +160,24 @@ class DialogueOutputs(TextOutputs):
         self._shortened += self.run.num_cut(conversation) > 0
 
     def command(self, text: str) -> str | None:
-        """What a command that a person typed gives; None where it is a turn."""
+        """The reply to a typed command; None if the text is a turn."""
         word, *rest = text.split()
         if not word.startswith("/"):
             return None
         if rest or word not in ("/undo", "/reset", "/look"):
-            return f"no command '{text.strip()}'; {_COMMANDS}"
+            return f"unknown command '{text.strip()}'; {_COMMANDS}"
         try:
             if word == "/look":
                 return self.chat.look().text(shutil.get_terminal_size((100, 24)).columns)
             if word == "/undo":
-                return f"taken back: {self.chat.undo()[0]!r} and the response to it"
+                return f"removed: {self.chat.undo()[0]!r} and the response to it"
         except ConfigError as error:
             return str(error)
         self.chat.reset()
-        return "a new conversation"
+        return "started a new conversation"
 
     def notes(self) -> list[str]:
-        """How many outputs were cut off at the largest length, and to how many histories not all turns were read."""
+        """The numbers of outputs cut off at the largest length, and of conversations that were not read in full."""
         notes = []
         if self._findings is not None:
             read = f"{counted(self._read_conversations, 'conversation')} of {counted(self._read_turns, 'turn')}"

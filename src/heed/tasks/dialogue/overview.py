@@ -1,4 +1,4 @@
-"""What is in the data of a dialogue: for people, and in numbers for the report."""
+"""Overview of the data of a dialogue, for people and as counts for the report."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heed.tasks.base.report import counted, counted_are
 from heed.tasks.dialogue.data import DialogueData
 
 _SAMPLES, _TURNS = 3, 6
-"""Conversations that are shown, and the turns of each."""
+"""Most conversations that are shown, and most turns of each."""
 
 
 def overview(task: DialogueData) -> str:
-    """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
+    """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
     rows = []
     for split in task.split_names:
         talk = task.encoded(split)
@@ -37,13 +37,13 @@ def overview(task: DialogueData) -> str:
 
 
 def _counts(task: DialogueData) -> list[str]:
-    """Turns and responses of each set, and how many are not read or trained on as they are."""
+    """Turns and responses of each split, and the numbers of those that are not read in full or not trained on."""
     lines = []
     data = task.config.data
     for split, counts in report_counts(task).items():
         turns = counts["turns"] / max(1, counts["examples"])
         lines.append(
-            f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} a conversation), "
+            f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} per conversation), "
             f"{counted(counts['responses'], 'response')}"
         )
         if counts["history_cut"]:
@@ -55,7 +55,7 @@ def _counts(task: DialogueData) -> list[str]:
             trained = ", and not trained on as responses" if split == "train" else ""
             lines.append(
                 f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens, read "
-                f"up to there{trained}"
+                f"only up to it{trained}"
             )
     return lines
 
@@ -83,7 +83,7 @@ def _samples(task: DialogueData) -> list[str]:
 
 
 def report_counts(task: DialogueData) -> dict[str, Any]:
-    """Per set: conversations, turns, responses, tokens, unknown tokens, and what is cut."""
+    """For each split: conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
     counts, most = {}, task.config.data.max_turn
     for split in task.split_names:
         talk, reading = task.encoded(split), task.reading

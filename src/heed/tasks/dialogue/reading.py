@@ -1,4 +1,4 @@
-"""How a model reads the turns before a response: joined into one text, or turn by turn."""
+"""Reading of the turns before a response: joined into one text, or turn by turn."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from heed.models.base import Memory
 from heed.tasks.dialogue.talk import UNKNOWN_SPEAKER, Response, Speakers, Talk
 
 TOGETHER = 8_000
-"""Tokens of histories that are read together to write responses."""
+"""Most tokens of histories that are read together to write responses."""
 
 
 class Read(NamedTuple):
-    """What is read of a history."""
+    """The part of a history that is read."""
 
-    first: int  # the first turn that is read
-    turns: list[TokenTurn]  # the turns from there on, each as far as it is read
+    first: int  # number of the first turn that is read
+    turns: list[TokenTurn]  # the turns from `first` on, each cut to the tokens that are read
 
 
 class Reading(ABC):
-    """How turns become what a model reads."""
+    """Conversion of turns to the input of a model."""
 
     def __init__(self, options: DialogueOptions, speakers: Speakers) -> None:
         self.options, self.speakers = options, speakers
 
     def read(self, history: Sequence[TokenTurn]) -> Read:
-        """The last turns of a history, as many as may be read, long ones cut."""
+        """The last turns of a history, up to the limit, long ones cut."""
         most = self.options.max_turn
         first = self.first_read([min(len(turn.ids), most) for turn in history])
         return Read(first, [TokenTurn(turn.ids[:most], turn.speaker) for turn in history[first:]])
 
     def first_read(self, lengths: Sequence[int]) -> int:
-        """The first turn that is read of turns with these lengths."""
+        """The number of the first turn that is read, for turns of these lengths."""
         return 0 if self.options.history is None else max(0, len(lengths) - self.options.history)
 
     def trained(self, talk: Talk) -> list[Response]:
-        """The responses that are not too long to be trained on."""
+        """The responses that are short enough to be trained on."""
         return [one for one in talk.responses if len(talk.target(one).ids) <= self.options.max_turn]
 
     def start(self, speaker: int) -> int:
-        """The token that a response of a speaker begins with."""
+        """The first token of a speaker's response."""
         return START if speaker == UNKNOWN_SPEAKER else self.speakers.tags[speaker]
 
     def _starts(self, turns: Sequence[TokenTurn]) -> Tensor:
@@ -59,15 +59,15 @@ class Reading(ABC):
 
     @abstractmethod
     def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
-        """The responses in the groups that are never parted between batches."""
+        """The responses in groups that are never split across batches."""
 
     @abstractmethod
     def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
-        """What a batch pays for each of these groups, `(groups, 2)`: target tokens, tokens that are read."""
+        """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
 
     @abstractmethod
     def batch(self, talk: Talk, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
-        """One batch of groups of responses, the responses in their order."""
+        """One batch of groups of responses, in order."""
 
     @abstractmethod
     def hidden(self, model: Any, batch: Any) -> Tensor:
@@ -75,22 +75,22 @@ class Reading(ABC):
 
     @abstractmethod
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Which histories are read together where each becomes `rows` rows."""
+        """Groups of histories to read together, if each becomes `rows` rows."""
 
     @abstractmethod
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """Positions that are computed where histories are read together."""
+        """Number of positions that are computed when histories are read together."""
 
     @abstractmethod
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        """Histories as the model keeps them, a row each."""
+        """The model's memory of histories, a row each."""
 
 
 class Joined(Reading):
-    """One text: before each turn stands the token of its speaker."""
+    """The history as one text, with the speaker's token before each turn."""
 
     def first_read(self, lengths: Sequence[int]) -> int:
-        """Within `data.history` turns and `data.max_length` tokens, the token of each speaker among them."""
+        """The first turn within `data.history` turns and `data.max_length` tokens, including speakers' tokens."""
         first, room = super().first_read(lengths), self.options.max_length
         for place in range(len(lengths) - 1, first - 1, -1):
             room -= lengths[place] + 1
@@ -104,11 +104,11 @@ class Joined(Reading):
         return [token for turn in turns for token in (self.speakers.tags[turn.speaker], *turn.ids)]
 
     def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
-        """Each response by itself."""
+        """Each response as its own group."""
         return [[response] for response in responses]
 
     def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
-        """Of the target with its start or end token, and of the joined history."""
+        """Lengths of the target with its start or end token, and of the joined history."""
         most, costs = self.options.max_turn, []
         lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
         for (response,) in units:
@@ -130,15 +130,15 @@ class Joined(Reading):
         return replace(batch, indices=indices)
 
     def hidden(self, model: Any, batch: PairBatch) -> Tensor:
-        """Of a pair decoder."""
+        """The states of a pair decoder."""
         return model(batch.source, batch.source_mask, batch.target)  # type: ignore[no-any-return]
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Histories of like length."""
+        """Groups of histories of similar length."""
         return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
 
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """Each history as long as the longest."""
+        """Every history counts as long as the longest, because of padding."""
         return len(histories) * max(len(self.source(history)) for history in histories)
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
@@ -149,17 +149,17 @@ class Joined(Reading):
 
 
 class TurnByTurn(Reading):
-    """Every turn by itself, once, however many responses come after it."""
+    """The history turn by turn, each turn read once, however many responses follow it."""
 
     def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
-        """The responses of each conversation together."""
+        """The responses of each conversation as one group."""
         groups: dict[int, list[Response]] = {}
         for response in responses:
             groups.setdefault(response.conversation, []).append(response)
         return list(groups.values())
 
     def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
-        """Of all targets with their start or end tokens, and of the turns that are read."""
+        """Lengths of all targets with their start or end tokens, and of the turns that are read."""
         most, costs = self.options.max_turn, []
         for unit in units:
             turns = talk.conversations[unit[0].conversation]
@@ -168,7 +168,7 @@ class TurnByTurn(Reading):
         return _lengths(costs)
 
     def batch(self, talk: Talk, units: Sequence[Sequence[Response]], indices: list[int]) -> TurnBatch:
-        """Each utterance once; a row of turns for a conversation, or for each response where not all turns are read."""
+        """Each turn once; a row of turns for a conversation, or for each response if not all turns are read."""
         most, window = self.options.max_turn, self.options.history
         utterances: list[TokenTurn] = []
         conversations: list[range] = []
@@ -193,13 +193,13 @@ class TurnByTurn(Reading):
         return batch
 
     def hidden(self, model: Any, batch: TurnBatch) -> Tensor:
-        """Of a turn decoder."""
+        """The states of a turn decoder."""
         return model(  # type: ignore[no-any-return]
             batch.tokens, batch.mask, batch.turns, batch.speakers, batch.target, batch.conversation, batch.read
         )
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Histories as they stand: those of one conversation share their turns."""
+        """Groups of histories in the given order, so that those of one conversation share their turns."""
         batches: list[list[int]] = [[]]
         seen: set[int] = set()
         size = 0
@@ -214,12 +214,12 @@ class TurnByTurn(Reading):
         return [batch for batch in batches if batch]
 
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """The tokens of each turn that is read, once: recurrent encoders pass over padding."""
+        """The tokens of each turn that is read, once: recurrent encoders skip padding."""
         turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
         return sum(min(length, self.options.max_turn) for length in turns.values())
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        """Every turn that histories share is read once."""
+        """The memory of histories; turns that histories share are read once."""
         most, window = self.options.max_turn, self.options.history
         places: dict[int, int] = {}
         utterances: list[TokenTurn] = []

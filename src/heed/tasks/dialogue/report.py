@@ -1,4 +1,4 @@
-"""Scores of responses, for people."""
+"""Scores of responses, printed for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARES = {
     "commonest": "10 commonest outputs",
 }
 _SHOWN = 3
-"""Commonest outputs that are shown."""
+"""Number of most common outputs that are shown."""
 
 
 def body(report: dict[str, Any]) -> list[str]:

@@ -33,7 +33,7 @@ from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.translation.writing import Prediction
 
 Said = str | Sequence[str] | Mapping[str, Any] | Conversation
-"""A conversation: its turns; a dict as an object of JSON lines; a text, whose turns tabs or the separator part."""
+"""A conversation: its turns; a dict, as in JSON lines; or a text with turns separated by tabs or `data.separator`."""
 
 
 class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
@@ -49,15 +49,15 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     @property
     def columns(self) -> ConversationColumns:
-        """What the parts of a conversation are called in JSON."""
+        """The names of a conversation's fields in JSON."""
         data = self.task.config.data
         return data.columns if isinstance(data, ConversationFiles) else ConversationColumns()
 
     def conversation(self, said: Said) -> Conversation:
-        """A conversation as somebody gave it; turns without speakers are said in turn, the last one to the model.
+        """Convert user input to a conversation; turns without speakers alternate so that the model responds next.
 
         Raises:
-            DataError: It is none.
+            DataError: The input is not a conversation.
         """
         if isinstance(said, Conversation):
             return said
@@ -71,7 +71,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return alternate(self.task.speakers, made.turns, self.parts(None)[0])
 
     def _typed(self, text: str) -> Any:
-        """The turns of a text, or the object of JSON that it is."""
+        """The turns of a text, or its JSON object."""
         if text.lstrip().startswith("{"):
             try:
                 value = load_json(text)
@@ -88,10 +88,10 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return [text]
 
     def parts(self, speaker: str | None) -> tuple[str, str]:
-        """Who the model is in a conversation and who the person: names of speakers, "" where the data names none.
+        """The names of the model and of the user as speakers in a conversation; "" if the data names no speakers.
 
         Raises:
-            ConfigError: There is no such speaker.
+            ConfigError: The speaker does not exist.
         """
         speakers, respond = self.task.speakers, self.task.config.data.respond
         if speaker is not None:
@@ -101,7 +101,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return own, next((name for name in speakers.known if name != own), own)
 
     def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
-        """Who gives the next turn: the `speaker`; whose turns were learned; or the one who did not speak last."""
+        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
         if speaker is not None:
             return speaker
         last = conversation.speaker(len(conversation.turns) - 1)
@@ -113,7 +113,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """The `num_best` best responses to each conversation, best first; options as of `predict`.
 
         Raises:
-            ConfigError: There is no such speaker, or a conversation has no turn.
+            ConfigError: The speaker does not exist, or a conversation has no turn.
         """
         if speaker is not None:
             self.task.speakers.check(speaker, "speaker")
@@ -125,11 +125,11 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return self.task.respond(self.model, talk.conversations, numbers, **options)
 
     def write(self, conversation: Said, speaker: str | None = None, **options: Any) -> Generator[str, None, Prediction]:
-        """The response to a conversation piece by piece, as it is written; options of `predict`, without a beam."""
+        """The response to a conversation, piece by piece while it is written; options of `predict`, without a beam."""
         return stream_response(self, self.conversation(conversation), speaker, **options)
 
     def num_cut(self, conversation: Conversation) -> int:
-        """How many of the first turns the model does not read where it responds to a conversation."""
+        """The number of first turns that the model does not read when it responds to a conversation."""
         return self.task.reading.read(self.task.encode([conversation]).conversations[0]).first
 
     def predict(  # type: ignore[override]  # a list of texts is one conversation
@@ -138,9 +138,9 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         """The response to a conversation, or to each of several.
 
         Args:
-            conversation: A text (one turn, or several with a tab between them), a list of turns, a dict as an object of
-                JSON lines, or a `Conversation`; or a list of lists, dicts or `Conversation`s.
-            options: `speaker`, who responds; `beam_size`, `length_penalty`, `min_length`, `max_length` (the
+            conversation: A text (one turn, or several separated by tabs), a list of turns, a dict as in JSON lines, or
+                a `Conversation`; or a list of lists, dicts or `Conversation`s.
+            options: `speaker`, the one who responds; `beam_size`, `length_penalty`, `min_length`, `max_length` (the
                 configuration's by default), `num_best`, `sampling` (`heed.generation.SamplingOptions`).
 
         Returns:
@@ -160,16 +160,16 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return [candidates[0] for candidates in self.respond(made, **options)]
 
     def typed(self, texts: Sequence[str]) -> list[str]:
-        """The turns that a person typed one after the other are one conversation."""
+        """Take several arguments of a command as the turns of one conversation."""
         if len(texts) < 2:
             return list(texts)
         return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
 
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
-        """A conversation in which the model is a speaker; `say` gives its response, `undo` takes an exchange back.
+        """Start a conversation with the model as a speaker; `say` returns its response, `undo` removes an exchange.
 
         Raises:
-            ConfigError: There is no such speaker.
+            ConfigError: The speaker does not exist.
         """
         return Chat(self, speaker, **options)
 
@@ -189,27 +189,27 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         speaker: str | None = None,
         **options: Any,
     ) -> ShownLook:
-        """Look at the response to a conversation: which turns, and which words inside them, it looked at.
+        """Show the turns, and the words in them, that the response to a conversation attends to.
 
         Args:
             text: The conversation, as `predict` takes it.
-            steps: Whether to show every step, turn by turn.
-            edits: Changes of the attention weights (`heed.observe.edits`).
+            steps: Show every step, turn by turn.
+            edits: Changes to the attention weights (`heed.observe.edits`).
             mechanism: Only this attention ("words", "turns", "cross", ...); all by default.
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-            speaker: Who responds.
+            layer: Number of a layer from 0, from the end if negative, or "all".
+            head: Number of a head from 0, the "mean" of all, or "all" one by one.
+            speaker: The speaker who responds.
             options: `target`, a given response instead of the model's own, and `beam_size`.
 
         Raises:
-            ConfigError: There is no such speaker, an edit does not fit the model, or there is no such attention.
-            DataError: It is no conversation, or it has no turn.
+            ConfigError: The speaker does not exist, an edit does not fit the model, or the model lacks that attention.
+            DataError: The text is not a conversation, or the conversation has no turn.
         """
         if speaker is not None:
             self.task.speakers.check(speaker, "speaker")
         conversation = self.conversation(text)
         if not conversation.turns:
-            raise DataError("there is nothing to look at in a conversation without turns")
+            raise DataError("the conversation has no turns; give at least one to look at the response to it")
         responds, choice = self.who_responds(conversation, speaker), Choice(mechanism, layer, head)
         about = self.task, self.model, conversation, responds
         return ShownLook(look_at(*about, edits=edits, choice=choice, title=self.title, **options), steps)
@@ -217,7 +217,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
     # Scoring --------------------------------------------------------------------------------------------------
 
     def read(self, files: Sequence[str | Path]) -> list[Conversation]:
-        """Conversations from files written as the run's own."""
+        """Read conversations from files in the format of the run's own data."""
         findings = Findings.of(self.task.config.data, strict=True)
         found = [one for one in read_conversations(files, self.task.config.data, findings) if not one.blank]
         self.reading = findings.lines()
@@ -227,7 +227,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return found
 
     def answers(self, conversations: Iterable[Conversation], **options: Any) -> list[list[Prediction]]:
-        """What the model writes at each response of each conversation, given the turns that were really said before."""
+        """The model's output for each response of each conversation, given the actual turns before it."""
         conversations = list(conversations)
         talk = self.task.encode(conversations)
         histories = [talk.history(one) for one in talk.responses]
@@ -244,7 +244,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         outputs: Sequence[Sequence[Prediction]] | None = None,
         per_token: bool = True,
     ) -> Outcomes:
-        """What is written at each response of each conversation; `per_token` also scores tokens.
+        """Outputs for each response of each conversation and their measures; `per_token` also scores tokens.
 
         The statistics of the measures are sums over the responses of a conversation.
         """
@@ -278,7 +278,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
         return isinstance(self.task.config.data, ConversationFiles)
 
     def baselines(self, examples: Sequence[Conversation]) -> Mapping[str, Outcomes]:
-        """The most frequent response of the training set, and the response to the nearest history there."""
+        """The most frequent response of the training set, and its response to the nearest history."""
         if self._plain is None:
             return {}
         normalize, references = self.task.tokenizer.normalize, self._references(examples)
@@ -291,7 +291,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, Prediction]):
 
     @cached_property
     def _plain(self) -> PlainResponses | None:
-        """The training responses; None where these cannot be read any more."""
+        """The training responses; None if they can no longer be read."""
         known = self.known()
         return None if known is None else PlainResponses(self.task, known)
 

@@ -27,17 +27,19 @@ def stream_response(
     sampling: SamplingOptions | None = None,
     **given: Any,
 ) -> Generator[str, None, Prediction]:
-    """Write the response to a conversation piece by piece: the text as soon as no later token can change it.
+    """Write the response to a conversation, yielding its text as soon as no later token can change it.
 
-    The pieces together are the text of what is returned. Options as of `respond`, without a beam.
+    The pieces add up to the text of the returned prediction. Options as of `respond`, without a beam search.
 
     Raises:
-        ConfigError: There is no such speaker, the conversation has no turn, or the options ask for a beam.
+        ConfigError: The speaker does not exist, the conversation has no turn, or the options ask for a beam search.
     """
     task, model = run.task, run.model
     options = options_of(task, **given)
     if not (options.num_best == 1 and (options.beam_size == 1 or sampling is not None)):
-        raise ConfigError("one response can be shown while it is written, by greedy search or sampling, and no beam")
+        raise ConfigError(
+            "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and num_best=1"
+        )
     if speaker is not None:
         task.speakers.check(speaker, "speaker")
     if not conversation.turns:

@@ -15,22 +15,22 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, suggest
 
 UNKNOWN_SPEAKER = 0
-"""Number of a speaker who is not known."""
+"""Number of an unknown speaker."""
 MOST_SPEAKERS = 20
-"""Speakers that a model tells apart: those with the most turns."""
+"""Most speakers that a model distinguishes: those with the most turns."""
 _TURN = "<turn>"
 
 
 class Response(NamedTuple):
-    """A turn that the model learns to give."""
+    """A turn that the model learns to write."""
 
     conversation: int  # number of the conversation
-    turn: int  # its place there, from 0: as many turns come before it
+    turn: int  # number of the turn in it, from 0
 
 
 @dataclass(frozen=True)
 class Talk:
-    """Conversations as tokens: every turn once, whole; and which turns are responses, in their order."""
+    """Conversations as tokens, every turn once and uncut; and the responses in them, in order."""
 
     conversations: list[list[TokenTurn]]
     responses: list[Response]
@@ -40,7 +40,7 @@ class Talk:
         return self.conversations[response.conversation][response.turn]
 
     def history(self, response: Response) -> list[TokenTurn]:
-        """The turns before it."""
+        """The turns before the response."""
         return self.conversations[response.conversation][: response.turn]
 
     @property
@@ -51,10 +51,10 @@ class Talk:
 
 @dataclass(frozen=True)
 class Speakers:
-    """Who speaks in the training conversations: the name of each number, 0 being an unknown speaker without a name.
+    """The speakers of the training conversations: the name of each number; 0 is an unknown speaker without a name.
 
-    The one who begins most conversations comes first. `tags` are the tokens that stand before a turn of each in a
-    joined history; the token of a known speaker also begins the response, in place of the start token.
+    The speaker who begins most conversations comes first. `tags` are the tokens before the turns of each speaker in a
+    joined history; the token of a known speaker also starts the response, in place of the start token.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Speakers:
 
     @classmethod
     def of(cls, conversations: Iterable[Conversation]) -> Speakers:
-        """Those with the most turns."""
+        """The speakers with the most turns."""
         turns: Counter[str] = Counter()
         begins: Counter[str] = Counter()
         for one in conversations:
@@ -73,7 +73,7 @@ class Speakers:
         return cls(("", *sorted(known, key=lambda name: (-begins[name], -turns[name], name))))
 
     def tagged(self, tokenizer: TextTokenizer) -> Speakers:
-        """With their tokens, which are added to the tokenizer."""
+        """The speakers with their tokens, which are added to the tokenizer."""
         taken = {*SPECIAL_TOKENS, *MASKS}
         tags = [_TURN]
         for name in self.names[1:]:
@@ -85,19 +85,19 @@ class Speakers:
         return Speakers(self.names, tuple(tokenizer.tags[tag] for tag in tags))
 
     def number(self, name: str) -> int:
-        """The number of a speaker; that of an unknown one for others."""
+        """The number of a speaker; that of an unknown speaker for other names."""
         return self.names.index(name) if name in self.names else UNKNOWN_SPEAKER
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The names, without that of an unknown speaker."""
+        """The names of all but the unknown speaker."""
         return self.names[1:]
 
     def check(self, name: str, field: str) -> None:
-        """Refuse a name that is none of a speaker.
+        """Refuse a name that is not a speaker's.
 
         Raises:
-            ConfigError: It lists the speakers.
+            ConfigError: The message lists the speakers.
         """
         if name in self.known:
             return
@@ -109,16 +109,16 @@ class Speakers:
         )
 
     def next_after(self, speaker: str, respond: str) -> str:
-        """Who responds to a speaker where nobody says so: the one whose turns were learned, or the first other one."""
+        """The default speaker who responds to a speaker: the one in `data.respond`, or the first other speaker."""
         if respond in self.known:
             return respond
         return next((name for name in self.known if name != speaker), speaker if speaker in self.known else "")
 
 
 def alternate(speakers: Speakers, turns: Sequence[str], responds: str) -> Conversation:
-    """Turns without speakers as a conversation in which the last one is said to the one who responds to it.
+    """Assign speakers to turns without them, so that `responds` is next to speak.
 
-    Speakers take turns: the one who responds, and the first other one.
+    Two speakers alternate: the one who responds, and the first other one.
     """
     other = next((name for name in speakers.known if name != responds), "")
     names = [responds if (len(turns) - n) % 2 == 0 else other for n in range(len(turns))]

@@ -20,7 +20,7 @@ from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
 from heed.evaluation.measures import share, values_of
 from heed.models.base import DecoderBody, learned_positions
 from heed.storage.disk import write_whole
-from heed.storage.files import read_list
+from heed.storage.files import damaged, read_list
 from heed.tasks.base.positions import check_positions
 from heed.tasks.base.sizes import num_subwords, with_tokenizer
 from heed.tasks.base.transfer import with_parents
@@ -36,25 +36,25 @@ from heed.training.processes import current
 
 _TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
 VALIDATE_AT_MOST = 300
-"""Validation responses that are written; the loss uses all of them."""
+"""Most validation responses that are decoded; the loss uses all responses."""
 _SMALL, _BASE = 5_000, 2_000_000
-"""Training responses from which on size small is chosen, and base."""
+"""Numbers of training responses from which size small, and size base, is chosen."""
 _LONGEST = 100
-"""Tokens of a response at most, where nothing else is said."""
+"""Most tokens of a response by default."""
 _POSITIONS = 512
-"""Positions whose logits exist together where references are scored."""
+"""Positions whose logits are in memory together when references are scored."""
 
 
 class ForcedScores(NamedTuple):
     """References scored by teacher forcing, an entry for each response."""
 
     nll: Sequence[float]  # negative log-likelihood in nats, the end token included
-    correct: Sequence[int]  # tokens that were the most probable
-    tokens: Sequence[int]  # tokens, the end token included
+    correct: Sequence[int]  # number of tokens that were the most probable
+    tokens: Sequence[int]  # number of tokens, the end token included
 
 
 class Dialogue(DialogueData):
-    """The task: where data, model, loss and scores meet."""
+    """The task of dialogue: data, model, loss and scores."""
 
     interfaces = ("turn_decoder", "pair_decoder")
     size_fields: ClassVar = {
@@ -88,10 +88,10 @@ class Dialogue(DialogueData):
 
     @classmethod
     def prepare(cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None) -> Self:
-        """Read the data, or take what is `given`, train the tokenizer, settle what depends on the data.
+        """Read the data, or take the `given` examples, train the tokenizer, settle the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         config, parent, spoken = with_parents(config, cls)
         splits = cls.read_splits(config, given)
@@ -123,8 +123,12 @@ class Dialogue(DialogueData):
         Raises:
             RunError: A file of the folder is missing or damaged.
         """
-        names = read_list(folder / _SPEAKERS, str)
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), Speakers(("", *names)), None)
+        names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
+        size = tokenizer.vocab_size
+        task = cls(config, tokenizer, Speakers(("", *names)), None)
+        if tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
+            raise damaged(folder / _SPEAKERS, f"{_TOKENIZER} has no tokens for some of its {len(names)} speakers")
+        return task
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer and the names of the speakers into a run folder."""
@@ -136,19 +140,19 @@ class Dialogue(DialogueData):
 
     @property
     def selected_by(self) -> str:
-        """Of embedded data exact match, of conversations of people the loss: a good answer may be another one."""
+        """Exact match for embedded data; the loss for conversations of people, where many responses are good."""
         return "exact_match" if isinstance(self.config.data, BookingsData) else "loss"
 
     @property
     def auto_size(self) -> str:
-        """By the number of training responses: tiny for few and for embedded data."""
+        """The named size, by the number of training responses: tiny for few and for embedded data."""
         count = len(self.encoded("train").responses)
         if not isinstance(self.config.data, ConversationFiles) or count < _SMALL:
             return "tiny"
         return "small" if count < _BASE else "base"
 
     def settled(self) -> DialogueConfig:
-        """As for every task, with the largest output written out."""
+        """The settled configuration as for every task, with `generation.max_length` set."""
         config = super().settled()
         if config.generation.max_length is not None:
             return config
@@ -159,11 +163,11 @@ class Dialogue(DialogueData):
 
     @property
     def positions(self) -> int | None:
-        """Positions of the model's learned table; None where it has none."""
+        """Positions in the model's learned table; None if it has no table."""
         return learned_positions(self.body_class.config_class, self.config.model.model_extra or {})
 
     def axes(self) -> dict[str, list[str]]:
-        """The tokens; for a model that reads turn by turn, the speakers."""
+        """The tokens; for a model that reads turn by turn, also the speakers."""
         tokens = self.tokenizer.tokens
         if self.reads_turns:
             return {"tokens": tokens, "speakers": ["unknown", *self.speakers.known]}
@@ -176,18 +180,18 @@ class Dialogue(DialogueData):
         return model
 
     def body(self, model: DecoderBody) -> DecoderBody:
-        """All of it."""
+        """The whole model."""
         return model
 
     # Loss and scores ------------------------------------------------------------------------------------------
 
     def loss(self, model: DecoderBody, batch: Any, label_smoothing: float) -> Tensor:
-        """Sum over the real tokens of the responses of the cross-entropy in nats."""
+        """Sum of the cross-entropy in nats over the real tokens of the responses."""
         real, hidden = (batch.target_mask, batch.num_targets), self.reading.hidden(model, batch)
         return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
 
     def validate(self, model: DecoderBody) -> dict[str, float]:
-        """Loss in nats per token and token accuracy of all references; scores of greedy outputs of some."""
+        """Loss in nats per token and token accuracy of all references; scores of greedy outputs for some of them."""
         talk = self.encoded("valid")
 
         def forced(units: list[list[Response]]) -> list[tuple[float, int, int]]:
@@ -206,7 +210,7 @@ class Dialogue(DialogueData):
         return {"loss": sum(nll) / max(1, sum(tokens)), **values_of(measures)}
 
     def _written(self, model: DecoderBody, talk: Talk) -> list[tuple[str, str]]:
-        """Greedy outputs for some validation responses, taken evenly, and what was said."""
+        """Greedy outputs for an even sample of validation responses, with the references."""
         few, most = self._to_write(talk)
         references = [self.tokenizer.decode(talk.target(one).ids) for one in few]
 
@@ -218,7 +222,7 @@ class Dialogue(DialogueData):
         return list(zip(current().map(written, few), references, strict=True))
 
     def _to_write(self, talk: Talk) -> tuple[list[Response], int]:
-        """The responses that are written where a set is validated, and the tokens that each may have."""
+        """The sample of responses that a validation decodes, and the most tokens of each output."""
         few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
@@ -232,7 +236,7 @@ class Dialogue(DialogueData):
 
     @torch.no_grad()
     def forced_scores(self, model: DecoderBody, talk: Talk) -> ForcedScores:
-        """Score all responses by teacher forcing, in their order."""
+        """Score all responses by teacher forcing, in order."""
         model.eval()
         device = next(model.parameters()).device
         reading = self.reading
@@ -258,26 +262,26 @@ class Dialogue(DialogueData):
         return ForcedScores(found[0].tolist(), found[1].astype(int).tolist(), found[2].astype(int).tolist())
 
     def never_written(self) -> tuple[int, ...]:
-        """The tokens that no output may hold."""
+        """The tokens that no output may contain."""
         return (PADDING, START, UNKNOWN, *self.tokenizer.tags.values())
 
     @property
     def finishing_work(self) -> float:
-        """Evaluating every test set, in validations."""
+        """The time to evaluate every test set, as a number of validations."""
         counts = {name: len(self.encoded(name).responses) for name in self.split_names if name != "train"}
         tested = sum(count for name, count in counts.items() if name != "valid")
         return (1.0 + self.config.generation.beam_size) * tested / max(1, min(counts["valid"], VALIDATE_AT_MOST))
 
     @property
     def trained_validation(self) -> float:
-        """An untrained model writes every output to the largest length, a trained one about to the reference's end."""
+        """Time of a validation after training: trained models write outputs as long as references, not the largest."""
         talk = self.encoded("valid")
         lengths = [len(talk.target(one).ids) for one in talk.responses] or [1]
         return min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2))
 
 
 def _scored(model: DecoderBody, hidden: Tensor, labels: Tensor) -> Iterator[tuple[Any, Any]]:
-    """Negative log-likelihood of each label and whether it was the most probable one, some positions at a time."""
+    """Negative log-likelihood of each label, and whether it was the most probable, some positions at a time."""
     for states, true in zip(hidden.split(_POSITIONS), labels.split(_POSITIONS), strict=True):
         log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)
         nll = -log_probs.gather(1, true.unsqueeze(1)).squeeze(1)

@@ -1,4 +1,4 @@
-"""Writing responses: search or sampling over histories."""
+"""Writing of responses to histories, by search or sampling."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def respond(
     """Write the response to each history; options default to the configuration's.
 
     Args:
-        task: Turns tokens into what the model reads, and back into text.
-        model: Writes.
+        task: The task, with its tokenizer and its way of reading.
+        model: The model that writes.
         histories: The turns so far, at least one each. Histories of one conversation share their `TokenTurn` objects,
-            by which a model that reads turn by turn reads each of them once.
-        speakers: The number of who responds to each.
+            so that a model that reads turn by turn reads each of them once.
+        speakers: The number of the speaker who responds to each.
         beam_size: Width of the beam; 1 is greedy.
-        num_best: Candidates per history.
+        num_best: Number of candidates per history.
         length_penalty: See `heed.generation`.
         min_length: Smallest number of tokens.
         max_length: Largest number of tokens.
         sampling: Draw instead of searching.
 
     Returns:
-        Per history its candidates, best first.
+        For each history its candidates, best first.
     """
     options = options_of(
         task,
@@ -74,9 +74,9 @@ def respond(
 
 
 def writing_memory(task: Dialogue, model: DecoderBody, histories: Sequence[Sequence[TokenTurn]], written: int) -> int:
-    """Bytes that responding to histories takes with at most so many tokens `written`, without a beam.
+    """Bytes that greedy responses to histories take, with at most `written` tokens each.
 
-    Of a Transformer these are keys and values; a recurrent encoder holds about what it would keep for the way back.
+    For a Transformer, these are keys and values; a recurrent encoder holds about as much as for a backward pass.
     """
     reading = task.reading
     plan = [[histories[i] for i in chosen] for chosen in reading.plan(histories, 1)]
@@ -99,7 +99,7 @@ def options_of(
     min_length: int | None = None,
     max_length: int | None = None,
 ) -> SearchOptions:
-    """How responses are searched: as asked, and of the configuration what was not."""
+    """Search options: the given ones, and the configuration's for those that are None."""
     given = task.config.generation
     return search_options(
         given,
@@ -113,6 +113,6 @@ def options_of(
 
 
 def drawing_of(sampling: SamplingOptions | None, histories: Sequence[Sequence[TokenTurn]]) -> SamplingOptions | None:
-    """Sampling with a seed for each history, from its tokens."""
+    """The sampling options with a seed for each history, derived from its tokens."""
     read = [[token for turn in history for token in (turn.speaker, *turn.ids)] for history in histories]
     return sampling and replace(sampling, seed=seeds_of(sampling.seed, read))

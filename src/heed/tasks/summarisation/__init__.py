@@ -17,7 +17,7 @@ SPEC = TaskSpec(
         *SAMPLING,
         LENGTH,
         Flag("predict", "prefix", str, "Every summary begins with this text.", default=""),
-        Flag("predict", "align", bool, "Add which document word each word looked at most.", default=False),
+        Flag("predict", "align", bool, "Add links i-j from document word i to written word j.", default=False),
         Flag("look", "target", str, "Look at this summary instead of the model's own."),
         LOOK_BEAM,
     ),

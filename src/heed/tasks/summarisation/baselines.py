@@ -1,4 +1,4 @@
-"""A summariser that learns nothing: the beginning of the document, as much of it as scores best on other documents."""
+"""A baseline for summaries: the beginning of the document, of the length that scores best on other documents."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from heed.data.read.sentences import split_sentences
 from heed.evaluation.rouge import rouge_measures
 
 MOST = 500
-"""Documents on which the length is chosen, at most."""
+"""Most documents on which the length is chosen."""
 _WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 _SENTENCES = (1, 2, 3, 5)
 
 
 @dataclass(frozen=True)
 class Lead:
-    """The first `count` words or sentences of a document, words being what blanks separate.
+    """The first `count` words or sentences of a document; words are separated by spaces.
 
-    Source: a usual baseline of summarisation, as lead-3 in See et al. 2017 (arXiv:1704.04368).
+    Source: a usual baseline of summarisation, such as lead-3 in See et al. 2017 (arXiv:1704.04368).
     """
 
     count: int
@@ -27,7 +27,7 @@ class Lead:
 
     @classmethod
     def chosen(cls, pairs: Sequence[Pair]) -> Lead:
-        """The one with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
+        """The length with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
         pairs = pairs[:MOST]
         references = [pair.target for pair in pairs]
         longest = max(len(pair.source.split()) for pair in pairs)
@@ -49,5 +49,5 @@ class Lead:
 
     @property
     def name(self) -> str:
-        """For people: "first 12 words"."""
+        """The name for people, such as "first 12 words"."""
         return f"first {self.unit}" if self.count == 1 else f"first {self.count} {self.unit}s"

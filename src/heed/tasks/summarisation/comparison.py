@@ -1,4 +1,4 @@
-"""Comparison of summarisers: as of translators, with names of their own."""
+"""Comparison of summarisers: as for translation, with other names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from heed.tasks.translation.comparison import TranslationExaminer
 
 
 class SummarisationExaminer(TranslationExaminer):
-    """Summaries of documents."""
+    """Comparison of runs that write summaries of documents."""
 
     names = ("document", "reference")
     targets = "summary tokens"

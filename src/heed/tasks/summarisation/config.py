@@ -12,18 +12,18 @@ from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
 from heed.tasks.translation.config import TranslationConfig
 
 DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
-"""Names of columns that are known to hold documents, the surest first."""
+"""Column names that are recognised as documents, the most certain first."""
 SUMMARY_NAMES = ("summary", "subject", "highlights", "headline", "title", "abstract", "target", "output")
-"""Names of columns that are known to hold summaries, the surest first."""
+"""Column names that are recognised as summaries, the most certain first."""
 _ROOM = 100
-"""Tokens by which data.max_length exceeds a data.max_source that the user gave."""
+"""Tokens by which data.max_length exceeds a data.max_source given by the user."""
 
 
 class DocumentOptions(Section):
-    """How much of a document the model reads."""
+    """Limits on the documents that the model reads."""
 
     max_source: int = Field(400, gt=0)
-    """A document with more tokens than this is cut there; what is cut is counted and named."""
+    """Documents are cut after this many tokens; cut documents are counted and listed."""
 
 
 class SummaryFiles(DocumentOptions, FilesData):
@@ -34,12 +34,12 @@ class SummaryFiles(DocumentOptions, FilesData):
     """
 
     max_length: int = Field(500, gt=0)
-    """Training examples with more tokens than this on a side are left out, and counted; documents are cut before."""
+    """Training examples with more tokens than this on a side are left out, and counted; documents are cut first."""
 
     @model_validator(mode="before")
     @classmethod
     def _room_for_documents(cls, values: Any) -> Any:
-        """A larger `max_source` alone raises `max_length`."""
+        """Raise `max_length` for a larger `max_source`, if only that is given."""
         if isinstance(values, dict) and isinstance(values.get("max_source"), int) and "max_length" not in values:
             values = {**values, "max_length": max(500, values["max_source"] + _ROOM)}
         return values
@@ -49,23 +49,23 @@ class SummaryFiles(DocumentOptions, FilesData):
         if self.max_source >= self.max_length:
             raise ValueError(
                 f"data.max_source is {self.max_source} and data.max_length {self.max_length}; training examples with "
-                "more than data.max_length tokens are left out, so documents as long as data.max_source would be: give "
-                f"data.max_length={self.max_source + _ROOM}"
+                "more than data.max_length tokens are left out, which would include documents of data.max_source "
+                f"tokens; set data.max_length={self.max_source + _ROOM}"
             )
         if self.shuffle_source is not None:
             raise ValueError(
-                f"data.shuffle_source is '{self.shuffle_source}', which makes a source of shuffled words; for word "
+                f"data.shuffle_source is '{self.shuffle_source}', which makes sources of shuffled words; for word "
                 "order use: heed train translation"
             )
         return self
 
 
 class SummaryHub(HubSection, SummaryFiles):
-    """Documents and summaries of a data set of the Hub; `columns` names both."""
+    """Documents and summaries of a Hub data set; `columns` names both."""
 
 
 class MemorySummaries(InMemory, SummaryFiles):
-    """Documents and summaries handed over in Python; `columns` name those of a data frame."""
+    """Documents and summaries given as Python data; `columns` name those of a data frame."""
 
 
 class NotesData(DocumentOptions, EmbeddedData):
@@ -82,21 +82,21 @@ class NotesData(DocumentOptions, EmbeddedData):
     test: int = Field(500, gt=0)
     """Number of test examples."""
     sentences: tuple[int, int] = (2, 5)
-    """Fewest and most sentences of a note, the one that decides its subject included."""
+    """Fewest and most sentences of a note, including the one that decides its subject."""
 
 
 class SummaryTokenizer(TokenizerConfig):
-    """How text becomes tokens; documents and summaries are of one language and share a vocabulary."""
+    """How text becomes tokens; documents and summaries are in the same language and share a vocabulary."""
 
     shared: bool = True
     """One vocabulary for both sides."""
     min_count: int = Field(3, gt=0)
-    """How often a word must occur in training to be in the vocabulary (word only); 3, since a word of one document and
-    its summary occurs twice."""
+    """How often a word must occur in training to be in the vocabulary (word only); 3, since a word in one document and
+    its summary already occurs twice."""
 
 
 class SummaryEvaluation(EvaluationConfig):
-    """How a summary is scored."""
+    """Scoring of summaries."""
 
     select_by: Literal[
         "auto", "rouge1", "rouge2", "rougeL", "bleu", "chrf", "exact_match", "token_accuracy", "loss"
@@ -105,15 +105,15 @@ class SummaryEvaluation(EvaluationConfig):
 
 
 class SummarisationHead(Section):
-    """What the model has beside its body."""
+    """The parts of the model other than its body."""
 
     pointer: bool = False
-    """Whether a token may be copied from the document, by an attention of its own (See et al. 2017); with
-    tokenizer.shared, and a model that attends to its source."""
+    """Allow tokens to be copied from the document, by a separate attention (See et al. 2017); with tokenizer.shared,
+    and a model that attends to its source."""
 
 
 def _data_kind(value: Any) -> str:
-    """Which class a `data` section is: embedded data has a name, files do not."""
+    """The kind of a `data` section: embedded data has a name, files do not."""
     if is_memory(value):
         return "memory"
     if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
@@ -125,10 +125,10 @@ def _data_kind(value: Any) -> str:
 
 
 class SummarisationConfig(TranslationConfig):
-    """Everything that decides a run of summarisation."""
+    """Complete configuration of a run of summarisation."""
 
-    task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a task of its own
-    """What is learned."""
+    task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
+    """The task."""
     data: Annotated[  # type: ignore[assignment]  # its own kinds of data
         Annotated[NotesData, Tag("notes")]
         | Annotated[SummaryFiles, Tag("files")]
@@ -146,7 +146,7 @@ class SummarisationConfig(TranslationConfig):
     def _can_copy(self) -> Self:
         if (self.model.model_extra or {}).get("pointer") and not self.tokenizer.shared:
             raise ValueError(
-                "model.pointer is true, which copies tokens of the document, but tokenizer.shared is false, so that "
-                "documents and summaries have different tokens; set one of the two"
+                "model.pointer is true, which copies tokens of the document, but with tokenizer.shared=false documents "
+                "and summaries have different tokens; set tokenizer.shared=true or model.pointer=false"
             )
         return self

@@ -1,4 +1,4 @@
-"""Runs of summarisation that write together."""
+"""Ensembles of summarisation runs."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from heed.tasks.translation.ensemble import TranslationEnsemble
 
 
 class SummarisationEnsemble(Summariser, TranslationEnsemble):
-    """Several runs that write together: the mean of their probabilities decides."""
+    """Several runs that write together, by the mean of their probabilities."""

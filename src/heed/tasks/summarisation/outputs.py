@@ -1,4 +1,4 @@
-"""Written summaries, and which documents were cut before they were read."""
+"""Output of summaries, with a note on documents that were cut."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 _NAMED = 5
-"""Documents that were cut and are named by their numbers."""
+"""Most cut documents that are listed by number."""
 
 
 class SummaryOutputs(TranslationOutputs):
-    """As written translations."""
+    """Output as for translation, for summaries."""
 
     run: Summariser
     asks = "a document"
     _read = 0
     _num_long = 0
-    _long: tuple[int, ...] = ()  # the first of them
+    _long: tuple[int, ...] = ()  # numbers of the first long documents
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        """The documents of a file with columns: by the name of their column, or the first one."""
+        """The documents of a file of columns: the column with such a name, or the first one."""
         data = self.run.task.config.data
         own = data if isinstance(data, FilesData) and not isinstance(data, SummaryHub | MemorySummaries) else None
         given = None if own is None else own.columns.source
         return input_texts(path, given, (*DOCUMENT_NAMES,), findings, (), () if own is None else own.train)
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each document's candidates."""
+        """The candidates for each document."""
         yield from super().write(texts)
         self._count(texts)
 
@@ -56,7 +56,7 @@ class SummaryOutputs(TranslationOutputs):
         self._read += len(texts)
 
     def notes(self) -> list[str]:
-        """How many documents and summaries were cut."""
+        """The numbers of documents and summaries that were cut."""
         if not self._long:
             return super().notes()
         places = ", ".join(f"{n:,}" for n in self._long) + (", ..." if self._num_long > _NAMED else "")

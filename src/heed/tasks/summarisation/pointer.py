@@ -1,15 +1,15 @@
-"""Pointer-generator: a decoder that writes a word of its vocabulary or copies one of the document.
+"""Pointer-generator: a decoder that writes a word of its vocabulary or copies one from the document.
 
-    a_t  = softmax_j(s_t' W h_j / sqrt(d))                     where to copy from, over the document's tokens x_j
-    g_t  = sigmoid(w' s_t + b)                                 how much is generated, not copied
+    a_t  = softmax_j(s_t' W h_j / sqrt(d))                     copying attention, over the document's tokens x_j
+    g_t  = sigmoid(w' s_t + b)                                 share that is generated, not copied
     p(y) = g_t softmax(W_o s_t)_y + (1 - g_t) sum_{j: x_j = y} a_tj
 
-s_t is the hidden state that predicts output t, h_j what the decoder's last attention to the source reads (its values).
+s_t is the hidden state that predicts output t, h_j the values of the decoder's last attention to the source.
 
 Source: See, Liu and Manning 2017 (arXiv:1704.04368), section 2.2.
-Differs from the paper: a_t has a query and keys of its own (as in Gu et al. 2016, arXiv:1603.06393), so that the
-mechanism fits every decoder that attends and the decoder's own fast paths stay; g_t is computed of s_t alone; there is
-no coverage loss. Copied are tokens of a vocabulary that both sides share, which of subwords has no unknown words.
+Differs from the paper: a_t has a separate query and keys (as in Gu et al. 2016, arXiv:1603.06393), so that the
+mechanism fits every decoder with attention and keeps its fast paths; g_t is computed from s_t alone; there is no
+coverage loss. Copied tokens are of a vocabulary that both sides share; with subwords, it has no unknown words.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from heed.attention.scores import General
 from heed.models.base import Memory, PairDecoder
 
 COPY = "copy"
-"""The mechanism that maps of the copying attention are called by."""
+"""Name of the copying attention as a mechanism in maps."""
 
 
 @dataclass(frozen=True)
 class PointerMemory(Memory):
-    """Encoded documents, their tokens, and the keys to copy by."""
+    """Encoded documents, their tokens, and the keys of the copying attention."""
 
     own: Memory | None = None
     tokens: Tensor | None = None  # `(batch, source)`
@@ -48,7 +48,7 @@ class PointerMemory(Memory):
 
 @dataclass(frozen=True)
 class PointerState:
-    """The body's own state, and what each row copies from."""
+    """The body's own state, and the document that each row copies from."""
 
     own: Any
     tokens: Tensor  # `(sources, source)`
@@ -57,7 +57,7 @@ class PointerState:
     written: Tensor  # `(rows,)`, tokens read so far
 
     def select(self, rows: Tensor) -> PointerState:
-        """Row i of the result continues row `rows[i]`."""
+        """Reorder the rows: the new row i continues the old `rows[i]`."""
         chosen, kept = self.rows.select(rows)
         tokens = self.tokens if kept is None else self.tokens.index_select(0, kept)
         places = self.places if kept is None else self.places.select(kept)
@@ -67,8 +67,8 @@ class PointerState:
 class PointerGenerator(PairDecoder):
     """A pair decoder with a copying attention over its source; both sides have one vocabulary.
 
-    In place of hidden states it gives log-probabilities `(..., vocab_size)`, and `output` leaves them as they are, so
-    that whatever reads logits (the loss, a search, an ensemble) reads it as any other decoder.
+    Its hidden states are log-probabilities `(..., vocab_size)`, which `output` leaves as they are, so that everything
+    that reads logits (the loss, a search, an ensemble) works as with any other decoder.
     """
 
     def __init__(self, body: PairDecoder) -> None:
@@ -84,20 +84,20 @@ class PointerGenerator(PairDecoder):
     def encode(self, source: Tensor, source_mask: Tensor) -> PointerMemory:
         """Read tokens `(batch, source)`; the mask is True on real ones, which come first."""
         own = self.body.encode(source, source_mask)
-        # A weighted sum of unit vectors is the weights, so watching, edits and beams need no code of their own.
+        # A weighted sum of unit vectors is the weights, so traces, edits and beams need no special code.
         width = source.shape[1]
         units = torch.eye(width, device=source.device).expand(len(source), width, width)
         places = self.attention.prepare(_read(own), units, mask=source_mask)
         return PointerMemory(own.keys, own.summary, own, source, places)
 
     def start(self, memory: Memory | None, rows: Rows) -> PointerState:
-        """The body's first state."""
+        """The initial state of the body."""
         assert isinstance(memory, PointerMemory) and memory.tokens is not None and memory.places is not None
         own = self.body.start(memory.own, rows)
         return PointerState(own, memory.tokens, memory.places, rows, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: PointerState, lengths: Tensor | None = None) -> tuple[Tensor, PointerState]:
-        """Read tokens; in place of hidden states the log-probabilities of what follows, `(rows, n, vocab_size)`."""
+        """Read tokens; the hidden states are log-probabilities of the next tokens, `(rows, n, vocab_size)`."""
         hidden, own = self.body.step(tokens, state.own, lengths)
         weights = self.attention(hidden, state.places, rows=state.rows, offset=state.written)  # (R, n, S)
         generated = torch.softmax(self.body.output(hidden).float(), dim=-1)  # (R, n, V)
@@ -110,13 +110,13 @@ class PointerGenerator(PairDecoder):
 
 
 def _read(memory: Memory) -> Tensor:
-    """What the last attention to the source reads, its heads side by side: `(batch, source, d)`."""
+    """The values of the last attention to the source, its heads concatenated: `(batch, source, d)`."""
     return memory.keys[-1].value.transpose(1, 2).flatten(2)
 
 
 @torch.no_grad()
 def _widths(body: PairDecoder) -> tuple[int, int]:
-    """The widths of a decoder's hidden states and of what it reads, which only a step tells.
+    """The widths of a decoder's hidden states and of the values it attends to, found by running one step.
 
     It is a step of another decoder of the same widths: `body` itself may have no numbers yet (device "meta").
     """

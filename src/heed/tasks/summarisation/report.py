@@ -1,4 +1,4 @@
-"""The scores of a summariser for people."""
+"""Scores of a summariser, printed for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def body(report: dict[str, Any]) -> list[str]:
     if report.get("cut"):
         more = ", ..." if report["cut"] > 3 else ""
         lines.append(
-            f"  {counted_are(report['cut'], 'document')} longer than data.max_source, and read up to there: "
+            f"  {counted_are(report['cut'], 'document')} longer than data.max_source and read only up to it: "
             f"{', '.join(report['cut_first'][:3])}{more}"
         )
     if report.get("cut_off"):

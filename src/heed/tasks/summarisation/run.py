@@ -29,7 +29,7 @@ from heed.tasks.translation.writing import Prediction
 
 
 class Summariser(Translator):
-    """What a run and an ensemble of runs share."""
+    """Base of runs and ensembles of summarisation."""
 
     task_class = Summarisation
     task: Summarisation
@@ -53,7 +53,7 @@ class Summariser(Translator):
         references: Sequence[str] | None = None,
         per_token: bool = True,
     ) -> Outcomes:
-        """As for translation, with how many documents were cut."""
+        """Outcomes as for translation, with the number of documents that were cut."""
         found = super().outcomes(examples, outputs, references, per_token)
         cut = self.task.cut_in([pair.source for pair in examples])
         places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
@@ -84,7 +84,7 @@ class Summariser(Translator):
 
     @cached_property
     def _lead(self) -> Lead | None:
-        """Chosen on the validation set; None where it cannot be read any more."""
+        """The lead baseline, chosen on the validation set; None if this can no longer be read."""
         try:
             return Lead.chosen(self.examples("valid"))
         except DataError:

@@ -1,4 +1,4 @@
-"""Summarisation: the mechanism of translation, with documents that are cut where they are too long, scored by ROUGE."""
+"""Summarisation: like translation, but long documents are cut, and summaries are scored by ROUGE."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from heed.tasks.translation.tokenizers import Tokenizers
 
 
 class Summarisation(Translation):
-    """The task: documents are sources, summaries are targets."""
+    """The task of summarisation: documents are sources, summaries are targets."""
 
     config: SummarisationConfig
     head_class = SummarisationHead
@@ -50,12 +50,12 @@ class Summarisation(Translation):
 
     @classmethod
     def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Summarisation:
-        """As for translation; few pairs do not turn guided attention on, since a summary is no word for word one.
+        """Prepare as for translation; few pairs do not turn on guided attention: summaries are not word for word.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
-        # What counts as given by the user is left as it is.
+        # A field counts as given by the user once it is set, and is then kept.
         training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
         made = super().prepare(config.model_copy(update={"training": training}), given)
         assert isinstance(made, cls)
@@ -63,7 +63,7 @@ class Summarisation(Translation):
 
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
-        """Read the documents with their summaries, generate them, or take those that are `given`."""
+        """Read the documents with their summaries, generate them, or take the `given` ones."""
         data: Any = config.data
         if isinstance(data, NotesData):
             source, sizes = NoteSource(data.sentences, data.seed), (data.train, data.valid, data.test)
@@ -87,7 +87,7 @@ class Summarisation(Translation):
         """A new model, its weights drawn from torch's random state.
 
         Raises:
-            ConfigError: It shall copy, but does not attend to its source.
+            ConfigError: `model.pointer` is true, but the model does not attend to its source.
         """
         config, head = self.model_and_head()
         model = self.body_class(config)
@@ -96,13 +96,13 @@ class Summarisation(Translation):
             return model
         if not model.aligns:
             raise ConfigError(
-                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so there "
-                "is nothing to copy from; set it to false"
+                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so it "
+                "cannot copy; set model.pointer=false or choose another model"
             )
         return PointerGenerator(model)
 
     def body(self, model: PairDecoder) -> PairDecoder:
-        """The model without what copies."""
+        """The model without the pointer."""
         return model.body if isinstance(model, PointerGenerator) else model
 
     @property
@@ -112,26 +112,26 @@ class Summarisation(Translation):
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        """Of validations and baselines the same ones: chrF takes little time on short texts."""
+        """The same scores for validations and baselines: chrF takes little time on short texts."""
         return self.text_scores
 
     @property
     def selected_by(self) -> str:
-        """ROUGE-L, which is above 0 earlier than ROUGE-2; of embedded data exact match."""
+        """ROUGE-L, which rises above 0 earlier than ROUGE-2; exact match for embedded data."""
         return "exact_match" if isinstance(self.config.data, NotesData) else "rougeL"
 
     @property
     def max_source(self) -> int:
-        """Tokens of a document that the model reads."""
+        """The most tokens of a document that the model reads."""
         return self.config.data.max_source
 
     def framed(self, source: Sequence[int]) -> list[int]:
-        """A document as the model reads it: its beginning, where it is too long."""
+        """A document as the model reads it, cut if it is too long."""
         return super().framed(source[: self.max_source])
 
     @staticmethod
     def costs(lengths: Lengths) -> Lengths:
-        """As for translation, the document first: its length decides how much of a batch is padding."""
+        """Costs as for translation, but the document first: its length decides how much of a batch is padding."""
         return lengths + np.array([0, 1], dtype=np.int32)
 
     def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
@@ -140,15 +140,15 @@ class Summarisation(Translation):
         return lengths
 
     def cut_in(self, texts: Sequence[str]) -> list[int]:
-        """Which documents are longer than what the model reads."""
+        """Numbers of the documents that are longer than the model reads."""
         ids = self.source_tokenizer.encode_all([text.strip() for text in texts])
         return [n for n, tokens in enumerate(ids) if len(tokens) > self.max_source]
 
     def cut_of(self, split: str) -> list[int]:
-        """Which documents of a split are cut; nothing is known of splits that are not held in memory."""
+        """Numbers of the documents of a split that are cut; empty for splits that are not in memory."""
         if split not in self._cut:
             encoded, full = self.encoded(split), self.max_source + len(self.framed([]))
-            # Only documents that fill the room can have been cut, and these are few.
+            # Only documents of the largest length can have been cut, and these are few.
             held = (
                 [] if isinstance(encoded, Encoding) else [n for n, pair in enumerate(encoded) if len(pair[0]) >= full]
             )
@@ -157,7 +157,7 @@ class Summarisation(Translation):
         return self._cut[split]
 
     def _leave_out_long(self) -> None:
-        """As for translation; then say which documents are cut."""
+        """Leave out long examples as for translation; then add remarks on cut documents."""
         super()._leave_out_long()
         self._cut.clear()
         for split in self.splits.examples:
@@ -169,7 +169,7 @@ class Summarisation(Translation):
                 self.splits.remarks.append(f"{split}: {what}; only their beginning is read: {places}{more}")
 
     def report_counts(self) -> dict[str, Any]:
-        """As for translation, with how many documents of each split were cut."""
+        """Counts as for translation, with the number of cut documents of each split."""
         counts = super().report_counts()
         if self.splits.stream is None:
             for split in self.splits.examples:
@@ -178,9 +178,9 @@ class Summarisation(Translation):
 
 
 def columns_of(data: Any, files: Sequence[Any], findings: Findings) -> Columns:
-    """The columns of some files: as given, or found by their names.
+    """The columns of documents and summaries in files: as given, or found by their names.
 
-    A data set of the Hub and data in memory say nothing about those of a file.
+    Columns of a Hub data set or of data in memory do not apply to files.
     """
     given = Columns() if isinstance(data, SummaryHub | MemorySummaries | NotesData) else data.columns
     return named_columns(files, given, DOCUMENT_NAMES, SUMMARY_NAMES, findings)

@@ -1,4 +1,4 @@
-"""Links between the words of given pairs, by the attention of one run or of two that read in opposite directions."""
+"""Links between the words of given pairs, from the attention of one run or of two runs in opposite directions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Gold = Sequence[Sequence[WordLink]]
 _AGREE_ON = 500
-"""Pairs on which two runs choose the layers that agree best."""
+"""Most pairs on which two runs choose the layers that agree best."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class WordAlignment:
     """The links of one pair.
 
     Attributes:
-        links: (source word, target word), counted from 0 over the words that blanks separate, sorted.
+        links: (source word, target word), sorted; words are separated by spaces and counted from 0.
         weights: The attention of each link; of two directions the mean.
-        score: Mean log-probability of a target token in nats, of two directions the mean; NaN where it was not asked
-            for or a side is blank. Pairs that are no translations of one another score low.
+        score: Mean log-probability of a target token in nats, of two directions the mean; NaN if it was not asked for
+            or a side is blank. Pairs that are not translations of each other score low.
     """
 
     links: tuple[Cell, ...] = ()
@@ -43,7 +43,7 @@ class WordAlignment:
         return " ".join(f"{i}-{j}" for i, j in self.links)
 
     def scored(self) -> str:
-        """The score, a tab, and each link with its weight; nothing where a side is blank."""
+        """The score, a tab, and each link with its weight; "" if a side is blank."""
         links = " ".join(f"{i}-{j}:{weight:.4f}" for (i, j), weight in zip(self.links, self.weights, strict=True))
         return "" if math.isnan(self.score) else f"{self.score:.4f}\t{links}"
 
@@ -52,7 +52,7 @@ class Alignments(Sequence[WordAlignment]):
     """The links of several pairs.
 
     Attributes:
-        report: Where they were read, and with gold links their scores, as plain values.
+        report: The places that links were read from and, with gold links, their scores, as plain values.
         notes: The same as lines for people.
     """
 
@@ -82,15 +82,15 @@ class Alignments(Sequence[WordAlignment]):
 
 @dataclass
 class Direction:
-    """One run that aligns: each of the words that it writes with the word that it looks at most.
+    """One run that aligns: each target word is linked to the source word with the largest attention weight.
 
     Attributes:
-        run: A single run, or the member of an ensemble whose attention counts.
-        swapped: Whether it writes what the pairs call their source.
+        run: A single run, or the member of an ensemble whose attention is used.
+        swapped: True if the run's targets are the sources of the pairs.
         layer: The layer that the user asked for, negative from the end; None for any.
         head: The head that the user asked for, from 0, or "mean"; None for any.
-        state: The state that the user asked for; None for the usual one.
-        place: Where links are read.
+        state: The state that the user asked for; None for the default.
+        place: The layer, heads and state that links are read from.
     """
 
     run: Translator
@@ -103,7 +103,7 @@ class Direction:
     def __post_init__(self) -> None:
         usual = usual_place(self.run.task, self.run.model)
         layer = usual.layer if self.layer is None else self._layers()[0]
-        self._heads(num_heads_of(self.run.model, layer))  # refuses one that there is not, before links are read
+        self._heads(num_heads_of(self.run.model, layer))  # refuses a head that does not exist, before links are read
         heads = usual.heads if self.head is None else None if self.head == "mean" else (self.head,)
         self.place = Place(layer, heads, usual.state if self.state is None else self.state)
 
@@ -117,7 +117,7 @@ class Direction:
         return [layers[self.layer]]
 
     def _heads(self, num_heads: int) -> list[tuple[int, ...] | None]:
-        """The heads among which one is chosen, the mean of all first."""
+        """The heads to choose from, the mean of all first."""
         if self.head is None:
             return [None, *((head,) for head in range(num_heads if num_heads > 1 else 0))]
         if self.head != "mean" and not 0 <= self.head < num_heads:
@@ -125,7 +125,7 @@ class Direction:
         return [None if self.head == "mean" else (self.head,)]
 
     def candidates(self, pairs: Sequence[Pair]) -> dict[Place, list[list[Cell]]]:
-        """The links of pairs at every place that the user left open, the usual place first."""
+        """The links of pairs at every place that the user's options allow, the default place first."""
         found: dict[Place, list[list[Cell]]] = {}
         layers = self._layers()
         for n, weights in self._weights(pairs, layers):
@@ -136,7 +136,7 @@ class Direction:
         return dict(sorted(found.items(), key=lambda item: item[0] != self.place))
 
     def align(self, pairs: Sequence[Pair]) -> list[dict[Cell, float]]:
-        """Each pair's links with their weights, read at the place."""
+        """Each pair's links with their weights, read from `place`."""
         found: list[dict[Cell, float]] = [{} for _ in pairs]
         for n, weights in self._weights(pairs, [self.place.layer]):
             if self.place.heads is not None:
@@ -145,14 +145,14 @@ class Direction:
         return found
 
     def written(self, source: str, ids: Sequence[int]) -> list[Cell]:
-        """The links of a source with tokens that the run wrote."""
+        """The links of a source with the tokens `ids` that the run wrote."""
         one = word_weights(
             self.run.task, self.run.model, [Pair(source, "")], [self.place.layer], self.place.state, [ids]
         )
         return [cell for _, weights in one for cell, _ in self._best(_read(weights[0], self.place.heads))]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
-        """The mean log-probability of the tokens that the run would have to write, in nats."""
+        """The mean log-probability of each pair's target tokens under the run, in nats."""
         task = self.run.task
         nll, _, tokens = task.forced_scores(self.run.model, task.encode_pairs(self._turned(pairs)))
         return [-loss / count for loss, count in zip(nll, tokens, strict=True)]
@@ -165,7 +165,7 @@ class Direction:
         return word_weights(self.run.task, self.run.model, self._turned(pairs), layers, self.place.state)
 
     def _best(self, weights: Array) -> list[tuple[Cell, float]]:
-        """Of each word that is written the one looked at most, with the weight; `weights` are (written, read)."""
+        """For each written word, the link with the largest weight; `weights` are (written, read)."""
         best = weights.argmax(1).tolist()
         cells = [((j, i) if self.swapped else (i, j), float(weights[j, i])) for j, i in enumerate(best)]
         return [(cell, weight) for cell, weight in cells if weight > 0]
@@ -178,20 +178,21 @@ def _read(weights: Array, heads: tuple[int, ...] | None) -> Array:
 
 
 class Aligner:
-    """Aligns pairs.
+    """Word aligner for pairs.
 
     Attributes:
-        report: Where links are read and what they score, as plain values (`heed.tasks.translation.gold.settle`).
+        report: The places that links are read from and their scores, as plain values
+            (`heed.tasks.translation.gold.settle`).
         notes: The same for people.
 
     Args:
-        run: Reads the sources of pairs and writes their targets.
-        reverse: A run that reads their targets and writes their sources.
-        how: How both directions become one alignment; "gdfa" by default.
+        run: A run from the sources of pairs to their targets.
+        reverse: A run from the targets to the sources.
+        how: Symmetrization of both directions into one alignment; "gdfa" by default.
         options: `layer`, `head` and `state` of both (see `Direction`).
 
     Raises:
-        ConfigError: A run does not attend to what it reads; there is no such layer; or there is nothing to symmetrize.
+        ConfigError: A run does not attend to its source, or lacks the layer; or `how` is given without `reverse`.
     """
 
     def __init__(
@@ -203,24 +204,24 @@ class Aligner:
     ) -> None:
         if how is not None and reverse is None:
             raise ConfigError(
-                f"symmetrize is '{how}', which needs the links of both directions; give the run that translates back "
-                "as reverse"
+                f"symmetrize is '{how}', which needs the links of both directions; give a run that translates in the "
+                "opposite direction as reverse"
             )
         self.report: dict[str, Any] = {}
         self.notes: list[str] = []
         self.how: Symmetrization = how or "gdfa"
-        symmetrize([], [], self.how)  # refuses what there is not
+        symmetrize([], [], self.how)  # refuses unknown names
         self.directions = [Direction(run.attending, **options)]
         if reverse is not None:
             self.directions.append(Direction(reverse.attending, swapped=True, **options))
 
     @property
     def places(self) -> list[Place]:
-        """Where links are read, of each direction."""
+        """The places that links are read from, one for each direction."""
         return [direction.place for direction in self.directions]
 
     def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
-        """The links of each pair; with `scores` its score too."""
+        """The links of each pair; with `scores`, also its score."""
         each = [direction.align(pairs) for direction in self.directions]
         links = [sorted(found) for found in each[0]]
         if len(each) == 2:
@@ -236,13 +237,13 @@ class Aligner:
         return result
 
     def agree(self, pairs: Sequence[Pair]) -> int:
-        """Choose the layers by which both directions agree best, where they are open.
+        """Choose the layers whose links in both directions agree best, unless the user chose them.
 
         Source: Chen et al. 2020 (arXiv:2004.14837), the layers whose links in both directions have the lowest
         alignment error against one another. Heads stay as they are.
 
         Returns:
-            Among how many pairs of layers was chosen; 1 or less where nothing was open.
+            The number of pairs of layers to choose from; 1 or less if there was no choice.
         """
         if len(self.directions) < 2:
             return 0
@@ -259,10 +260,10 @@ class Aligner:
         return len(both)
 
     def choose(self, pairs: Sequence[Pair], gold: Gold) -> int:
-        """Read where the links of each direction have the lowest error.
+        """Choose, for each direction, the place whose links have the lowest alignment error.
 
         Returns:
-            Among how many places was chosen, of all directions together.
+            The number of places to choose from, in all directions together.
         """
         count = 0
         for direction in self.directions:

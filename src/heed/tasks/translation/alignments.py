@@ -1,4 +1,4 @@
-"""What runs of translation do with alignments: `align`, and scores against gold links."""
+"""Word alignment by runs of translation: `align`, and scores against gold links."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AlignsWords:
-    """The part of a run that links the words of sources and targets."""
+    """The methods of a run that link the words of sources and targets."""
 
     config: RunConfig
 
@@ -46,7 +46,7 @@ class AlignsWords:
         gold: str | Path | Gold | None = None,
         gold_base: Literal[0, 1] = 0,
     ) -> Aligner:
-        """What aligns pairs such as these; see `align`."""
+        """An aligner for pairs such as these; see `align`."""
         back = None if reverse is None else reverse.attending
         aligner = Aligner(self.attending, back, symmetrize, layer=layer, head=head, state=state)
         notes: list[str] = []
@@ -54,7 +54,7 @@ class AlignsWords:
             gold, notes = read_gold(gold, pairs, gold_base)
         if back is not None:
             turned = [(pair.target, pair.source) for pair in pairs]
-            notes += remarks_by_tokens(back.task, turned, f"for the run that translates back, '{back.folder}'")
+            notes += remarks_by_tokens(back.task, turned, f"for the reverse run '{back.folder}'")
         aligner.report, lines = settle(aligner, pairs, gold, self.config.evaluation.bootstrap)
         aligner.notes = [*notes, *lines]
         return aligner
@@ -70,24 +70,24 @@ class AlignsWords:
     ) -> list[Cell] | Alignments:
         """Links between the words of a source and of a target, or of several.
 
-        A word is what blanks separate. Each target word is linked to the source word that it looks at most; of what a
-        model of characters wrote (a `Prediction`), every character counts as a word.
+        Words are separated by spaces. Each target word is linked to the source word with the largest attention weight;
+        in a `Prediction` of a character model, every character counts as a word.
 
         Args:
             source: A text, or several.
-            target: A text, or what the run wrote; or several texts.
-            options: `reverse`, a run that translates back, and `symmetrize`, how both directions become one
+            target: A text, or an output of the run; or several texts.
+            options: `reverse`, a run in the opposite direction, and `symmetrize`, how both directions become one
                 ("intersection", "union", "gd" or "gdfa", the default); `layer`, `head` (a number or "mean") and `state`
-                ("read" or "written"), where links are read; `gold`, a file in Pharaoh format or links, by which layer
-                and head are chosen on every second pair, and `gold_base`, 1 where it counts words from 1; `scores`,
-                whether each pair is to have one.
+                ("read" or "written"), from which links are read; `gold`, a file in Pharaoh format or links, to choose
+                layer and head on every second pair, and `gold_base`, 1 if it counts words from 1; `scores`: give each
+                pair a score.
 
         Returns:
-            Of one pair (source word, target word), counted from 0. Of several a `WordAlignment` each, with `links`,
+            For one pair, (source word, target word), counted from 0. For several, a `WordAlignment` each, with `links`,
             `weights` and `score`, and the `report` of all.
 
         Raises:
-            ConfigError: The model does not attend to the source (of a `Prediction` there are no links then).
+            ConfigError: The model does not attend to the source (a `Prediction` has no links then).
         """
         if isinstance(target, Prediction):
             return self._links_of(str(source).strip(), target)
@@ -116,10 +116,10 @@ class AlignsWords:
     ) -> tuple[dict[str, Any], list[str]]:
         """Error, precision and recall of the links of pairs against those of a file, for a report.
 
-        Links are read where they are read unless somebody chooses, so that no gold link decides about it.
+        Links are read from the default place, so no gold link influences the choice.
 
         Returns:
-            `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and what there is to say of the file.
+            `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
         """
         links, notes = read_gold(gold, pairs, base)
         aligner = Aligner(self.attending)

@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST = 200_000
-"""Training pairs that are searched at most: the first ones."""
+"""Most training pairs that are searched: the first ones."""
 _AT_ONCE = 64
-"""Sentences looked up together: a row of similarities for each."""
+"""Sentences looked up together, each with a row of similarities."""
 
 
 class NearestSentence:
     """The translation of the training sentence that shares the most words with a sentence.
 
-    Similarity is the Jaccard index |A and B| / |A or B| of the sets of lower-cased words; the first of equal ones.
+    Similarity is the Jaccard index |A and B| / |A or B| of the sets of lower-cased words; of ties, the first is taken.
 
     Source: Jaccard 1912, New Phytologist 11 (2); Manning, Raghavan & Schuetze 2008, Introduction to Information
     Retrieval, 3.3.4.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Keep the words of the sources and the targets of pairs, of the first 200,000."""
+        """Keep the source words and the targets of the first 200,000 pairs."""
         self._vocabulary: dict[str, int] = {}
         sources, self._targets = [], list[str]()
         for source, target in islice(pairs, MOST):
@@ -42,7 +42,7 @@ class NearestSentence:
         return len(self._targets)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
-        """The looked-up translation of each sentence; an empty one where nothing was learned from."""
+        """The looked-up translation of each sentence; "" without training pairs."""
         if not self._targets:
             return [""] * len(sentences)
         found: list[str] = []

@@ -13,7 +13,7 @@ from heed.tasks.translation.writing import Prediction
 
 
 class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
-    """Texts written for texts."""
+    """Comparison of runs that write a text for a text."""
 
     names = ("source", "reference")
     targets = "target tokens"
@@ -30,16 +30,16 @@ class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
         return example.target
 
     def _references(self) -> tuple[list[str], list[str]]:
-        """As the runs normalise text, or as they stand in the data where the runs differ in that."""
+        """Targets normalised as the runs do, or as they are in the data if the runs normalise differently."""
         remarks, first = [], self._normal(self.runs[0])
         if any(first != self._normal(run) for run in self.runs[1:]):
-            remarks.append("The runs normalise text differently: references are taken as they stand in the data.")
+            remarks.append("The runs normalise text differently: references are the targets as they are in the data.")
             first = [pair.target for pair in self.examples]
         first_tokens, *others = (run.task.target_tokenizer for run in self.runs)
         self._per_token = not any(first_tokens.first_difference(other) for other in others)
         if not self._per_token:
             remarks.append(
-                "The runs write different tokens: scores per token are left out, and tokens a second differ."
+                "The runs write different tokens: scores per token are left out, and tokens per second differ in unit."
             )
         return first, remarks
 
@@ -50,7 +50,7 @@ class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
         return token_lengths([run.task.source_tokenizer for run in self.runs], self.sources)
 
     def predict(self, run: TranslationRun, examples: Sequence[Pair], beam_size: int | None) -> list[Prediction]:
-        """What is written for each source."""
+        """The output for each source."""
         return run.predict([pair.source for pair in examples], beam_size=beam_size)
 
     def count_tokens(self, run: TranslationRun, outputs: Sequence[Prediction]) -> int:
@@ -58,13 +58,13 @@ class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
         return sum(len(output.tokens) for output in outputs)
 
     def outcomes(self, run: TranslationRun, outputs: Sequence[Prediction]) -> Outcomes:
-        """As the run scores them, against the references of all runs."""
+        """The run's own scores of the outputs, against the references shared by all runs."""
         return run.outcomes(self.examples, outputs, self.references, self._per_token)
 
     def drawing(self, run: TranslationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """Where a model looked while it wrote: its last layer's cross attention, the mean over heads."""
+        """The cross attention of the last layer while the output was written, the mean over heads."""
         look = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
         cross = [one for one in look.maps if one.mechanism == "cross"]
         if not cross:
-            return '<p class="hint">This model does not look at the source while it writes.</p>'
+            return '<p class="hint">This model does not attend to the source while it writes.</p>'
         return map_to_html(cross[-1], next(numbers))

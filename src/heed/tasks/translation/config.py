@@ -16,29 +16,30 @@ class TranslationModel(ModelSection):
     """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
     take: Literal["auto", "encoder", "decoder", "both"] = "auto"
-    """What is taken of the run to start from: its encoder, its decoder, or both. A model that reads or writes one text
-    can become either: auto is the encoder of `bert` and `encoder`, the decoder of `gpt`, and both of a translator."""
+    """The part to take from the parent run: its encoder, its decoder, or both. A parent that reads or writes single
+    texts can become either: auto makes `bert` and `encoder` the encoder and `gpt` the decoder, and takes both from a
+    translator."""
 
 
 class TranslationTraining(TrainingConfig):
-    """How a translation model is trained."""
+    """Training of a translation model."""
 
     guided_attention: float = Field(0.0, ge=0)
-    """Weight of a loss that holds the attention to the source to a word alignment, which is learned from the training
-    pairs beforehand; not with tokenizer.sampling. Short for alignment.automatic=true and alignment.weight."""
+    """Weight of a loss that pulls the attention to the source towards a word alignment learned beforehand from the
+    training pairs; not with tokenizer.sampling. Short for alignment.automatic=true and alignment.weight."""
     alignment: AlignmentSection = AlignmentSection()
-    """Supervised attention: links between words that say where to look (docs/alignment.md)."""
+    """Guided attention: links between words that the attention to the source should follow (docs/alignment.md)."""
 
     @property
     def supervision(self) -> AlignmentSection | None:
-        """What supervises attention; None for nothing."""
+        """The settings of guided attention; None without it."""
         if self.alignment.given:
             return self.alignment
         return AlignmentSection(automatic=True, weight=self.guided_attention) if self.guided_attention else None
 
     @property
     def supervised_by(self) -> str:
-        """The field that supervises attention and its value, for messages; "" for none."""
+        """The field that turns on guided attention, with its value, for messages; "" if none does."""
         short = f"training.guided_attention is {self.guided_attention}" if self.guided_attention else ""
         return f"{given} is given" if (given := self.alignment.given) else short
 
@@ -47,33 +48,31 @@ class TranslationTraining(TrainingConfig):
         if self.alignment.given and self.guided_attention:
             raise ValueError(
                 f"training.guided_attention is {self.guided_attention} and {self.alignment.given} is given; attention "
-                "is supervised by one alignment: leave guided_attention out (it stands for alignment.automatic)"
+                "can be guided by one alignment only: leave guided_attention out (it is short for alignment.automatic)"
             )
         return self
 
 
 def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
-    """Why attention cannot be supervised so in a run, for people; "" where it can."""
+    """Why attention cannot be guided this way in a run, for people; "" if it can."""
     data, one_of = config.data, "set one of them to 0 or false"
     if config.training.activation_checkpointing:
-        looks = "what supervises attention looks into every block, so nothing could be left out"
+        looks = "guided attention reads inside every block, so no activations could be left out"
         return f"training.activation_checkpointing true; {looks}: {one_of}"
     if section.automatic and (sampling := config.tokenizer.sampling):
-        holds = "a learned alignment holds for one cut of a text into tokens"
+        holds = "a learned alignment is valid for only one tokenization of a text"
         return f"tokenizer.sampling {sampling}; {holds}: set one of them to 0, or give links with alignment.files"
     if section.data and isinstance(data, FilesData):
-        own = f"data.train {', '.join(data.train)}; nobody knows the alignment of own data"
+        own = f"data.train {', '.join(data.train)}; only embedded data comes with an alignment"
         return f"{own}: give it with training.alignment.files, or learn one with training.alignment.automatic=true"
     if not isinstance(data, FilesData):
-        knows = "embedded data knows its own alignment: use training.alignment.data=true"
+        knows = "embedded data comes with its own alignment: use training.alignment.data=true"
         return f"data.name {data.name}; {knows}" if section.files else ""
     if data.stream:
-        why = (
-            "words are aligned over the whole corpus" if section.automatic else "links are read beforehand, as a whole"
-        )
+        why = "words are aligned over the whole corpus" if section.automatic else "all links are read before training"
         return f"data.stream true; {why}, and a stream has no end: {one_of}, or leave the files out"
     if section.files and data.shuffle_source:
-        return f"data.shuffle_source {data.shuffle_source}, by which source words have no fixed places; leave one out"
+        return f"data.shuffle_source {data.shuffle_source}, so source words have no fixed places; leave one of them out"
     if len(section.files) > 1 + len(data.extra):
         corpora = "data.train" + (f" and {len(data.extra)} of data.extra" if data.extra else "")
         return f"training is on {corpora} alone; give a file of links for each corpus, and no more"
@@ -81,23 +80,23 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
 
 
 class TranslationGeneration(GenerationConfig):
-    """How a translation model writes."""
+    """Writing of a translation model."""
 
     same_words: bool = False
-    """Write the words of the source in another order and nothing else, each as often as there; for word order, with
-    tokenizer.shared. Words are what blanks separate; the marks at the end are words of their own."""
+    """Write only the words of the source, in another order, each as often as in the source; for word order, with
+    tokenizer.shared. Words are separated by spaces; punctuation at the end is separate words."""
     unknown: bool = False
-    """The unknown token may be written, as some imported models do; it is no text."""
+    """Allow the unknown token in outputs, as some imported models do; it has no text."""
     renormalize: bool = False
-    """Tokens that are never written are left out before probabilities are normalised, and not after."""
+    """Leave out tokens that are never written before probabilities are normalised, not after."""
     early_stopping: Literal["never", "heuristic", "full"] = "never"
     """When a beam search ends: when no longer output could be better (never); when as many outputs have ended as the
-    beam is wide and no open one would be better if it ended now (heuristic); when as many have ended (full). The last
-    two are those of the library transformers."""
+    beam is wide and no unfinished one would be better if it ended now (heuristic); as soon as that many have ended
+    (full). The last two are those of the library transformers."""
 
 
 class TranslationEvaluation(EvaluationConfig):
-    """How a translation is scored."""
+    """Scoring of a translation model."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is exact_match for embedded data and shuffled sentences,
@@ -105,11 +104,11 @@ class TranslationEvaluation(EvaluationConfig):
 
 
 class MemoryPairs(InMemory, FilesData):
-    """Pairs of texts handed over in Python; `columns` name those of a data frame."""
+    """Pairs of texts given as Python data; `columns` name those of a data frame."""
 
 
 def _data_kind(value: Any) -> str:
-    """Which class a `data` section is: embedded data has a name, files do not."""
+    """The kind of a `data` section: embedded data has a name, files do not."""
     if is_memory(value):
         return "memory"
     if isinstance(value, BaseModel):
@@ -131,10 +130,10 @@ _DATA_KINDS |= {FilesData: "files", HubData: "hub"}
 
 
 class TranslationConfig(RunConfig):
-    """Everything that decides a run of translation."""
+    """Complete configuration of a run of translation."""
 
     task: Literal["translation"] = "translation"
-    """What is learned."""
+    """The task."""
     data: Annotated[
         Annotated[DatesData, Tag("dates")]
         | Annotated[DigitsData, Tag("digits")]
@@ -158,7 +157,8 @@ class TranslationConfig(RunConfig):
     def _one_case(self) -> Self:
         if self.tokenizer.shared and self.tokenizer.lowercase == "source":
             raise ValueError(
-                "tokenizer.lowercase is 'source', but tokenizer.shared makes both sides one; set one of them to false"
+                "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer; set one of them "
+                "to false"
             )
         return self
 
@@ -166,7 +166,7 @@ class TranslationConfig(RunConfig):
     def _one_vocabulary(self) -> Self:
         if self.generation.same_words and not self.tokenizer.shared:
             raise ValueError(
-                "generation.same_words is true, but source and target have tokenizers of their own; set "
+                "generation.same_words is true, but source and target have separate tokenizers; set "
                 "tokenizer.shared=true"
             )
         return self
@@ -185,7 +185,7 @@ class TranslationConfig(RunConfig):
         data = values.get("data") if isinstance(values, dict) else None
         if isinstance(data, dict) and "name" in data and isinstance(data.get("train"), str | list):
             raise ValueError(
-                f"data.name '{data['name']}' means embedded data and data.train {data['train']} your own files; "
+                f"data.name '{data['name']}' selects embedded data and data.train {data['train']} your own files; "
                 "give one of the two"
             )
         return values

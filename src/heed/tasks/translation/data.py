@@ -35,7 +35,7 @@ from heed.training.checkpoint import draw_seed
 
 
 class TranslationData(Task[TranslationConfig, Pair]):
-    """What a translation reads: splits, tokens, what is trained on."""
+    """The data of a translation task: splits, tokens, training corpora."""
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, splits)
@@ -47,19 +47,19 @@ class TranslationData(Task[TranslationConfig, Pair]):
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """Those of both sides."""
+        """The tokenizers of both sides."""
         return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
-        """Read or generate the pairs, or take those that are `given`."""
+        """Read or generate the pairs, or take the `given` ones."""
         return open_pairs(config.data, given, advice)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
         """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`.
 
-        Where sources are the shuffled words of targets, sentences alone.
+        If sources are the shuffled words of targets, only sentences.
         """
         section = config.data if isinstance(config.data, FilesData) else None
         columns = Columns() if section is None else section.columns
@@ -71,17 +71,17 @@ class TranslationData(Task[TranslationConfig, Pair]):
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
-        """The tokens that stand before and after each source (`model.source_frame`)."""
+        """The tokens added before and after each source (`model.source_frame`)."""
         kind = (self.config.model.model_extra or {}).get("source_frame", "none")
         return [START] if kind == "both" else [], [END] if kind in ("end", "both") else []
 
     def framed(self, source: Sequence[int]) -> list[int]:
-        """A source as the model reads it."""
+        """A source with the tokens of its frame, as the model reads it."""
         before, after = self.frame
         return [*before, *source, *after]
 
     def within(self, columns: int) -> slice:
-        """Which of so many positions of a source are not of its frame."""
+        """The positions of a framed source, of this length, that are not part of the frame."""
         before, after = self.frame
         return slice(len(before), columns - len(after))
 
@@ -106,41 +106,41 @@ class TranslationData(Task[TranslationConfig, Pair]):
 
     @staticmethod
     def costs(lengths: Lengths) -> Lengths:
-        """What a batch pays for pairs: the target with its start or end token, and the source.
+        """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
 
-        Batches are made of pairs that are alike in the first, then in the second.
+        Batches group pairs of similar target length, then of similar source length.
         """
         return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
 
     @property
     def positions(self) -> int | None:
-        """Positions of the model's learned table; None where it has none."""
+        """Positions in the model's learned table; None if it has no table."""
         return learned_positions(self.body_class.config_class, self.config.model.model_extra or {})
 
     @property
     def _most(self) -> int:
-        """Tokens that a side of a training pair may have."""
+        """The most tokens that a side of a training pair may have."""
         most = self.config.data.max_length if isinstance(self.config.data, FilesData) else 2**30
-        return most if self.positions is None else min(most, self.positions - 1)  # before a target the start token
+        return most if self.positions is None else min(most, self.positions - 1)  # one for the start token of a target
 
     @cached_property
     def _growth(self) -> list[Growth]:
-        """How much longer subword sampling makes the texts of each side."""
-        # Of a stream the held-out pairs: its first window is not there any more when a run goes on.
+        """The growth of each side's texts by subword sampling."""
+        # For a stream, the validation pairs: its first window cannot be read again after a resume.
         examples = self.splits.examples["valid" if self.splits.stream else "train"]
         pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
         sides = zip(self._samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
         return [Growth.measured(sampler, texts) for sampler, texts in sides]
 
     def trained(self, lengths: Lengths) -> Lengths:
-        """Most tokens of pairs of these lengths in training, `(pairs, 2)`: more of them where texts are cut anew."""
+        """The most tokens that pairs of these lengths have in training, `(pairs, 2)`: more with subword sampling."""
         if not self._samplers:
             return lengths
         bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(self._growth)]
         return np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self._most))
 
     def _lengths_of(self, name: str) -> Lengths:
-        """How many tokens the pairs of a training corpus have, the tag among them."""
+        """The numbers of tokens of the pairs of a training corpus, including its tag."""
         if name not in self._lengths:
             tokens = self.encoded(name)
             if isinstance(tokens, Encoding):
@@ -157,7 +157,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
         return lengths + np.array([further, 0], dtype=np.int32) if further else lengths
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
-        """Pairs to tokens, a tag before each source where one is given; of many pairs they may be kept on disk."""
+        """Encode pairs as tokens, with the tag, if given, before each source; `kept`: many pairs are cached on disk."""
         before = [] if tag is None else [self.source_tokenizer.tags[tag]]
         both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
         sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -175,22 +175,22 @@ class TranslationData(Task[TranslationConfig, Pair]):
         return TokenPair(self.framed([*before, *source]), target)
 
     def _to_cut(self, pair: Pair, tag: str | None, lengths: NDArray[np.int32]) -> list[tuple[SubwordSampler, str, int]]:
-        """The sampler, the text and the most tokens of both sides; a source's length counts its tag and frame."""
+        """The sampler, the text and the most tokens of both sides; `lengths` of sources include tag and frame."""
         source, target = self.trained(lengths[None])[0].tolist()
         most = source - len(self.framed([])) - (tag is not None), target
         return list(zip(self._samplers, pair.texts, most, strict=True))
 
     @property
     def cuts_anew(self) -> bool:
-        """Whether texts are cut into other tokens in each pass."""
+        """True if texts are cut into different tokens in each pass (subword sampling)."""
         return bool(self._samplers)
 
     def spans_of(self, index: int, pair: Pair) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]:
         """The spans of the tokens of both texts of a training pair, as they are cut in the pass planned last.
 
         Returns:
-            Spans of the source and the target, without frame and tag; and the texts in which they are counted, which
-            are normalised where texts are cut anew.
+            Spans of the source and the target, without frame and tag; and the texts that the spans refer to, which are
+            normalised with subword sampling.
         """
         both = self.source_tokenizer, self.target_tokenizer
         if not self._samplers:
@@ -204,12 +204,12 @@ class TranslationData(Task[TranslationConfig, Pair]):
         return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
     def links_shown(self, index: int, pair: Pair) -> str:
-        """The links by which attention to a training pair is supervised, for people; "" for none."""
+        """The links that guide the attention to a training pair, for people; "" for none."""
         return ""
 
     @property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
-        """Everything that is trained on: the training set, then the further corpora; or a stream."""
+        """All training data: the training set, then the further corpora; or a stream."""
         if self._training is None:
             stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
             planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
@@ -226,10 +226,10 @@ class TranslationData(Task[TranslationConfig, Pair]):
 
     @property
     def _rule(self) -> str:
-        """Why a training pair is left out as too long."""
+        """The reason for leaving out a training pair that is too long."""
         if isinstance(self.config.data, FilesData) and self._most == self.config.data.max_length:
             return f"longer than data.max_length {self._most} tokens"
-        return f"longer than {self._most} tokens, for which model.max_length has positions"
+        return f"longer than the {self._most} tokens that model.max_length has positions for"
 
     def _leave_out_long(self) -> None:
         """Drop training pairs that are too long, and count them; a stream does so window by window."""
@@ -259,7 +259,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
             splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass over the training set, and over the further corpora as often as they weigh."""
+        """The batches of one pass over the training set, and over the further corpora by their weights."""
         config = self.config.training
         return self.training.batches(config.batch_tokens, config.seed, epoch)
 
@@ -268,26 +268,26 @@ class TranslationData(Task[TranslationConfig, Pair]):
         return self.training.work(indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training examples, and how many there are."""
+        """Name the first of some training examples, and their number."""
         pair = self.training.examples_at(indices[:1])[0]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
 
     @property
     def finishing_work(self) -> float:
-        """Evaluating every test set, in validations (attention is looked at as well, about doubling the cost)."""
+        """The time to evaluate every test set, in validations (scoring attention as well about doubles the cost)."""
         pairs = self.splits.examples
         tested = sum(len(examples) for name, examples in pairs.items() if name not in ("train", "valid"))
-        # Validation is greedy; a beam costs at most its width more.
+        # Validation is greedy; a beam search costs at most the beam size times as much.
         return (1.0 + self.config.generation.beam_size) * tested / max(1, len(pairs["valid"]))
 
     @property
     def trained_validation(self) -> float:
-        """An untrained model writes every output to the largest length, a trained one about to the reference's end."""
+        """Time of a validation after training: trained models write outputs as long as references, not the largest."""
         pairs = self.encoded("valid")
         longest = max(len(pair.target) for pair in pairs) + 2
         mean = sum(len(pair.target) + 1 for pair in pairs) / len(pairs)
-        # Outputs are written together, until the longest of them ends.
+        # Outputs of a batch are written together, until the longest ends.
         return min(1.0, 1.5 * mean / longest)
 
     def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:

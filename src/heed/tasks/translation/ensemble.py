@@ -1,4 +1,4 @@
-"""Runs of translation that write together: the mean of their probabilities decides."""
+"""Ensembles of translation runs, which write by the mean of their probabilities."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from heed.tasks.translation.run import TranslationRun, Translator
 class TranslationEnsemble(Translator):
     """Several runs that write together.
 
-    Settings, data and tokenizers are those of the first run. What needs one model's attention is asked of the first
-    run too: links between words, and the source word for an unknown one.
+    Settings, data and tokenizers are those of the first run. The first run's attention also gives links between words,
+    and the source words that replace unknown ones.
 
     Raises:
-        ConfigError: Two differ in a tokenizer; the message names the first difference.
+        ConfigError: The runs have different tokenizers; the message names the first difference.
     """
 
     def __init__(self, runs: Sequence[TranslationRun]) -> None:
@@ -35,10 +35,10 @@ def _check_tokenizers(first: TranslationRun, other: TranslationRun) -> None:
     for side, mine in first.task.tokenizers().items():
         theirs = other.task.tokenizers()[side]
         difference = mine.first_difference(theirs)
-        if not difference and side == "target" and mine.tags != theirs.tags:  # each token is one to choose from
+        if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
             difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
         if difference:
             raise ConfigError(
-                f"'{first.folder}' and '{other.folder}' cannot write together, their {side} tokenizers differ: "
+                f"'{first.folder}' and '{other.folder}' cannot form an ensemble: their {side} tokenizers differ: "
                 f"{difference}; train one with tokenizer.from={first.folder}"
             )

@@ -1,6 +1,6 @@
-"""Gold links: read, checked against the pairs, and what an aligner scores on them.
+"""Gold links: reading them, checking them against the pairs, and scoring an aligner on them.
 
-Where something is left to choose (layer, head), it is chosen on every second pair and scored on the others.
+If layer or head is left open, every second pair chooses it, and the others are scored.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from heed.tasks.translation.aligning import Aligner, Gold
 def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) -> tuple[Gold, list[str]]:
     """The gold links of pairs.
 
-    Links to words that are not there stay: no aligner can find them, and published scores count them.
+    Links to words beyond the end of a text are kept: no aligner can find them, but published scores count them.
 
     Args:
-        path: In Pharaoh format, a line for each pair.
+        path: File in Pharaoh format, a line for each pair.
         pairs: The texts.
-        base: What the file calls the first word.
+        base: Number of the first word in the file.
 
     Returns:
-        The links, and what there is to say of them.
+        The links, and remarks on them.
 
     Raises:
-        DataError: It has another number of lines, no link at all, or counts words from 1 where 0 is said.
+        DataError: The file has a different number of lines or no links, or counts words from 1 although `base` is 0.
     """
     gold = read_links(path, base=base)
     if len(gold) != len(pairs):
         raise DataError(
-            f"'{path}' has {counted(len(gold), 'line')} and there are {counted(len(pairs), 'pair')}; line N must have "
-            "the links of pair N (a blank line where there are none)"
+            f"'{path}' has {counted(len(gold), 'line')}, but there are {counted(len(pairs), 'pair')}; line N must have "
+            "the links of pair N (a blank line if it has none)"
         )
     links = [link for line in gold for link in line]
     if not links:
@@ -54,8 +54,8 @@ def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) 
     where = f"the first on line {number}: {first.written(base)}"
     if base == 0 and not any(0 in link[:2] for link in links):
         raise DataError(
-            f"'{path}' never links a word 0, and {counted(len(beyond), 'link')} to a word after the last ({where}): "
-            "it seems to count words from 1 (--gold-base 1 of `heed align`, --alignment-base 1 of `heed evaluate`)"
+            f"'{path}' has no link to a word 0, but {counted(len(beyond), 'link')} to a word after the last ({where}); "
+            "it seems to count words from 1 (use --gold-base 1 of `heed align`, --alignment-base 1 of `heed evaluate`)"
         )
     is_one = len(beyond) == 1
     what = f"{counted(len(beyond), 'link')} {'names' if is_one else 'name'} a word after the last one"
@@ -65,22 +65,22 @@ def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) 
 def settle(
     aligner: Aligner, pairs: Sequence[Pair], gold: Gold | None, resamples: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Choose where an aligner reads links, by gold links or by what two directions agree on; say so, and score it.
+    """Choose the place that an aligner reads links from, by gold links or by the agreement of two directions; score it.
 
     Returns:
-        The report (see `choose_and_score`; without gold links no scores), and lines for people.
+        The report (see `choose_and_score`; without gold links, no scores), and lines for people.
     """
     why, scores = "", []
     if gold is not None:
         report = choose_and_score(aligner, pairs, gold, resamples)
         scores = score_lines(report)
         if report["choices"]:
-            why = f" (chosen of {report['choices']} by every second pair)"
+            why = f" (chosen among {report['choices']} on every second pair)"
     else:
         agreed = aligner.agree(pairs)
         report = {"places": [place.values() for place in aligner.places]}
         if agreed > 1:
-            why = f" (the layers that agree best, of {agreed} pairs of layers)"
+            why = f" (the layers that agree best, among {agreed} pairs of layers)"
     lines = [f"{one.run.folder}: {one.place}{why}" for one in aligner.directions]
     if len(lines) > 1:
         lines.append(f"links of both directions: {aligner.how}")
@@ -88,11 +88,11 @@ def settle(
 
 
 def choose_and_score(aligner: Aligner, pairs: Sequence[Pair], gold: Gold, resamples: int) -> dict[str, Any]:
-    """Choose where links are read on every second pair, where that is open, and score the others; else score all.
+    """Choose the place to read links from on every second pair and score the others; if nothing is open, score all.
 
     Returns:
-        `choices`, among how many places was chosen; `places` of each direction; `symmetrize` of two; "test", the scores
-        with their intervals and the number of `pairs`; and "valid", those of the pairs that chose, where there are any.
+        `choices`, the number of places to choose from; `places` of each direction; `symmetrize` of two; "test", the
+        scores with intervals and the number of `pairs`; and "valid", the scores of the choosing pairs, if any.
     """
     halves = {"valid": slice(0, None, 2), "test": slice(1, None, 2)}
     choices = 0
@@ -118,7 +118,7 @@ def score_lines(report: dict[str, Any]) -> list[str]:
     for name, scores in ((name, report[name]) for name in ("valid", "test") if name in report):
         what = counted(scores["pairs"], "pair")
         if "valid" in report:
-            what += " that chose (1, 3, 5, ...)" if name == "valid" else " that did not choose (2, 4, 6, ...)"
+            what += " used to choose (1, 3, 5, ...)" if name == "valid" else " not used to choose (2, 4, 6, ...)"
         values = (
             f"{label} {scores[key]['value']:.1%} [{scores[key]['low']:.1%}, {scores[key]['high']:.1%}]"
             for key, label in NAMES.items()

@@ -1,7 +1,7 @@
-"""Automatic links of supervised attention: a word alignment that is learned from the training pairs.
+"""Automatic links of guided attention: a word alignment that is learned from the training pairs.
 
-Few pairs teach words, but not where to look for them; the alignment, which pools all pairs, does. Its links are as sure
-as they are strong: a row sums to at most 1, and a row of zeros asks nothing.
+With few pairs a model learns words, but not where to look for them; the alignment, which pools all pairs, supplies
+that. A link's strength is its confidence: a row sums to at most 1, and a row of zeros has no effect.
 
 Source: Chen et al. 2016 (arXiv:1607.01628), who take the links of a statistical aligner.
 """
@@ -18,20 +18,20 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.word_alignment import align_tokens
 
 _STEM = 5
-"""Letters by which words are known: few pairs show few of a word's forms, and its beginning tells most of it."""
+"""First letters that identify a word: few pairs contain few of its forms, and these letters identify most of them."""
 _LONGEST = 4.0
-"""More tokens a word than this, on average, and the text has no blanks between words: then tokens are aligned."""
+"""With more tokens per word on average, a text has no spaces between words; then tokens are aligned."""
 
 
 def guides(
     pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer, least: float = 0.3
 ) -> list[Tensor]:
-    """Where each label should be read from: all tokens of a word from all tokens of the words it is aligned with.
+    """Alignment of target to source tokens: each token of a word to all tokens of the words it is aligned with.
 
-    Links weaker than `least` say nothing.
+    Links weaker than `least` are ignored.
 
     Returns:
-        Per pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
+        For each pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
     """
     sources = _Words([pair.source for pair in pairs], source)
     targets = _Words([pair.target for pair in pairs], target)
@@ -46,7 +46,7 @@ def guides(
 
 
 class _Words:
-    """The words of texts, numbered by their stems; `owners` tells to which word each token belongs."""
+    """The words of texts, numbered by their stems; `owners` gives the word of each token."""
 
     def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
         words = [tokenizer.words(ids) for ids in texts]

@@ -14,13 +14,13 @@ from heed.tasks.translation.task import Translation
 
 GENERATION = "generation_config.json"
 _STOPPING = {False: "heuristic", True: "full", "never": "never"}
-"""Their `early_stopping`, and ours."""
+"""transformers' `early_stopping` -> ours."""
 _LONGEST = 200
-"""Tokens of an output where a run does not say."""
+"""Most tokens of an output, unless the run sets it."""
 _POSITIONS = 1024
-"""Sinusoids that are made there, where ours have no end."""
+"""Least number of sinusoidal positions in the checkpoint; ours are unlimited."""
 _LENGTH = 20
-"""Tokens that `generate` writes at most where nothing says how many, the first included."""
+"""Most tokens that `generate` writes by default, the first included."""
 
 
 class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
@@ -30,13 +30,13 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """The output layer, and its bias where the checkpoint has one."""
+        """The output layer, and its bias if the checkpoint has one."""
         has_bias = "final_logits_bias" in checkpoint.files
         return frozenset({"output", "bias"} if has_bias else {"output"})
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """How `generate` searches, and whether both sides have one vocabulary."""
+        """The search settings of `generate`, and whether both sides share a vocabulary."""
         source, target = (checkpoint.tokenizers[side] for side in ("source", "target"))
         return {
             "tokenizer": {"shared": source.tokens == target.tokens},
@@ -50,7 +50,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
         numbering = checkpoint.vocabularies["target"][1]
         banned = given.get("bad_words_ids", [])
         unknown = [numbering.theirs[UNKNOWN]]
-        # The first token counts in `max_length`, and the last one may be set: the end token whatever the model says.
+        # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
         longest = given.count("max_new_tokens", 0, least=0) or given.count("max_length", _LENGTH) - 1
         longest -= given.get("forced_eos_token_id", None) is not None
         stopping = given.get("early_stopping", False)
@@ -74,11 +74,11 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """The model, and how it searches."""
+        """The model and its search settings."""
         task: Translation = run.task
         body, _ = task.model_and_head()
         given = task.config.generation
-        notes = ["replace_unknown needs the model's attention; generate leaves unknown words unknown"]
+        notes = ["replace_unknown has no counterpart in generate, which leaves unknown words unknown"]
         stops = {ours: theirs for theirs, ours in _STOPPING.items()}
         never = task.never_written(run.model)
 
@@ -95,7 +95,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
                     "length_penalty": given.length_penalty,
                     "early_stopping": stops[given.early_stopping],
                     "renormalize_logits": given.renormalize,
-                    # The first token counts there.
+                    # In transformers, the first token counts.
                     "max_length": (given.max_length or _LONGEST) + 1,
                     "min_length": given.min_length + 1 if given.min_length else 0,
                 }

@@ -1,9 +1,9 @@
 """Learning curves of translation: updates -> share of the final score (benchmarks/learning_curves.py).
 
-One thread of a shared machine, 2026-11-22, one seed, settings as by default.
-chrF of pairs: 10 for a guess; final, as the recipes' test scores: 47 with 5,000 pairs of Multi30k, 54.5 with 29,000,
-33 with 2,900 pairs of English and Hindi. The points of 20,000 and 29,000 pairs, and the last but one of 5,000 and of
-2,900, are test scores of runs under time budgets.
+One thread of a shared machine, 2026-11-22, one seed, default settings.
+chrF of pairs: 10 for a guess; final scores are the recipes' test scores: 47 with 5,000 pairs of Multi30k, 54.5 with
+29,000, 33 with 2,900 pairs of English and Hindi. The points of 20,000 and 29,000 pairs, and the last but one of 5,000
+and of 2,900, are test scores of runs with time budgets.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from heed.tasks.translation.config import TranslationConfig
 
 
 def learner(config: TranslationConfig) -> str | None:
-    """Which curves apply: none to characters and embedded data.
+    """The model of the curves that apply; None for characters and embedded data.
 
-    Embedded tasks go from nothing to nearly everything in about 100 updates, and when they do differs from one to the
-    other: 98 updates gave 19 % of copied and 25 % of reversed strings, 196 gave 94 % of reversed ones.
+    Embedded tasks go from nothing to nearly everything within about 100 updates, at a point that differs by task:
+    98 updates gave 19 % of copied and 25 % of reversed strings, 196 gave 94 % of reversed ones.
     """
     if not isinstance(config.data, FilesData) or config.tokenizer.kind == "char":
         return None

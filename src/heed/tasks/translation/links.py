@@ -1,4 +1,4 @@
-"""Which source words a model looked at while it wrote, and how often attention looks where the truth is."""
+"""Source words that a model attended to while it wrote, and how often attention agrees with known links."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def aligned_characters(
 
 
 def _read(task: Translation, model: PairDecoder) -> tuple[int, slice | list[int]]:
-    """The layer and the heads whose attention is read."""
+    """The layer and the heads to read attention from."""
     place = taught_place(task, model)
     return (-1, slice(None)) if place is None else (place.layer, slice(None) if place.heads is None else [*place.heads])
 
@@ -46,10 +46,10 @@ def _read(task: Translation, model: PairDecoder) -> tuple[int, slice | list[int]
 def aligned_counts(
     task: Translation, model: PairDecoder, pairs: Sequence[Pair], batch_size: int = 64
 ) -> tuple[list[int], list[int]] | None:
-    """How many linked target characters attention aligns right, per pair (references, teacher forcing).
+    """Number of linked target characters that attention aligns right, per pair (references, teacher forcing).
 
     Uses the layer and heads that were trained with links, else the last layer and the mean over heads. Pairs without
-    known links count nothing.
+    known links count 0.
 
     Returns:
         Right and linked characters per pair (see `aligned_characters`); None for a model that does not attend
@@ -80,12 +80,12 @@ def aligned_counts(
 def word_links(
     task: Translation, model: PairDecoder, source: str, ids: Sequence[int]
 ) -> tuple[list[tuple[int, int]], dict[int, str]]:
-    """Which source word each written word looked at most.
+    """The source word with the largest attention weight for each written word.
 
     Returns:
         Pairs (source word, target word), counted from 0, punctuation marks as words (the Pharaoh format of word
-        aligners); and for each unknown token, by position, the source word it looked at most. Nothing for a model that
-        does not attend to the source.
+        aligners); and for each unknown token, by position, the source word with its largest weight. Both are empty for
+        a model that does not attend to the source.
     """
     if not ids or not model.aligns:
         return [], {}

@@ -1,4 +1,4 @@
-"""One example under the microscope: its maps, and a frame for every word read and every token written."""
+"""Looks at one pair: its maps, and a frame for every word read and every token written."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def look_at(
     title: str = "",
     choice: Choice | None = None,
 ) -> Look:
-    """Look at what a model writes for a source, or at a `target` that is given.
+    """Look at the output of a model for a source, or at a given `target`.
 
-    The finished output is read once more in one watched pass, which equals the steps that wrote it. `edits` also hold
-    while the output is written; by default every mechanism's last layer is shown, the mean of its heads.
+    The finished output is read again in one traced pass, which equals the steps that wrote it. `edits` also apply while
+    the output is written; by default the last layer of every mechanism is shown, the mean of its heads.
 
     Raises:
-        ConfigError: The model has no such mechanism, layer or head.
+        ConfigError: The model lacks the mechanism, layer or head.
     """
     source = source.strip()
     with edit(model, *edits):
@@ -66,7 +66,7 @@ def _look(
     title: str,
     choice: Choice,
 ) -> Look:
-    """A look at a model whose weights are edited already."""
+    """A look at a model whose attention is already edited."""
     if target is None:
         best = task.translate(model, [source], beam_size=beam_size)[0][0]
         ids, written = list(best.ids), best.text
@@ -75,7 +75,7 @@ def _look(
         ids, written = task.target_tokenizer.encode(target).ids, target
         score = "given, not written by the model"
     batch = task.forced_batch(source, ids).to(next(model.parameters()).device)
-    # Two traces, since one network may do both: what ran in the first read the source, in the second wrote the target.
+    # Two traces, since one network may do both: the first records reading the source, the second writing the target.
     with watched(model) as reading:
         memory = model.encode(batch.source, batch.source_mask)
     with watched(model) as writing:
@@ -128,7 +128,7 @@ def _label(tokenizer: TextTokenizer, token: int) -> str:
 
 
 def _views(seen: Trace, choice: Choice, axes: dict[str, Axis]) -> list[View]:
-    """What was seen of each attention that is shown."""
+    """Views of each attention that is shown."""
 
     def shown(maps: Maps) -> tuple[Maps, Shown]:
         query, key = (axes[name] for name in _AXES[maps.mechanism])
@@ -140,7 +140,7 @@ def _views(seen: Trace, choice: Choice, axes: dict[str, Axis]) -> list[View]:
 def decoder_frames(
     writing: Trace, views: Sequence[View], target: Axis, logits: Tensor, tokenizer: TextTokenizer
 ) -> tuple[DecoderFrame, ...]:
-    """A frame for each token that was written: the last state, where each attention looked, what was most probable."""
+    """A frame for each written token: the last state, the weights of each attention, the most probable tokens."""
     states = [gates["hidden"][0] for gates in writing.gates().values()]
     states += [block[0] for block in writing.tensors("states")]
     top = torch.softmax(logits, -1).topk(3, dim=-1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TranslationOutputs(TextOutputs):
-    """A line for each candidate: its text; with several its score first; with --align its word alignment last."""
+    """A line for each candidate: its text, after its score if there are several; with --align, its alignment last."""
 
     run: Translator
 
@@ -35,11 +35,11 @@ class TranslationOutputs(TextOutputs):
         self.sampling = sampling_of(options)
         if options["align"] and not run.model.aligns:
             raise ConfigError(
-                f"model '{run.config.model.name}' has no attention, so there is nothing for --align to show"
+                f"model '{run.config.model.name}' has no attention, so --align cannot link words; leave it out"
             )
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        """The sources of a file with both sides: by their column, or the first one."""
+        """The sources of a file with both sides: the column of sources, or the first one."""
         data = self.run.task.config.data
         if not isinstance(data, FilesData) or data.shuffle_source is not None:
             return None
@@ -47,11 +47,11 @@ class TranslationOutputs(TextOutputs):
         return input_texts(path, column, ("source",), findings, (), data.train)
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        """The pieces of a source that training never saw."""
+        """The pieces of a source that were never seen in training."""
         return self.run.task.source_tokenizer.unknown_in(text)
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each text's candidates."""
+        """The candidates for each text."""
         options = self.options
         results = self.run.candidates(
             texts,
@@ -92,7 +92,7 @@ class TranslationOutputs(TextOutputs):
         return f"{best.text}    (log-probability {best.log_prob:.3f})"
 
     def notes(self) -> list[str]:
-        """How many outputs were cut off at the largest length."""
+        """The number of outputs that were cut off at the largest length."""
         if not self._cut:
             return []
         length = self.options["length"] or self.run.task.config.generation.max_length
@@ -101,14 +101,14 @@ class TranslationOutputs(TextOutputs):
 
 
 def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
-    """How to sample, or None; a ConfigError where an option of sampling was given without --sample."""
+    """The sampling options, or None; a ConfigError if one was given without --sample."""
     if options["sample"]:
         if options["beam"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
         return SamplingOptions(*(options[key] for key in ("temperature", "top_k", "top_p", "seed")))
     for name, default in {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}.items():
         if (value := options[name.replace("-", "_")]) != default:
-            raise ConfigError(f"--{name} {value} is about drawing outputs, so it needs --sample")
+            raise ConfigError(f"--{name} {value} applies only to drawn outputs; add --sample")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What is in the data of a translation: for people, and in numbers for the report."""
+"""Overview of the data of a translation, for people and as counts for the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heed.tasks.translation.data import TranslationData
 
 
 def overview(task: TranslationData) -> str:
-    """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
+    """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
     tokenizer = task.config.tokenizer
     tokenizers = {"source": task.source_tokenizer, "target": task.target_tokenizer}
     rows, counted = [], []
@@ -40,7 +40,7 @@ def overview(task: TranslationData) -> str:
 
 
 def _samples(task: TranslationData) -> Iterator[tuple[Pair, TokenPair, str]]:
-    """A few examples of what is trained on, with the links that supervise attention; the first of each other set."""
+    """A few training examples, with the links that guide attention; the first example of each other split."""
     training = task.training
     chosen = training.samples()
     for index, pair, tokens in zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True):
@@ -57,10 +57,10 @@ def _sample(task: TranslationData, pair: Pair, tokens: TokenPair, links: str) ->
 
 
 def report_counts(task: TranslationData) -> dict[str, Any]:
-    """Per split and further corpus: examples; for files also what was left out by which rule; tokens, unknown ones.
+    """For each split and further corpus: examples, tokens, unknown tokens; for files, also those left out by each rule.
 
-    A corpus's tag counts as a source token. Where pairs are not held in memory, tokens are counted on an even
-    sample of `counted` pairs.
+    A corpus's tag counts as a source token. If pairs are not in memory, tokens are counted on an even sample of
+    `counted` pairs.
     """
     result: dict[str, Any] = {}
     extra = task.splits.extra

@@ -1,13 +1,13 @@
-"""Translators that start from a body of one text: its blocks become the encoder, the decoder or both.
+"""Translators that start from a model of single texts: its blocks become the encoder, the decoder or both.
 
-| parent's body | taken by default | what else it decides |
+| parent's body | taken by default | other fields that it sets |
 |---|---|---|
 | `bert` | encoder | post-norm, normalised embeddings, positions and activation; each source is framed |
 | `encoder` | encoder | its norm, positions and scaled embeddings |
 | `gpt` | decoder | pre-norm, positions and activation |
 
-What the parent lacks is drawn anew: a decoder's attention to the source, and the other half. Both halves are built
-alike, since one configuration describes them.
+Parts that the parent lacks start at random values: a decoder's attention to the source, and the other half. Both halves
+are built alike, since one configuration describes them.
 
 Source: Rothe et al. 2020, Leveraging Pre-trained Checkpoints for Sequence Generation Tasks, arXiv:1907.12461,
 section 2.
@@ -27,21 +27,21 @@ from heed.tasks.translation.config import TranslationConfig
 Part = Literal["encoder", "decoder", "both"]
 _MODEL = "transformer"
 _DEFAULTS: dict[str, Part] = {"bert": "encoder", "encoder": "encoder", "gpt": "decoder"}
-"""Bodies that can be taken, and what they become where nothing is said."""
+"""Models that can be taken, and the part that they become by default."""
 _LACKING: dict[str, dict[str, Any]] = {
     "gpt": {"norm": "layer", "bias": True, "positions": ("learned", "sinusoidal")},
     "encoder": {"positions": ("learned", "sinusoidal")},
 }
-"""Fields that must have one of these values: the Transformer has no other."""
+"""Fields that must have one of these values, the only ones of the Transformer."""
 _GPT_ACTIVATIONS = {"gelu": "gelu_tanh", "gelu_exact": "gelu"}
-"""Names of its activations that are others here."""
+"""GPT's names of activations -> their names here, where they differ."""
 
 
 def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
-    """Which half is taken from a parent; None for all of a translator.
+    """The part to take from a parent; None for all of a translator.
 
     Raises:
-        ConfigError: The parent has no such half.
+        ConfigError: The parent does not have that part.
     """
     take, theirs = config.model.take, parent.task.config.model.name
     if theirs in _DEFAULTS and parent.task.config.task != config.task:
@@ -51,17 +51,17 @@ def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
     if theirs != _MODEL:
         known = ", ".join([*_DEFAULTS, _MODEL])
         raise ConfigError(
-            f"model.take is {take}, but {parent.folder} is a '{theirs}', which has no half of its own to take; these "
-            f"have: {known}"
+            f"model.take is {take}, but {parent.folder} is a '{theirs}', which has no separate encoder or decoder to "
+            f"take; models that do: {known}"
         )
     return take
 
 
 def with_body(config: TranslationConfig) -> TranslationConfig:
-    """The configuration with what a parent's body decides of the model, but for what the user gave.
+    """The configuration with the model fields that a parent's body sets, except those that the user gave.
 
     Raises:
-        ConfigError: There is no such parent, or a field of its that the Transformer lacks.
+        ConfigError: The parent does not exist, or has a field value that the Transformer lacks.
     """
     section = config.model
     if section.from_ is None:
@@ -90,7 +90,7 @@ def with_body(config: TranslationConfig) -> TranslationConfig:
 
 
 def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:
-    """Fields of the Transformer that is built as a body is."""
+    """Fields of a Transformer that is built like a parent's body."""
     positions = getattr(body, "positions", "learned")
     common = {
         "d_model": body.d_model,
@@ -114,13 +114,13 @@ def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:
 
 
 def counterparts(part: Part, name: str, own: Iterable[str], prefix: str, given: dict[str, Tensor]) -> dict[str, str]:
-    """What a parent calls the tensors that are taken from it, by our name.
+    """The parent's names of the tensors to copy, by our name.
 
     Args:
-        part: What is taken.
+        part: The part to take.
         name: The parent's model.
-        own: Our tensors.
-        prefix: Before the names of the tensors of the parent's body.
+        own: Names of our tensors.
+        prefix: Prefix of the tensor names of the parent's body.
         given: The parent's tensors. The vector of BERT's first segment, which every token has here, is added to its
             positions.
     """
@@ -150,7 +150,7 @@ def counterparts(part: Part, name: str, own: Iterable[str], prefix: str, given: 
 
 
 def _of_translator(part: Part) -> Mapping[str, str]:
-    """The names of one half of a translator, which are the same on both sides."""
+    """Starts of the tensor names of one half of a translator, which are the same in both runs."""
     side, half = ("source", "encoder") if part == "encoder" else ("target", "decoder")
     further = ["output."] if part == "decoder" else []
     names = ["positions.", f"{side}_embedding.", f"{side}_embedding_norm.", f"{half}.", f"{half}_norm.", *further]

@@ -1,4 +1,4 @@
-"""The scores of a translation for people."""
+"""Scores of a translation, printed for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def body(report: dict[str, Any]) -> list[str]:
     names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
     lines = [f"  {label:<20} {points(report[key])}" for key, label in _TEXT_NAMES.items() if key in report]
     lines += [f"  {label:<20} {interval(report[key])}" for key, label in names.items() if key in report]
-    if "alignment" in report:  # why there is no alignment error although the truth is known
+    if "alignment" in report:  # the reason why there is no alignment error although links are known
         lines.append(f"  {names['alignment_error']:<20} {report['alignment']}")
     if "aer" in report:
         lines += [f"  {label:<20} {interval(report[key])}" for key, label in _LINKS.items()]

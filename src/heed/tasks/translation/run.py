@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
-    """What a run and an ensemble of runs share: writing targets for sources, and scoring them."""
+    """Base of runs and ensembles: writing targets for sources, and scoring them."""
 
     task_class = Translation
     text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
@@ -69,7 +69,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     def candidates(
         self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
     ) -> list[list[Prediction]]:
-        """The `num_best` best outputs for each text, best first; unknown words replaced where the run says so."""
+        """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         if isinstance(texts, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
         writer = None if engine == "torch" else self.writer(engine)
@@ -84,14 +84,14 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         return {}
 
     def writer(self, engine: str) -> Writer:
-        """What was exported of this run, opened on first use.
+        """The exported model of this run, opened on first use.
 
         Raises:
-            ConfigError, RunError: As `heed.exchange.open_engine`; or several runs write together.
+            ConfigError, RunError: As `heed.exchange.open_engine`; or this is an ensemble.
         """
         if len(self.members) > 1:
             raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
-        from heed.exchange import open_engine  # nothing else needs what it imports
+        from heed.exchange import open_engine  # imported only when an engine is used
 
         if engine not in self._writers:
             self._writers[engine] = open_engine(self.folder, self.task, engine)
@@ -108,7 +108,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         """Pairs from two parallel files, or from one with both sides; one file of sentences if sources are shuffled."""
         data = self.task.config.data
-        # Columns of a Hub data set are none of a file's.
+        # Columns of a Hub data set do not apply to files.
         columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
         findings = Findings.of(data, strict=True)
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
@@ -120,9 +120,9 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         return pairs
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-        """The source as it stands, and the translation of the nearest training sentence.
+        """The copied source, and the translation of the nearest training sentence.
 
-        Of shuffled sentences: the shuffled words, and their most probable order by a trigram model.
+        For shuffled sentences: the shuffled words, and their most probable order under a trigram model.
         """
         data = self.task.config.data
         if isinstance(data, FilesData) and data.shuffle_source is not None:
@@ -140,18 +140,18 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         }
 
     def validated(self) -> Sequence[Pair]:
-        """The first of the validation pairs, which are written in a validation."""
+        """The first validation pairs, whose outputs are scored in a validation."""
         return self.examples("valid")[:VALIDATE_AT_MOST]
 
     @cached_property
     def _nearest(self) -> NearestSentence | None:
-        """The training pairs to look in; None where these cannot be read any more."""
+        """Look-up in the training pairs; None if they can no longer be read."""
         known = self.known()
         return None if known is None else NearestSentence((pair.source, pair.target) for pair in known)
 
     @cached_property
     def _trigrams(self) -> Trigrams | None:
-        """Trigrams of the training sentences; None where these cannot be read any more."""
+        """Trigrams of the training sentences; None if these can no longer be read."""
         try:
             return learn_trigrams(self.task)
         except DataError:
@@ -159,7 +159,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
 
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Exact match; BLEU and chrF for people's files."""
+        """Exact match; also BLEU and chrF for data from files."""
         return ("exact_match", *self.task.quick_scores)
 
     def outcomes(
@@ -169,9 +169,9 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         references: Sequence[str] | None = None,
         per_token: bool = True,
     ) -> Outcomes:
-        """What is written for each pair: scores of texts for people's files, exact match, what generated data knows.
+        """Outputs for pairs and their measures: text scores for data from files, exact match, alignment error if known.
 
-        The default `references` are the targets as the run normalises text; `per_token` scores its tokens too.
+        The default `references` are the targets, normalised as by the run; `per_token` adds scores of its tokens.
         """
         task = self.task
         outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
@@ -199,7 +199,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         return Outcomes(tuple(texts), tuple(measures), lengths=lengths, details=details)
 
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
-        """As for every task; without an alignment error where it is not known."""
+        """The report as for every task, without the alignment error if it is not known."""
         outcomes = self.outcomes(examples)
         known = tuple(m for m in outcomes.measures if m.name != "alignment_error" or not math.isnan(m.score()))
         return summarise(replace(outcomes, measures=known), self.config.evaluation.bootstrap, self.by_length)

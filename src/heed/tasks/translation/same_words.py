@@ -1,6 +1,6 @@
-"""Writing the words of the source in another order, and nothing else: for shuffled sentences.
+"""Search over outputs that have exactly the words of the source in another order: for shuffled sentences.
 
-The search looks for the most probable of these outputs. Of a character tokenizer only the characters stay the same.
+The search looks for the most probable of these outputs. With a character tokenizer, only the characters are the same.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from heed.data.tokens.pieces import is_continued
 from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
-_BLANK = "\u2581"  # begins a token before which a blank stands
+_BLANK = "\u2581"  # start of a token that follows a space
 Words = tuple[tuple[int, ...], ...]
-"""Words as their tokens, sorted; one that is there twice stands there twice."""
+"""Words as their tokens, sorted, with repeats."""
 Place = tuple[Words, tuple[int, ...]]
-"""How far an output is: the words that are not finished, and the tokens written of the last one."""
+"""Progress of an output: the words that are not finished, and the tokens of the current word."""
 
 
 @dataclass(frozen=True)
@@ -40,33 +40,33 @@ class SourceMemory(Memory):
 
 @dataclass(frozen=True)
 class SourceState:
-    """The decoder's own state, and how far each row is."""
+    """The decoder's own state, and the progress of each row."""
 
     own: Any
     places: tuple[Place, ...]
 
     def select(self, rows: Tensor) -> SourceState:
-        """Row i of the result continues row `rows[i]`."""
+        """Reorder the rows: the new row i continues the old `rows[i]`."""
         return SourceState(self.own.select(rows), tuple(self.places[i] for i in rows.tolist()))
 
 
 class SameWords(PairDecoder):
     """A decoder that writes each word of its source once and then ends; both sides have one vocabulary.
 
-    The probabilities of what may be written are the decoder's own, not renormalised: a beam compares whole outputs by
-    them. The rest goes to the padding token, which no search writes.
+    Allowed tokens keep the decoder's own probabilities, not renormalised, since a beam compares whole outputs by them.
+    The remaining probability goes to the padding token, which no search writes.
     """
 
     def __init__(self, decoder: PairDecoder, tokenizer: TextTokenizer, never: Collection[int]) -> None:
-        """Wrap a decoder in evaluation mode; tokens `never` are not written, even if they are of the source."""
+        """Wrap a decoder in evaluation mode; tokens in `never` are not written, even if the source has them."""
         super().__init__(ModelConfig())
-        self._own = [decoder]  # a plain list: it is no module of this one
+        self._own = [decoder]  # in a list, so that it is not registered as a submodule
         self._tokenizer, self._never = tokenizer, frozenset(never)
         self.output = nn.Identity()
 
     @property
     def aligns(self) -> bool:
-        """Whether the decoder attends to the source."""
+        """True if the decoder attends to the source."""
         return self._own[0].aligns
 
     def encode(self, source: Tensor, source_mask: Tensor) -> SourceMemory:
@@ -78,13 +78,13 @@ class SameWords(PairDecoder):
         return tuple(sorted(cut_words(self._tokenizer, [i for i in ids if i not in self._never])))
 
     def start(self, memory: Memory | None, rows: Rows) -> SourceState:
-        """Nothing is written yet."""
+        """The initial state, before the first token."""
         assert isinstance(memory, SourceMemory)
         own = self._own[0].start(memory.own, rows)
         return SourceState(own, tuple((memory.words[i], ()) for i in rows.source_of.tolist()))
 
     def step(self, tokens: Tensor, state: SourceState, lengths: Tensor | None = None) -> tuple[Tensor, SourceState]:
-        """Read tokens; in place of hidden states the log-probabilities of what may follow, `(rows, n, vocab_size)`."""
+        """Read tokens; the hidden states are log-probabilities of allowed next tokens, `(rows, n, vocab_size)`."""
         hidden, own = self._own[0].step(tokens, state.own, lengths)
         log_probs, places = torch.log_softmax(self._own[0].logits(hidden).float(), dim=-1), list(state.places)
         allowed = torch.zeros_like(log_probs, dtype=torch.bool)
@@ -99,7 +99,7 @@ class SameWords(PairDecoder):
 
 
 def cut_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> list[tuple[int, ...]]:
-    """The tokens between blanks, and alone the marks that end the text; of a character tokenizer each token alone."""
+    """Group tokens into words at spaces, final punctuation marks one by one; with characters, each token by itself."""
     texts = [tokenizer.token(i) for i in ids]
     if tokenizer.unit == "character":
         return [(i,) for i in ids]
@@ -114,7 +114,7 @@ def cut_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> list[tuple[int, .
 
 
 def advance(place: Place, token: int) -> Place:
-    """The place after one more token; a token that may not follow (a start token) changes nothing."""
+    """The place after one more token; a token that is not allowed (such as a start token) changes nothing."""
     words, begun = place
     longer = (*begun, token)
     if any(word[: len(longer)] == longer for word in words):
@@ -124,7 +124,7 @@ def advance(place: Place, token: int) -> Place:
 
 
 def may_follow(place: Place) -> frozenset[int]:
-    """The tokens that may come next: those that go on with a word or, after a whole one, begin another or end."""
+    """The allowed next tokens: those that continue a word or, after a whole word, start another or end the output."""
     words, begun = place
     size = len(begun)
     tokens = {word[size] for word in words if len(word) > size and word[:size] == begun}
@@ -135,7 +135,7 @@ def may_follow(place: Place) -> frozenset[int]:
 
 
 def _without(words: Words, word: tuple[int, ...]) -> Words | None:
-    """The words without one of these; None if there is none."""
+    """The words without one occurrence of `word`; None if it does not occur."""
     if word not in words:
         return None
     place = words.index(word)

@@ -1,4 +1,4 @@
-"""Whether the sides of a set are those that the model was trained on."""
+"""Detection of swapped sides in files of pairs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from heed.tasks.translation.data import TranslationData
 
 _COMPARED = 500
-"""Pairs that the tokenizers are tried on."""
+"""Most pairs that are encoded for the comparison."""
 _MORE = 1.3
-"""How many times as many tokens the sides take as they would exchanged, where they are called swapped."""
+"""Sides look swapped if they take this many times the tokens that they would take when exchanged."""
 
 
 def remarks_on_sets(examples: dict[str, Sequence[Pair]], data: FilesData) -> list[str]:
@@ -33,7 +33,7 @@ def remarks_on_sets(examples: dict[str, Sequence[Pair]], data: FilesData) -> lis
 
 
 def remarks_on_files(task: TranslationData, pairs: Sequence[Pair], name: str) -> list[str]:
-    """Warnings about the sides of files to score, by the training files or, where these are gone, by tokens."""
+    """Warnings about the sides of files to score, by the training files or, if these are gone, by token counts."""
     data = task.config.data
     texts = [pair.texts for pair in pairs]
     if isinstance(data, FilesData) and data.shuffle_source is not None:
@@ -44,12 +44,12 @@ def remarks_on_files(task: TranslationData, pairs: Sequence[Pair], name: str) ->
             train = read_pairs(data.train, *columns, Findings("skip", data.encoding, data.max_line))
             return TrainingSides(pair.texts for pair in train).remarks_on(texts, name)
         except DataError:
-            pass  # they changed since the run was trained
+            pass  # the files have changed since the run was trained
     return remarks_by_tokens(task, texts, name)
 
 
 def remarks_by_tokens(task: TranslationData, texts: Sequence[Sequence[str]], name: str) -> list[str]:
-    """A warning about swapped sides: they take many fewer tokens of the other side's tokenizer than of their own."""
+    """A warning if the sides look swapped: the other side's tokenizer would give many fewer tokens than their own."""
     texts = texts[:_COMPARED]
     tokenizers = task.source_tokenizer, task.target_tokenizer
     if tokenizers[0].tokens == tokenizers[1].tokens:
@@ -61,5 +61,5 @@ def remarks_by_tokens(task: TranslationData, texts: Sequence[Sequence[str]], nam
 
     if not texts or cost(0) <= _MORE * cost(1):
         return []
-    what = f"{cost(0):,} tokens (an unknown one counts four times), exchanged {cost(1):,}"
-    return [f"warning: {name}: the sides look swapped: they take {what}; the source comes first"]
+    what = f"{cost(0):,} tokens (unknown ones counted four times), but {cost(1):,} if exchanged"
+    return [f"warning: {name}: the sides look swapped: they take {what}; give the source first"]

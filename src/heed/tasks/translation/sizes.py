@@ -1,4 +1,4 @@
-"""What is chosen from the amount of pairs: the tokenizers, the model's size, and settings for few pairs."""
+"""Tokenizers, model size and settings for few pairs, chosen by the number of pairs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from heed.tasks.translation.config import TranslationConfig
 from heed.training.device import choose_device
 
 FEW_PAIRS = 10_000
-"""Fewer training pairs of text than this are few."""
+"""Settings for few pairs apply below this number of training pairs of text."""
 PAIRS_A_MINUTE = 2_000
-"""As many training pairs of text as this for each minute of a time budget on a CPU are treated as few: the settings for
-few pairs learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
+"""Settings for few pairs also apply from this number of training pairs of text for each minute of a time budget on a
+CPU: they learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
 _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
     "tokenizer": {"lowercase": "source"},
     "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
     "generation": {"beam_size": 5},
 }
-"""Fields of sections for few pairs, where the user gave none (docs/benchmarks.md has what each is worth)."""
+"""Fields of sections for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
 
 
 def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
-    """Why so many training pairs are treated as few, for people; None where they are not."""
+    """Why settings for few pairs apply to this number of training pairs, for people; None if they do not."""
     if num_pairs < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS:,} pairs"
     training = config.training
@@ -36,13 +36,14 @@ def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
         return None
     if num_pairs < PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
         return None
-    return f"{num_pairs:,} pairs are many for {training.minutes:g} minutes on a CPU"
+    return f"{num_pairs:,} pairs are too many for {training.minutes:g} minutes on a CPU"
 
 
 def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
-    """The configuration for few pairs of text, or many for the time there is; else unchanged, and for characters.
+    """The configuration with settings for few pairs of text, or for more than the time allows; else unchanged.
 
-    It applies where the size is left to heed and the model has a size "scarce". What the user gave stays as given.
+    They apply if the size is "auto", the model has a size "scarce" and tokens are not characters. Fields that the user
+    gave are kept.
     """
     text = isinstance(config.data, FilesData) and config.tokenizer.kind != "char"
     fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
@@ -61,9 +62,9 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
 
 
 def auto_size(config: TranslationConfig, num_examples: int) -> str:
-    """The named size for an amount of data: characters need little width; words more, the more there are of them.
+    """The named size by the number of examples; characters need less width than words.
 
-    `for_few_pairs` comes before it.
+    `for_few_pairs` takes precedence.
 
     | training pairs | char tokenizer | others |
     |---|---|---|
@@ -77,10 +78,10 @@ def auto_size(config: TranslationConfig, num_examples: int) -> str:
 
 
 def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
-    """The configuration with the kind and size of the tokenizer decided; `pairs` are read once.
+    """The configuration with the kind and vocabulary size of the tokenizer set; `pairs` are read once.
 
-    About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens are seen too seldom
-    to learn anything. At least two for each different character, which matters where a script has thousands.
+    About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens occur too seldom to
+    be learned. At least two for each different character, which matters for scripts with thousands.
     """
 
     def subwords() -> int:

@@ -1,18 +1,18 @@
-"""Supervised attention: known links between words say where to look, and a loss holds the attention to them.
+"""Guided attention: a loss that pulls the attention to the source towards known links between words.
 
     cross_entropy    - sum over targets t and sources j of A_tj log a_tj
     mse              sum over targets t of the mean over sources j of (A_tj - a_tj)^2
 
-A are the links as weights, each row summing to 1, or to 0 for a target that has none and is left free; a are the
-weights with which the model attends to the source in one layer. `weight` times this is added to the loss in training;
-scoring and writing know nothing of it, and the weights themselves are never changed. A has zeros, so the cross-entropy
-is that of a under A, never the other way round.
+A are the links as weights, each row summing to 1, or to 0 for a target without links, which is left free; a are the
+weights with which the model attends to the source in one layer. `weight` times this is added to the training loss;
+scoring and writing are unaffected, and the attention weights themselves are never changed. A has zeros, so the
+cross-entropy is that of a under A, not the other way round.
 
-A trace records the one layer: the pass runs as it does unwatched, and the weights, before dropout, are computed from
-the recorded queries and keys. Links between words become links between characters (`heed.data.read.links`), and these
-rows of weights over tokens for whatever cut of the texts (`heed.data.tokens.link_rows`), so links need no tokenizer and
-hold under subword sampling. A pair finds its line in a file of links by its origin, so nothing that is held out, left
-out or kept on disk can shift them. Learned links (`guided.py`) are between tokens and have strengths.
+A trace records this one layer: the pass runs as without a trace, and the weights, before dropout, are computed from the
+recorded queries and keys. Links between words become links between characters (`heed.data.read.links`), and then rows
+of weights over the tokens of any tokenization (`heed.data.tokens.link_rows`), so links need no tokenizer and are valid
+with subword sampling. The line of a pair in a file of links is found by the pair's origin, so pairs that are held out,
+left out or kept on disk cannot shift the links. Learned links (`guided.py`) are between tokens and have strengths.
 
 Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
 2016 (C16-1291), section 3, for the squared difference.
@@ -47,7 +47,7 @@ from heed.tasks.translation.data import TranslationData
 from heed.tasks.translation.guided import guides
 
 _HELD = 50_000
-"""Pairs whose rows are kept once they were made, below a kilobyte each."""
+"""Most pairs whose rows are cached, below a kilobyte each."""
 
 
 def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind: str) -> Tensor:
@@ -55,7 +55,7 @@ def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind
 
     Args:
         weights: `(rows, target, source)`, each row summing to 1.
-        alignment: `(rows, target, source)`, where to look, each row summing to at most 1; the less, the less it counts.
+        alignment: `(rows, target, source)`, the wanted weights, each row summing to at most 1, which weights the row.
         source_mask: `(rows, source)`, True on real tokens.
         kind: cross_entropy (in nats) or mse.
     """
@@ -69,21 +69,21 @@ def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind
 
 
 def supervised_weights(seen: Trace, section: AlignmentSection) -> Tensor:
-    """The weights that links are compared with: `(rows, target, source)`, those of the chosen heads averaged."""
+    """The attention weights to compare with links, the mean of the chosen heads: `(rows, target, source)`."""
     weights = seen.weights().float()  # (rows, heads, target, source)
     heads = [section.heads] if isinstance(section.heads, int) else section.heads
     return (weights if heads == "mean" else weights[:, heads]).mean(1)
 
 
 def check_model(model: PairDecoder, section: AlignmentSection, field: str, name: str) -> None:
-    """Refuse a model that has no such attention to the source.
+    """Refuse a model that lacks the attention to the source that `section` asks for.
 
     Raises:
-        ConfigError: It does not attend to the source, or lacks the layer or a head.
+        ConfigError: The model does not attend to the source, or lacks the layer or a head.
     """
     if not model.aligns:
         raise ConfigError(
-            f"{field}, but model '{name}' has no attention to the source; choose a model that has (heed models), or "
+            f"{field}, but model '{name}' has no attention to the source; choose a model that has it (heed models), or "
             "leave the field out"
         )
     layers = {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
@@ -99,8 +99,8 @@ def check_model(model: PairDecoder, section: AlignmentSection, field: str, name:
     if asked and max(asked) >= heads:
         count = f"{heads} head{'s' if heads > 1 else ''}"
         raise ConfigError(
-            f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has {count}; they are "
-            f"counted from 0, so that the last is {heads - 1}"
+            f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has {count}; heads are "
+            f"counted from 0, so the last is {heads - 1}"
         )
 
 
@@ -109,10 +109,10 @@ Cells = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
 
 
 class Supervision:
-    """Where the attention of a model should look, for each pair that is trained on.
+    """The wanted attention weights for each training pair.
 
     Raises:
-        ConfigError: The data knows no alignment.
+        ConfigError: The data comes without an alignment.
         DataError: A file of links cannot be read or does not fit the pairs.
     """
 
@@ -123,7 +123,7 @@ class Supervision:
         self._tables = self._read() if section.files else []
         if section.data and not any(pair.links for pair in task.splits.examples["train"][:1_000]):
             raise ConfigError(
-                "training.alignment.data is true, but this data knows no alignment of its examples; give one with "
+                "training.alignment.data is true, but this data comes without an alignment; give one with "
                 "training.alignment.files, or leave it out"
             )
 
@@ -139,7 +139,7 @@ class Supervision:
             findings = Findings.of(data)
             table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
             unused: list[Sequence[Pair]] = []
-            if name == "train":  # of its files, too
+            if name == "train":  # pairs of its files that are not trained on
                 unused = [splits.left_out, *([] if isinstance(data.valid, list) else [splits.examples["valid"]])]
             splits.remarks.append(table.check(pairs, counts.read, name, unused))
             counts.found += findings.found
@@ -147,7 +147,7 @@ class Supervision:
         return tables
 
     def on(self, batch: PairBatch) -> PairBatch:
-        """The batch with where to look."""
+        """The batch with the wanted attention weights."""
         if self._section.automatic:
             return replace(batch, alignment=self._automatic(batch))
         alignment = np.zeros((*batch.target.shape, batch.source.shape[1]), dtype=np.float32)
@@ -167,7 +167,7 @@ class Supervision:
         return alignment
 
     def _cells(self, indices: Sequence[int]) -> list[Cells]:
-        """The rows of each pair, made on first use; where texts are cut anew in each pass, every time."""
+        """The rows of each pair, cached unless texts are cut differently in each pass."""
         made = {index: held for index in indices if (held := self._held.get(index)) is not None}
         missing = [index for index in indices if index not in made]
         for index, pair in zip(missing, self._task.training.examples_at(missing) if missing else (), strict=True):
@@ -177,14 +177,14 @@ class Supervision:
         return [made[index] for index in indices]
 
     def linked(self, index: int, pair: Pair) -> Pair:
-        """A training pair with its links, where they do not come from the pairs themselves."""
+        """A training pair with its links, which may come from a file."""
         if not self._tables:
             return pair
         number = self._task.training.corpus_of(index)[0]
         return self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
 
     def shown(self, index: int, pair: Pair, most: int = 12) -> str:
-        """The first links of a training pair for people, as the words that they join; "" for none."""
+        """The first links of a training pair for people, as the linked words; "" for none."""
         links = self.linked(index, pair).links or ()
         said = [f"{pair.source[slice(*one.source)]}-{pair.target[slice(*one.target)]}" for one in links[:most]]
         return "  ".join(said) + (" ..." if len(links) > most else "")
@@ -207,7 +207,7 @@ class Supervision:
 
 
 def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span:
-    """A span of a text in the text as a tokenizer normalises it."""
+    """A span of a text as the corresponding span of the normalised text."""
     if len(normal) == len(text):
         return span
     start, end = (len(tokenizer.normalize(text[:place])) for place in span)
@@ -215,7 +215,7 @@ def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span
 
 
 def _skipped(data: FilesData, files: Sequence[str], columns: Columns) -> int:
-    """How many lines of a corpus's file hold no pair: one where its first line names the columns."""
+    """The number of lines before the pairs of a corpus's file: 1 if its first line names the columns, else 0."""
     named = any(isinstance(column, str) for column in (columns.source, columns.target))
     of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
     return int(named and of_columns and not isinstance(data, HubSection | InMemory))

@@ -40,13 +40,13 @@ from heed.training.micro_batches import kept_bytes
 from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
-"""How many pairs a stream has, where something is chosen by their number."""
+"""Number of pairs of a stream, for settings that are chosen by the number of pairs."""
 VALIDATE_AT_MOST = 500
-"""Validation examples that are decoded; the loss uses all of them."""
+"""Most validation examples that are decoded; the loss uses all examples."""
 
 
 class Translation(TranslationData):
-    """The task: where data, model, loss and scores meet."""
+    """The task of translation: data, model, loss and scores."""
 
     interfaces = ("pair_decoder",)
     size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
@@ -59,13 +59,13 @@ class Translation(TranslationData):
 
     @classmethod
     def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
-        """Read the data, or take what is `given`, train the tokenizers, settle what depends on the data.
+        """Read the data, or take the `given` examples, train the tokenizers, settle the fields that depend on the data.
 
         Returns:
-            The task; its `config` has every field decided.
+            The task, with every field of its `config` set.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         config, parent, spoken = with_parents(with_body(config), cls)
         known = cls._of_parent(config, parent)
@@ -86,12 +86,12 @@ class Translation(TranslationData):
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
-        _ = task.supervision  # what is wrong with its files is said before anything is trained
+        _ = task.supervision  # reports errors in files of links before anything is trained
         task._check_positions()
         return task.settle(parent)
 
     def _check_positions(self) -> None:
-        """Say before training where a text has more tokens than the model has learned positions."""
+        """Refuse, before training, texts with more tokens than the model has learned positions."""
         if self.positions is not None:
             names = [
                 name for name in self.split_names if name != "train" or not isinstance(self.config.data, FilesData)
@@ -101,7 +101,7 @@ class Translation(TranslationData):
 
     @staticmethod
     def _of_parent(config: TranslationConfig, parent: Parent | None) -> Mapping[str, TextTokenizer]:
-        """The tokenizers that come along with a parent's body, by side, unless the user says how texts are cut."""
+        """The tokenizers that come with a parent's body, by side; none if the user set fields of the tokenizer."""
         part = None if parent is None else taken_part(config, parent)
         if part is None or parent is None or config.tokenizer.model_fields_set - {"sampling"}:
             return {}
@@ -112,7 +112,7 @@ class Translation(TranslationData):
     def taken_from(
         self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
     ) -> Mapping[str, str] | None:
-        """The half that `model.take` asks for, or that a body which reads or writes one text becomes."""
+        """The tensors of the part that `model.take` selects, or that a parent of single texts becomes."""
         part = taken_part(self.config, parent)
         return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
 
@@ -125,7 +125,7 @@ class Translation(TranslationData):
     def resume(
         cls, config: TranslationConfig, folder: Path, given: Mapping[str, Sequence[Pair]] | None = None
     ) -> Translation:
-        """The task of a run that goes on, with the tokenizers it began with; what was left out is left out again."""
+        """The task of a resumed run, with its tokenizers; pairs that are too long are left out again."""
         task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
@@ -136,27 +136,27 @@ class Translation(TranslationData):
 
     @property
     def selected_by(self) -> str:
-        """Of people's files chrF, of embedded data and of shuffled sentences exact match."""
+        """Score chrF for data from files; exact match for embedded data and shuffled sentences."""
         data = self.config.data
         return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
 
     @property
     def text_scores(self) -> tuple[str, ...]:
-        """The scores of written texts beside exact match (see `output_measures`): none for embedded data."""
+        """The scores of texts in addition to exact match (see `output_measures`); none for embedded data."""
         return ("chrf", "bleu", "ter") if isinstance(self.config.data, FilesData) else ()
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        """Those of a validation and of baselines."""
+        """The text scores of validations and of baselines."""
         return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
 
     @property
     def auto_size(self) -> str:
-        """By the number of training pairs."""
+        """The named size, by the number of training pairs."""
         return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
 
     def settled(self) -> TranslationConfig:
-        """As for every task, with the largest output written out."""
+        """The settled configuration as for every task, with `generation.max_length` set."""
         config = super().settled()
         if config.generation.max_length is not None:
             return config
@@ -176,26 +176,26 @@ class Translation(TranslationData):
         return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
 
     def body(self, model: PairDecoder) -> PairDecoder:
-        """All of it."""
+        """The whole model."""
         return model
 
     def collate(self, indices: list[int], epoch: int = 0) -> PairBatch:
-        """One batch of what is trained on, its texts cut anew where subword sampling is on."""
+        """One training batch; with subword sampling, its texts are cut differently in each pass."""
         batch = self.training.collate(indices)
         return batch if self.supervision is None else self.supervision.on(batch)
 
     @property
     def supervision(self) -> Supervision | None:
-        """Where attention should look in training; None where nothing says so."""
+        """The wanted attention in training; None without guided attention."""
         section = self.config.training.supervision
         if self._supervision is None and section is not None:
             self._supervision = Supervision(self, section)
         return self._supervision
 
     def scoring_memory(self, model: PairDecoder, activations: float) -> int:
-        """Bytes that writing takes: of a Transformer its keys and values, of other models the states of the sources.
+        """Bytes that writing takes: keys and values of a Transformer, states of the sources of other models.
 
-        A recurrent encoder holds about what it would keep for the way back.
+        A recurrent encoder holds about as much as for a backward pass.
         """
         sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         batches = plan_batches([(1, len(source)) for source in sources], GENERATE_TOKENS)
@@ -215,11 +215,11 @@ class Translation(TranslationData):
         return min(longest, self.positions or longest)
 
     def links_shown(self, index: int, pair: Pair) -> str:
-        """The links by which attention to a training pair is supervised, for people; "" for none."""
+        """The links that guide the attention to a training pair, for people; "" for none."""
         return "" if self.supervision is None else self.supervision.shown(index, pair)
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
-        """Sum over the batch's real target tokens of the cross-entropy in nats, and of what supervises attention."""
+        """Sum over the batch's real target tokens of the cross-entropy in nats, plus the loss of guided attention."""
         real = batch.target_mask, batch.num_targets
         section = self.config.training.supervision
         if batch.alignment is None or section is None:
@@ -258,7 +258,7 @@ class Translation(TranslationData):
         """Score references by teacher forcing.
 
         Returns:
-            Per example: negative log-likelihood in nats, right tokens, tokens (end token included).
+            For each example: negative log-likelihood in nats, right tokens, all tokens (end token included).
         """
         device = next(model.eval().parameters()).device
         nll, correct, tokens = [0.0] * len(pairs), [0] * len(pairs), [0] * len(pairs)
@@ -276,19 +276,19 @@ class Translation(TranslationData):
         return nll, correct, tokens
 
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
-        """The tokens that no output may hold."""
+        """The tokens that no output may contain."""
         may = self.config.generation.unknown or (self.writes_unknown and model.aligns)
         unknown = () if may else (UNKNOWN,)
         return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
 
     @property
     def writes_unknown(self) -> bool:
-        """Whether a model that attends may write the unknown token, replaced by the source word it looked at."""
+        """True if a model with attention may write the unknown token, replaced by the source word it looked at."""
         return self.target_tokenizer.unit == "word" and self.config.generation.replace_unknown
 
 
 def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
-    """Scores of what was written: those of texts that are named ("chrf", "bleu", "ter", `ROUGE`); exact match last."""
+    """Scores of written texts: those in `names` ("chrf", "bleu", "ter", `ROUGE`), then exact match."""
     same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
     of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
     of_texts += [text_measure(name, texts, references) for name in names if name not in ROUGE]

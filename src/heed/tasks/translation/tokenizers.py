@@ -1,4 +1,4 @@
-"""The two tokenizers of a run: trained, written into its folder, read again."""
+"""The two tokenizers of a run: training, saving and loading."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.sizes import with_tokenizer
 
 Tokenizers = tuple[TextTokenizer, TextTokenizer]
-"""Source and target; the same object twice where the vocabulary is shared."""
+"""Source and target; the same object twice if the vocabulary is shared."""
 
 _SAMPLE = 20_000_000
-"""Bytes of text, both sides together, that tokenizers of corpora in files are trained on."""
+"""Most bytes of text, both sides together, that tokenizers of stored corpora are trained on."""
 _SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
 
 
@@ -35,14 +35,14 @@ def learn_tokenizers(
     count: int,
     known: Mapping[str, TextTokenizer] | None = None,
 ) -> tuple[TranslationConfig, Tokenizers, str]:
-    """Decide the kind and size of the tokenizers and train them on corpora, or take them from the cache.
+    """Choose the kind and size of the tokenizers and train them on corpora, or take them from the cache.
 
-    Those of a side that is `known` are taken as they are; two that are one make a shared vocabulary.
+    The tokenizer of a side that is `known` is used as it is; the same one for both sides makes a shared vocabulary.
 
-    Of corpora that are not all held in memory a random sample is used, the same every time.
+    If not all corpora are in memory, a random sample is used, the same every time.
 
     Returns:
-        The configuration, decided; the tokenizers; and what the user should know, or nothing.
+        The configuration with these choices; the tokenizers; and a remark for the user, or "".
     """
     if known:
         return _with_known(config, corpora, count, known)
@@ -83,7 +83,7 @@ def learn_tokenizers(
 def _with_known(
     config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
 ) -> tuple[TranslationConfig, Tokenizers, str]:
-    """One or both tokenizers as they are; the other one is trained."""
+    """Use one or both tokenizers as they are, and train the other."""
     section = config.tokenizer
     if len(known) == 2:
         source, target = known["source"], known["target"]
@@ -95,7 +95,7 @@ def _with_known(
 
 
 def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
-    """The same share of each corpus, drawn by a fixed seed: as much text as is asked for, or all there is."""
+    """The same share of each corpus, drawn with a fixed seed: up to 20 MB of text in all."""
     total = sum(
         corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
         for corpus in corpora
@@ -108,14 +108,14 @@ def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
 
 
 def _key(corpus: Sequence[Pair]) -> str | None:
-    """What the pairs are known by; None where they are in a file that is not kept."""
+    """A cache key for the pairs; None if they are in a file that is not kept."""
     if isinstance(corpus, StoredExamples):
         return corpus.key or None
     return hashlib.blake2b(field_hashes(corpus).tobytes(), digest_size=16).hexdigest()
 
 
 def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenizers:
-    """Train both on pairs, which are read twice."""
+    """Train both tokenizers on pairs, which are read twice."""
     if config.shared:
         both = TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)
         return both, both
@@ -124,20 +124,20 @@ def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenize
 
 
 def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:
-    """Read those of a run folder.
+    """Read both tokenizers of a run folder.
 
     Raises:
         RunError: A file is missing or is not a tokenizer.
     """
     paths = folder / _SOURCE, folder / _TARGET
     source = TextTokenizer.load(paths[0])
-    # An imported pair of tokenizers may have one vocabulary and cut the texts of each side in another way.
+    # Imported tokenizers may share a vocabulary but cut the texts of each side differently.
     if config.shared and (not paths[1].is_file() or paths[0].read_bytes() == paths[1].read_bytes()):
         return source, source
     return source, TextTokenizer.load(paths[1])
 
 
 def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
-    """Write them into a run folder."""
+    """Write both tokenizers into a run folder."""
     for name, tokenizer in zip((_SOURCE, _TARGET), tokenizers, strict=True):
         tokenizer.save(folder / name)

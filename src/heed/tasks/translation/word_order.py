@@ -1,10 +1,10 @@
-"""Baselines for word order: the shuffled words themselves, and the order that an add-k trigram model likes best.
+"""Baselines for word order: the shuffled words themselves, and their most probable order under an add-k trigram model.
 
-The trigrams are counted on the training sentences (a million at most); k is the value of 1 to 0.0001 under which the
-validation sentences are most probable, the beam has 50 orderings, and marks that end or open a sentence are fixed
-words. Words keep their capital letters whatever the model reads. Of orderings of the same words that end in the same
-two words the best is kept: a beam without limit finds the maximum (tests compare with all permutations). Where the
-training data cannot be read any more, this baseline is left out.
+Trigrams are counted on the training sentences (a million at most); k is the value from 1 to 0.0001 under which the
+validation sentences are most probable, the beam keeps 50 orderings, and punctuation that opens or ends a sentence is
+fixed. Words keep their capital letters, whatever the model reads. Of orderings of the same words that end in the same
+two words, only the best is kept, so an unlimited beam finds the maximum (tests compare with all permutations). If the
+training data can no longer be read, this baseline is left out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from heed.tasks.translation.task import Translation, output_measures
 BEAM = 50
 """Orderings kept after each word."""
 _CONSTANTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
-"""Values of k that are tried."""
+"""Values of k to choose from."""
 _LEARN_FROM = 1_000_000
-"""Training sentences that are counted at most."""
+"""Most training sentences that are counted."""
 _TUNE_ON = 1_000
-"""Validation sentences that choose k at most."""
+"""Most validation sentences used to choose k."""
 _START, _END = "", "\n"
-"""Boundaries of a sentence; no word is either."""
+"""Boundaries of a sentence, which are never words."""
 
 
 class Trigrams:
@@ -36,7 +36,7 @@ class Trigrams:
 
         p(w | u v) = (count(u v w) + k) / (count(u v) + k V)
 
-    V counts the words of the training sentences, one unknown word and the end. A sentence begins after two starts.
+    V is the number of words of the training sentences, one unknown word and the end. Two starts precede a sentence.
 
     Source: Lidstone's law; Manning & Schuetze 1999, Foundations of Statistical NLP, 6.2.2.
     """
@@ -79,8 +79,8 @@ class Trigrams:
     ) -> list[str]:
         """The most probable order of some words between the words `first` and `last`, by beam search.
 
-        Of orderings of the same words that end in the same two words the best is kept, so that a beam without limit
-        finds the maximum; ties go to the order that comes first by alphabet.
+        Of orderings of the same words that end in the same two words, only the best is kept, so an unlimited beam
+        finds the maximum; ties go to the alphabetically first order.
         """
         kinds = sorted(set(words))
         left = tuple(map(Counter(words).__getitem__, kinds))
@@ -121,7 +121,7 @@ def _better(one: tuple[float, tuple[str, ...]], other: tuple[float, tuple[str, .
 def learn_trigrams(task: Translation) -> Trigrams:
     """Count the trigrams of a run's training sentences, and choose k on its validation sentences.
 
-    Sentences are as the target tokenizer normalises them; the marks that open or end one are words of their own.
+    Sentences are normalised by the target tokenizer; punctuation that opens or ends a sentence is a separate word.
 
     Raises:
         DataError: The run's data cannot be read.
@@ -139,7 +139,7 @@ def learn_trigrams(task: Translation) -> Trigrams:
 
 
 def baselines(task: Translation, trigrams: Trigrams | None, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-    """What the shuffled words score as they are, and in the order of the trigram model, if there is one."""
+    """Outcomes of the shuffled words as they are, and in the order of the trigram model, if there is one."""
     normalize = task.target_tokenizer.normalize
     sources = [normalize(pair.source) for pair in examples]
     references = [normalize(pair.target) for pair in examples]

@@ -1,14 +1,14 @@
 """Attention from target words to source words, of any layer and head, while given targets are read.
 
-Words are what blanks separate. The attention of a word is the mean over its tokens, and what they look at is summed
-over the tokens of each source word:
+Words are separated by spaces. Weights are averaged over the tokens of a target word and summed over the tokens of a
+source word:
 
     w_ji = mean over tokens t of word j of the sum over tokens s of word i of a_ts
 
-Two states may stand for a target token: the one that writes it, and the one that has read it, a row later. A recurrent
-decoder looks for the word that it is about to write. A Transformer's map is closer to an alignment where it has read
-the word already (Chen et al. 2020, arXiv:2004.14837: Shift-Att), unless it was trained with links, which say where to
-look while a word is written.
+A target token has two states: the one that writes it, and the one that has read it, a row later. A recurrent decoder
+attends to the word that it is about to write. A Transformer's weights are closer to an alignment after it has read the
+word (Chen et al. 2020, arXiv:2004.14837: Shift-Att), unless it was trained with links, which guide the attention while
+a word is written.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from heed.tasks.translation.task import Translation
 Array = NDArray[np.float32]
 State = Literal["written", "read"]
 _TOKENS = 2_000
-"""Tokens of a batch; maps of all layers and heads are held for it."""
+"""Tokens of a batch, whose maps of all layers and heads are held in memory."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where links are read.
+    """The attention that links are read from.
 
     Attributes:
         layer: Layer of the attention to the source, from 0.
         heads: The heads whose mean is read, from 0; None for all.
-        state: Whose attention is that of a target word: of the state that has "read" it, or of the one by which it is
-            "written".
+        state: The state whose attention counts for a target word: the one that has "read" it, or the one by which it
+            is "written".
     """
 
     layer: int
@@ -63,7 +63,7 @@ class Place:
         return f"layer {self.layer}, {which}, by the state that {state}"
 
     def values(self) -> dict[str, int | str | list[int]]:
-        """As plain values, for reports."""
+        """The place as plain values, for reports."""
         return {
             "layer": self.layer,
             "heads": "mean" if self.heads is None else list(self.heads),
@@ -72,10 +72,10 @@ class Place:
 
 
 def layers_of(model: PairDecoder, name: str) -> list[int]:
-    """The layers of a model that attend to the source; errors call it by name.
+    """The layers of a model that attend to the source; `name` is the model's name in errors.
 
     Raises:
-        ConfigError: None does.
+        ConfigError: No layer attends to the source.
     """
     layers = sorted({module.layer for module in attention_of(model).values() if module.mechanism == "cross"})
     if not layers:
@@ -84,13 +84,13 @@ def layers_of(model: PairDecoder, name: str) -> list[int]:
 
 
 def num_heads_of(model: PairDecoder, layer: int) -> int:
-    """How many heads of a layer attend to the source."""
+    """The number of heads of a layer's attention to the source."""
     modules = attention_of(model).values()
     return next(getattr(one, "num_heads", 1) for one in modules if one.mechanism == "cross" and one.layer == layer)
 
 
 def taught_place(task: Translation, model: PairDecoder) -> Place | None:
-    """The layer and heads that were trained with links; None where none were."""
+    """The layer and heads that were trained with links; None without guided attention."""
     taught = task.config.training.supervision
     if taught is None:
         return None
@@ -101,10 +101,11 @@ def taught_place(task: Translation, model: PairDecoder) -> Place | None:
 
 
 def usual_place(task: Translation, model: PairDecoder) -> Place:
-    """Where links are read unless somebody chooses.
+    """The place that links are read from by default.
 
-    The layer and heads that were trained with links; else the mean of all heads, of a Transformer in the middle layer,
-    where it has read the word, and of a model with recurrent cells in the last layer, where it writes the word.
+    The layer and heads that were trained with links; else the mean of all heads. For a Transformer, it is the middle
+    layer and the state that has read the word; for a model with recurrent cells, the last layer and the state that
+    writes the word.
     """
     layers = layers_of(model, task.config.model.name)
     if (taught := taught_place(task, model)) is not None:
@@ -125,12 +126,12 @@ def word_weights(
     """The weights between the words of pairs, in any order.
 
     Args:
-        task: Cuts the texts into tokens.
-        model: Reads the targets.
+        task: The task, with the tokenizers.
+        model: The model whose attention is read.
         pairs: The texts; pairs with a blank side are left out.
-        layers: The layers that are read.
-        state: The state of each target token that is read.
-        written: The tokens of each target where they are known, as of what the model wrote.
+        layers: The layers to read from.
+        state: The state of each target token to read from.
+        written: The tokens of each target, if known, as for outputs of the model.
 
     Yields:
         The number of a pair, and its weights `(layers, heads, target words, source words)`.
@@ -162,7 +163,7 @@ class _Encoded:
 
     @classmethod
     def of(cls, task: Translation, pair: Pair, written: Sequence[int] | None) -> _Encoded:
-        """A pair, perhaps with the tokens of its target given."""
+        """Encode a pair, with the given tokens of its target if there are any."""
         source, words = task.source_tokenizer.encode(pair.source), word_spans(pair.source)
         framed = task.framed(source.ids)
         of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
@@ -174,7 +175,7 @@ class _Encoded:
         return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
 
     def of_words(self, weights: Array, state: State) -> Array:
-        """Weights `(..., target + 1, source)` of tokens, padded, as those of words."""
+        """Convert padded weights of tokens, `(..., target + 1, source)`, to weights of words."""
         num_targets, first = len(self.of_target), int(state == "read")
         rows = weights[..., first : first + num_targets, : len(self.of_source)] @ self.of_source
         counts = np.maximum(self.of_target.sum(0), 1e-9)[:, None]
@@ -183,7 +184,7 @@ class _Encoded:
 
 
 def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
-    """The share of each token's characters in words that lies in each word; a token of blanks has none."""
+    """The share of each token's characters in words that lies in each word; zero for a token of spaces."""
     if not tokens or not words:
         return np.zeros((len(tokens), len(words)), dtype=np.float32)
     starts, ends = np.array(tokens, dtype=np.float32).T[:, :, None]
@@ -194,7 +195,7 @@ def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
 
 
 def _written_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> Array:
-    """As `_overlaps`, of tokens that a model wrote: each belongs to the last word of the text that it ends."""
+    """As `_overlaps`, for tokens that a model wrote: each belongs to the last word of the text up to it."""
     ends = [len(tokenizer.decode(ids[: n + 1]).split()) for n in range(len(ids))]
     words = np.zeros((len(ids), max(ends, default=0)), dtype=np.float32)
     for n, end in enumerate(ends):

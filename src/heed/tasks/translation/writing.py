@@ -1,4 +1,4 @@
-"""Writing targets: search or sampling over sources, and what was written as predictions."""
+"""Writing of targets for sources by search or sampling; the outputs as predictions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from heed.tasks.translation.task import Translation
 
 GENERATE_TOKENS = 8_000
-"""Source tokens decoded together."""
+"""Source tokens that are decoded together."""
 
 
 def cached_bytes(model: Module, positions: int) -> int:
-    """Bytes that a Transformer's decoder takes to write over so many positions; 0 for other decoders.
+    """Bytes of keys and values that a Transformer decoder needs for `positions`; 0 for other decoders.
 
-    Keys and values of what was written are held twice where room is made for more, those of the source as the model
-    prepares them and as the search reads them.
+    Keys and values of the output are held twice while their buffers grow; those of the source are held twice, as
+    prepared by the model and as read by the search.
     """
     widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
     return 2 * 2 * 4 * sum(widths) * positions
@@ -44,12 +44,12 @@ class Prediction:
     """One output."""
 
     text: str
-    score: float  # candidates are ranked by it: log-probability / length ** length_penalty
+    score: float  # ranks the candidates: log-probability / length ** length_penalty
     log_prob: float  # of the whole output, in nats
-    tokens: tuple[str, ...]  # those written (a forced prefix was not), as text; "</s>" last where the model ended it
-    token_probs: tuple[float, ...]  # of each of them
-    finished: bool  # whether the model ended it; False where the largest length cut it off
-    ids: tuple[int, ...]  # all its tokens as numbers, a forced prefix too, without the end token
+    tokens: tuple[str, ...]  # tokens written after a forced prefix, as text; "</s>" last if the model ended the output
+    token_probs: tuple[float, ...]  # of each of `tokens`
+    finished: bool  # the model ended the output; False if the largest length cut it off
+    ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
 
     def __repr__(self) -> str:
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
@@ -76,33 +76,33 @@ def translate(
     """Write a target for each text; options default to the configuration's.
 
     Args:
-        task: Turns texts into tokens and back.
-        model: Writes.
-        texts: Sources; blanks around them are left away.
+        task: The task, with the tokenizers.
+        model: The model that writes.
+        texts: Sources; spaces around them are removed.
         beam_size: Width of the beam; 1 is greedy.
-        num_best: Candidates per text.
+        num_best: Number of candidates per text.
         length_penalty: See `heed.generation`.
         min_length: Smallest number of tokens.
         max_length: Largest number of tokens.
         sampling: Draw instead of searching.
         prefix: Every output begins with this text.
-        writer: Searches instead of torch; it neither draws nor continues a prefix.
+        writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
 
     Returns:
-        Per text its candidates, best first; for a blank text one blank output.
+        For each text its candidates, best first; for a blank text one blank output.
 
     Raises:
-        ConfigError: The prefix holds what training never saw, so that it could not be written; or the writer cannot
-            do what is asked.
+        ConfigError: The prefix has text never seen in training, which cannot be written; or the writer does not support
+            an option.
     """
     if writer is not None and (sampling is not None or prefix):
         what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
         raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
     if writer is not None and task.config.generation.same_words:
-        raise ConfigError(f"generation.same_words is true, which engine '{writer.name}' cannot do; use engine 'torch'")
-    texts = [text.strip() for text in texts]  # a blank at either end is no word, and would be read as an unknown one
+        raise ConfigError(f"engine '{writer.name}' does not support generation.same_words=true; use engine 'torch'")
+    texts = [text.strip() for text in texts]  # a space at either end would be read as an unknown word
     if unknown := task.target_tokenizer.unknown_in(prefix):
-        raise ConfigError(f"prefix {prefix!r} holds {unknown[0]!r}, which was never seen in training targets")
+        raise ConfigError(f"prefix {prefix!r} has {unknown[0]!r}, which was never seen in training targets")
     begun = beginning(task.target_tokenizer, prefix)
     forced = [*begun.ids]
     given = task.config.generation
@@ -143,7 +143,7 @@ def translate(
 
 
 class _Searched(Protocol):
-    """What a configuration says of the search."""
+    """The search settings of a configuration."""
 
     @property
     def beam_size(self) -> int: ...
@@ -163,7 +163,7 @@ def search_options(
     max_length: int,
     **others: Any,
 ) -> SearchOptions:
-    """How outputs are searched: what was asked for, and of the configuration what was not."""
+    """Search options: the given ones, and the configuration's for those that are None."""
     return SearchOptions(
         end_token=END,
         max_length=max_length,
@@ -176,7 +176,7 @@ def search_options(
 
 
 def prediction_of(tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: list[int]) -> Prediction:
-    """What was written, after the tokens that were `forced`."""
+    """A hypothesis as a prediction, after the `forced` tokens."""
     tokens = [tokenizer.piece(t) for t in hypothesis.tokens]
     if hypothesis.finished:
         tokens.append(tokenizer.token(END))
@@ -192,7 +192,7 @@ def prediction_of(tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: list
 
 
 def seeds_of(seed: int | tuple[int, ...], sources: Sequence[list[int]]) -> tuple[int, ...]:
-    """A seed for each source, from its own tokens: a text is drawn the same wherever it stands."""
+    """A seed for each source, derived from its tokens, so that its output does not depend on its place in the input."""
     digests = [hashlib.blake2b(repr((seed, ids)).encode(), digest_size=8).digest() for ids in sources]
     return tuple(int.from_bytes(digest, "big") for digest in digests)
 

@@ -1,4 +1,4 @@
-"""Says a meaning in English, the source of every pair."""
+"""Writes a meaning in English."""
 
 from __future__ import annotations
 

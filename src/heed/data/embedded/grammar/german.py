@@ -1,4 +1,4 @@
-"""Says a meaning in German.
+"""Writes a meaning in German.
 
 The finite verb is second in a main clause and last after `dass` and `weil`; participles, infinitives and separated
 prefixes are last; articles, adjectives and nouns decline by case, gender and number.
@@ -45,7 +45,7 @@ _CAN = ("kann", "kann", "können", "können")
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """The verbs of a clause: the finite one, what stands at the end, and how both stand at the end together."""
+    """The verbs of a clause: the finite verb, the part at the end, and both together in a final position."""
 
     finite: list[Word]
     end: list[Word]
@@ -76,7 +76,7 @@ def write(sentence: Sentence) -> list[Word]:
 
 
 def _gender(phrase: Phrase) -> str:
-    """The column of a table: "m", "f", "n" or "plural"; a pronoun of a person has the person's gender."""
+    """Column of the tables: "m", "f", "n" or "plural"; a pronoun of a person has the person's gender."""
     if phrase.plural:
         return "plural"
     if phrase.pronoun in ("he", "she") or not phrase.noun:

@@ -1,8 +1,8 @@
-"""Says a meaning in romanised Hindi.
+"""Writes a meaning in romanised Hindi.
 
-The verb is last, its auxiliary after it; postpositions follow oblique nouns. Who did something takes `ne` in the past
-and the perfect, and then the verb agrees with the object, or with nothing where that is marked by `ko`; otherwise the
-verb agrees with the subject, `main` and `ham` as a man says them. "The" has no word.
+The verb is last, its auxiliary after it; postpositions follow oblique nouns. The subject of a transitive verb takes
+`ne` in the past and the perfect; the verb then agrees with the object, or with nothing if the object is marked by `ko`.
+Otherwise the verb agrees with the subject; `main` and `ham` are masculine. "The" has no counterpart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATIVE = {"I": "mujhe", "we": "hamen", "they": "unhen"}  # others: use
 _AM = ("hoon", "hai", "hain", "hain")
 
 Agreement = tuple[str, bool]
-"""Gender and whether plural."""
+"""Gender, and True for plural."""
 
 
 def write(sentence: Sentence) -> list[Word]:
@@ -42,7 +42,7 @@ def write(sentence: Sentence) -> list[Word]:
 
 
 def _agreement(phrase: Phrase) -> Agreement:
-    """Gender and number that a verb or an adjective takes from a phrase."""
+    """Gender and number of a phrase, with which a verb or an adjective agrees."""
     if phrase.noun:
         return LEXICON.nouns[phrase.noun].hi[1], phrase.plural
     return "f" if phrase.pronoun == "she" else "m", phrase.plural
@@ -59,7 +59,7 @@ def _inflect(word: str, agreement: Agreement, oblique: bool = False) -> str:
 
 
 def _decline(words: Sequence[str], plural: bool, oblique: bool) -> str:
-    """The form of a noun, given its direct singular, its gender and, if no rule gives them, both plurals."""
+    """The form of a noun, given its direct singular, its gender and, if irregular, both plurals."""
     noun, gender, *plurals = words
     if plural and plurals:
         return plurals[oblique]
@@ -155,7 +155,7 @@ def _object(clause: Clause, part: str) -> list[Word]:
 
 
 def _verb_agreement(clause: Clause) -> Agreement:
-    """What the verb agrees with: the subject; with `ne` the object, if nothing stands after it; else nothing."""
+    """Agreement of the verb: with the subject; with `ne`, with an unmarked object, or masculine singular."""
     verb = LEXICON.verbs[clause.verb]
     if not _takes_ne(clause):
         return _agreement(clause.subject)
@@ -197,7 +197,7 @@ def _verb(clause: Clause, part: str) -> list[Word]:
 
 
 def _completed(clause: Clause, part: str) -> list[Word]:
-    """The second verb about the same thing, brought to its end where it can be: kha liya."""
+    """The second verb on the same object, in its completed form if it has one: kha liya."""
     verb = LEXICON.verbs[clause.verb]
     if not verb.completed:
         return _verb(clause, part)

@@ -1,4 +1,4 @@
-"""The words of the grammar, read from `lexicon.yaml`, which says what each list holds."""
+"""The words of the grammar, read from `lexicon.yaml`, where comments explain each list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _words(value: Any) -> Any:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
-"""A list, or a string of words with blanks between them."""
+"""A list, or a string of words separated by spaces."""
 
 
 class _Entry(BaseModel):
@@ -29,7 +29,7 @@ class _Translated(_Entry):
 
 
 class Noun(_Translated):
-    """A noun, and the pronoun of a person in English."""
+    """A noun, and the English pronoun of a person."""
 
     pronoun: str = ""
 
@@ -45,7 +45,7 @@ class Adjective(_Entry):
 
 
 class Verb(_Translated):
-    """A verb, and the groups of nouns that do it and that it is done to."""
+    """A verb, and the groups of nouns that can be its subject and object."""
 
     particle: bool = False
     present: Words = ()
@@ -65,7 +65,7 @@ class Verb(_Translated):
 
 
 class Thinking(_Entry):
-    """A verb before "that", in the present."""
+    """A verb before "that", in the present tense."""
 
     en: Words
     es: Words
@@ -80,7 +80,7 @@ class Preposition(_Translated):
 
 
 class Time(_Entry):
-    """When, and the tenses that go with it."""
+    """A time expression, and its tenses."""
 
     es: Words
     de: Words
@@ -89,14 +89,14 @@ class Time(_Entry):
 
 
 class SamePair(_Entry):
-    """Two verbs that are done to the same thing, one after the other."""
+    """Two successive verbs with the same object."""
 
     verbs: tuple[str, str]
     objects: Words
 
 
 class ObjectReason(_Entry):
-    """What a thing may be so that nobody does this to it."""
+    """Adjectives of objects that are reasons not to do an action."""
 
     verb: str
     objects: Words
@@ -104,7 +104,7 @@ class ObjectReason(_Entry):
 
 
 class Reasons(_Entry):
-    """Why something was not done, for the one who did not do it or for the thing."""
+    """Reasons why something was not done, in the subject or in the object."""
 
     subject: Words
     object: list[ObjectReason]
@@ -127,12 +127,12 @@ class Lexicon(_Entry):
     reasons: Reasons
 
     def members(self, names: Words) -> list[str]:
-        """The nouns of groups and of names, each once."""
+        """The distinct nouns of these groups, and these nouns themselves."""
         nouns = [noun for name in names for noun in self.groups.get(name, (name,))]
         return list(dict.fromkeys(nouns))
 
     def said_of(self, table: dict[str, Words], noun: str) -> list[str]:
-        """The adjectives that a table has for a noun, by itself or by its groups."""
+        """The distinct adjectives that a table has for a noun or its groups."""
         groups = [name for name in table if name == noun or noun in self.groups.get(name, ())]
         return list(dict.fromkeys(adjective for name in groups for adjective in table[name]))
 

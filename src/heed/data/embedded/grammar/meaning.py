@@ -1,4 +1,4 @@
-"""What a sentence says, before any language: who does what to whom, when, where and why."""
+"""Meanings of sentences, independent of language: who does what to whom, when, where and why."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Phrase:
 
     @property
     def speaks(self) -> bool:
-        """Whether it is the first person."""
+        """True if the phrase is in the first person."""
         return self.pronoun in ("I", "we")
 
     @property
     def kind(self) -> Literal["person", "animal", "thing"]:
-        """What it stands for."""
+        """Kind of its referent."""
         if not self.noun or self.noun in LEXICON.groups["people"]:
             return "person"
         return "animal" if self.noun in LEXICON.groups["animals"] else "thing"
 
     @property
     def verb_form(self) -> int:
-        """Place of its form in a verb's list: I, he or she, we, they."""
+        """Index of its form in a verb's list: I, he or she, we, they."""
         return (0 if self.speaks else 1) + (2 if self.plural else 0)
 
 
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Something is done."""
+    """An action."""
 
     subject: Phrase
     verb: str
@@ -66,7 +66,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Something is or was so."""
+    """A state, present or past."""
 
     subject: Phrase
     adjective: str
@@ -76,7 +76,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """Somebody knows, thinks or says that the sentence is so."""
+    """The subject knows, thinks or says that the sentence is true."""
 
     subject: Phrase
     verb: str
@@ -84,7 +84,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The main clause, after a time and a `thought` ("... that"), and before a reason or what else (`also`) is done."""
+    """The main clause, after a time and a `thought` ("... that"), before a reason or another action (`also`)."""
 
     main: Clause | State
     time: str = ""
@@ -95,9 +95,9 @@ class Sentence:
 
 
 def marks_object(clause: Clause) -> bool:
-    """Whether Spanish puts `a` and Hindi `ko` after or before the object: a person, or an animal that is meant.
+    """True if the object is marked, by `a` before it in Spanish and `ko` after it in Hindi: persons, definite animals.
 
-    Goods are not marked (compró un caballo, ghoda khareeda), and what is chased, bitten or helped always is.
+    Goods are not marked (compró un caballo, ghoda khareeda); the objects of chasing, biting or helping always are.
     """
     if clause.object is None or clause.object.kind == "thing" or clause.recipient is not None:
         return False

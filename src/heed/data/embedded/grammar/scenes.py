@@ -1,4 +1,4 @@
-"""Draws what is said: one kind of scene after another, with words that go together."""
+"""Draws meanings of several kinds, with words that fit together."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ SCENES: tuple[Scene, ...] = (
     *(_place_scene, _act_scene, _give_scene, _go_scene, _state_scene),
     *(_reason_scene, _pair_scene, _thought_scene, _question_scene),
 )
-"""Kinds of sentences, drawn alike."""
+"""Kinds of sentences, drawn uniformly."""
 
 
 def _act(rng: Random, tense: Tense | None = None, pronouns: bool = True) -> Clause:
@@ -184,15 +184,15 @@ def _place(rng: Random, verb: str, *others: Phrase) -> Place:
 
 
 def _other(rng: Random, names: Iterable[str], *others: Phrase) -> str:
-    """A noun of these groups that none of the other phrases has; no relative of the speaker's where `I` acts."""
+    """A noun of these groups that no other phrase uses; not a relative if another phrase is in the first person."""
     used = {other.noun for other in others}
     if any(other.speaks for other in others):
-        used.update(LEXICON.groups["relatives"])  # Hindi says "own" there, and this grammar has no such word
+        used.update(LEXICON.groups["relatives"])  # Hindi has "own" there, which this grammar lacks
     return rng.choice([noun for noun in LEXICON.members(tuple(names)) if noun not in used])
 
 
 def _someone(rng: Random, names: Iterable[str], pronouns: bool = True) -> Phrase:
-    """A subject: a pronoun of a person, or a phrase."""
+    """A subject: a personal pronoun or a phrase."""
     if pronouns and rng.random() < 0.25:
         return _pronoun(rng)
     return _phrase(rng, _other(rng, names))
@@ -204,7 +204,7 @@ def _pronoun(rng: Random) -> Phrase:
 
 
 def _pronoun_for(phrase: Phrase) -> Phrase | None:
-    """What stands for a phrase when it is named again; None for one child, who has no pronoun here."""
+    """The pronoun for a repeated phrase; None for a singular child, which has no pronoun here."""
     if phrase.plural:
         return Phrase(phrase.noun, pronoun="they", plural=True)
     pronoun = LEXICON.nouns[phrase.noun].pronoun
@@ -216,9 +216,9 @@ def _pronoun_for(phrase: Phrase) -> Phrase | None:
 def _phrase(
     rng: Random, noun: str, subject: Phrase | None = None, *, plain: bool = False, singular: bool = False
 ) -> Phrase:
-    """A noun with an article and perhaps an adjective; `plain` is "the" or "my" without one.
+    """A noun with a determiner and perhaps an adjective; if `plain`, "the" or "my" and no adjective.
 
-    In a clause of the `subject` I or we, "my" is not drawn.
+    If the `subject` is I or we, "my" is not drawn.
     """
     groups = LEXICON.groups
     several = not singular and noun not in (*groups["uncounted"], *groups["unpaired"])

@@ -1,4 +1,4 @@
-"""Pairs of the small grammar: English and its translation, in either direction, each word linked to its source."""
+"""Pairs of the small grammar: English and its translation, in either direction, with linked words."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class GrammarSource(PairSource):
     """Endless English sentences with their Spanish, German or romanised Hindi, or the other way round.
 
     The splits are disjoint by a hash of the source: the same for every seed and, from English, for every language. The
-    sentences of `scenes.NAMED` come first in the split that each belongs to.
+    sentences of `scenes.NAMED` come first in their splits.
     """
 
     def __init__(self, language: Language = "es", seed: int = 1, direction: Direction = "from_english") -> None:
-        """Draw sentences by a seed, which does not decide their split.
+        """Sentences drawn by a seed, which does not decide their split.
 
         Raises:
-            DataError: An unknown language or direction.
+            DataError: The language or direction is unknown.
         """
         if language not in _WRITERS:
             raise DataError(f"the grammar has no language '{language}'{suggest(language, tuple(_WRITERS))}")
@@ -43,19 +43,19 @@ class GrammarSource(PairSource):
         """The pairs of "train", "valid" or "test".
 
         Raises:
-            DataError: An unknown split.
+            DataError: The split is unknown.
         """
         check_split(split)
         named = [pair for pair in map(self.pair, NAMED) if split_of(pair.source) == split]
         yield from named
         known = {pair.source for pair in named}
-        rng = Random(f"{self.seed}:{split}")  # without the language: every one gets the same English sentences
+        rng = Random(f"{self.seed}:{split}")  # without the language: all languages have the same English sentences
         for pair in distinct(lambda: rng.choice(SCENES), lambda scene: self._draw(rng, split, scene)):
             if pair.source not in known:
                 yield pair
 
     def pair(self, sentence: Sentence) -> Pair:
-        """Say a sentence in both languages."""
+        """Write a sentence in both languages."""
         return self._linked(self._source(sentence), self._target(sentence))
 
     def _source(self, sentence: Sentence) -> list[Word]:

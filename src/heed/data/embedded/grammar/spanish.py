@@ -1,7 +1,7 @@
-"""Says a meaning in Spanish.
+"""Writes a meaning in Spanish.
 
-Adjectives follow their noun and agree with it; `I` and `we` are in the verb, and so is "it"; people and animals that
-are meant take `a`; the recipient is said twice (le dio el libro al niño); a question begins with its verb.
+Adjectives follow their noun and agree with it; "I", "we" and "it" are expressed by the verb alone; people and definite
+animals as objects take `a`; the recipient is doubled (le dio el libro al niño); a question begins with its verb.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def write(sentence: Sentence) -> list[Word]:
 
 
 def _gender(phrase: Phrase) -> str:
-    """The letter "m" or "f"; people whom nobody named have that of their pronoun."""
+    """The gender "m" or "f"; of pronouns without a noun, that of the pronoun."""
     if phrase.noun:
         return LEXICON.nouns[phrase.noun].es[1]
     return "f" if phrase.pronoun == "she" else "m"
@@ -67,7 +67,7 @@ def _pluralize(word: str) -> str:
 
 
 def _agree(adjective: Sequence[str], gender: str, plural: bool) -> str:
-    """The form of an adjective, given its masculine singular and, if no rule gives it, its plural."""
+    """The form of an adjective, given its masculine singular and, if irregular, its plural."""
     singular, *plurals = adjective
     if plural and plurals:
         return plurals[0]
@@ -95,7 +95,7 @@ def _phrase(phrase: Phrase, part: str) -> list[Word]:
 
 
 def _after(prepositions: Sequence[Word], phrase: list[Word]) -> list[Word]:
-    """A preposition and its phrase, contracted where they must be: de + el = del."""
+    """Prepositions and a phrase, contracted where required: de + el = del."""
     *before, last = prepositions
     article, *rest = phrase
     both = _CONTRACTED.get((last.text, article.text))
@@ -105,7 +105,7 @@ def _after(prepositions: Sequence[Word], phrase: list[Word]) -> list[Word]:
 
 
 def _subject(phrase: Phrase, part: str, said: bool = True, imperfect: bool = False) -> list[Word]:
-    """The subject; no word for a pronoun that is not to be said, or that the verb says (except `yo estaba`)."""
+    """The subject; no word for an omitted pronoun, or one that the verb expresses (except in `yo estaba`)."""
     if not phrase.pronoun:
         return _phrase(phrase, part)
     if phrase.pronoun == "I" and imperfect:
@@ -114,7 +114,7 @@ def _subject(phrase: Phrase, part: str, said: bool = True, imperfect: bool = Fal
 
 
 def _carry(verb: list[Word], part: str) -> list[Word]:
-    """The finite verb, which also says the subject that has no word of its own."""
+    """The verb, whose finite form also expresses a subject without a separate word."""
     return [Word(verb[0].text, (*verb[0].says, part)), *verb[1:]]
 
 
@@ -154,7 +154,7 @@ def _verb_and_rest(clause: Clause, part: str, subject_after: list[Word]) -> list
 
 
 def _clitics(clause: Clause, part: str) -> list[Word]:
-    """The weak pronouns before the verb, of an object that is a pronoun and of every recipient."""
+    """The clitic pronouns before the verb, for an object pronoun and for every recipient."""
     words = []
     if clause.recipient is not None:
         to = clause.recipient
@@ -166,7 +166,7 @@ def _clitics(clause: Clause, part: str) -> list[Word]:
 
 
 def _conjugate(verb: Verb) -> tuple[str, str, tuple[str, ...]]:
-    """Participle, gerund and the past of I, he, we and they; by rule where only the infinitive is given."""
+    """Participle, gerund and the past of I, he, we and they; by rule if only the infinitive is given."""
     if len(verb.es) > 1:
         return verb.es[1], verb.es[2], verb.es[3:]
     stem, ending = verb.es[0][:-2], verb.es[0][-2:]

@@ -1,4 +1,4 @@
-"""Words with the parts of the meaning they say, to link two languages."""
+"""Words with the parts of the meaning that they express, to link two languages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from heed.data.examples import Link, Span
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or a punctuation mark, and the parts of the meaning it says ("main.subject"), the most important first.
+    """A word or punctuation mark, and the parts of the meaning it expresses ("main.subject"), most important first.
 
-    Words of two languages that say the same are linked.
+    Words of two languages that express the same part are linked.
     """
 
     text: str
@@ -20,12 +20,12 @@ class Word:
 
 
 def say(texts: Sequence[str], *parts: str) -> list[Word]:
-    """Words that say the same parts together."""
+    """Words that express the same parts together."""
     return [Word(text, parts) for text in texts]
 
 
 def join(words: Sequence[Word]) -> tuple[str, list[Span]]:
-    """The sentence, its first letter a capital, and the span of each word."""
+    """The sentence, with a capital first letter, and the span of each word."""
     text, spans = "", []
     for word in words:
         if text and word.text not in ".,?" and text != "¿":
@@ -39,10 +39,10 @@ def join(words: Sequence[Word]) -> tuple[str, list[Span]]:
 def link(
     source: Sequence[Word], source_spans: Sequence[Span], target: Sequence[Word], target_spans: Sequence[Span]
 ) -> tuple[Link, ...]:
-    """Link each target word to the source words that say the same.
+    """Link each target word to the source words that express the same parts.
 
-    They are one run of neighbours: those around the first word that says the most important part that is said at
-    all. A target word of which the source says nothing (the German comma) has no link.
+    These are one run of adjacent words, around the first word that expresses the most important part found in the
+    source. A target word without a counterpart in the source (the German comma) has no link.
     """
     said_at: dict[str, list[int]] = {}
     for i, word in enumerate(source):

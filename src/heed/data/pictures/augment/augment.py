@@ -1,4 +1,4 @@
-"""All random changes that a configuration asks for, in their order."""
+"""All random changes of a configuration, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heed.data.pictures.decode import Array
 
 
 class Augment:
-    """The random changes of one run; what is drawn depends on (seed, pass, index of the picture) only."""
+    """The random changes of one run; they depend on (seed, pass, index of the picture) only."""
 
     def __init__(self, config: AugmentSection, seed: int) -> None:
         self.config = config
@@ -42,7 +42,7 @@ class Augment:
         return pictures
 
     def picture(self, picture: Array, index: int, epoch: int) -> Array:
-        """One sized picture `(height, width, channels)`, with the same bits as within any batch."""
+        """Change one sized picture `(height, width, channels)`, with the same result as in any batch."""
         changed: Array = self.pictures(picture[None], [index], epoch)[0]
         return changed
 
@@ -52,8 +52,8 @@ class Augment:
         """Mix normalised pictures `(batch, channels, height, width)` with one another: mixup, cutmix.
 
         Returns:
-            pixels as given; and label numbers `(batch,)` as given or, where anything is mixed, shares of labels
-            `(batch, num_labels)`.
+            The pixels, in the shape given; and label ids `(batch,)` as given or, if pictures are mixed, shares of
+            labels `(batch, num_labels)`.
         """
         c = self.config
         if not c.mixes:

@@ -1,6 +1,6 @@
-"""Pictures in other colours. Operations give what Pillow's `ImageOps` and `ImageEnhance` give.
+"""Changes of colour, with the same results as Pillow's `ImageOps` and `ImageEnhance`.
 
-Strength 1 of the last four leaves a picture as it is; 0 is black, plain grey, without colours, or smooth.
+For the last four, strength 1 leaves a picture as it is; 0 makes it black, uniformly grey, colourless or smooth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def equalize(pictures: Array) -> Array:
 
 
 def solarize(pictures: Array, thresholds: Numbers) -> Array:
-    """Invert the pixels from a threshold on."""
+    """Invert the pixel values from a threshold upwards."""
     table = np.where(thresholds[:, None, None] > _VALUES, _VALUES, 255 - _VALUES)
     return _looked_up(pictures, table)
 
@@ -47,25 +47,25 @@ def posterize(pictures: Array, bits: Numbers) -> Array:
 
 
 def brightness(pictures: Array, strengths: Numbers) -> Array:
-    """Brighter where the strength is above 1."""
+    """Brighten with a strength above 1, darken below."""
     return _looked_up(pictures, _blended(0, _VALUES, strengths[:, None, None]))
 
 
 def contrast(pictures: Array, strengths: Numbers) -> Array:
-    """Farther from the picture's mean grey where the strength is above 1."""
+    """Raise the contrast with a strength above 1: values move away from the picture's mean grey."""
     mean = np.floor(_luma(pictures).mean((1, 2)) + 0.5)[:, None, None]
     return _looked_up(pictures, _blended(mean, _VALUES, strengths[:, None, None]))
 
 
 def colour(pictures: Array, strengths: Numbers) -> Array:
-    """More colourful where the strength is above 1; a grey picture is left as it is."""
+    """Raise the saturation with a strength above 1; a grey picture is left as it is."""
     if pictures.shape[-1] == 1:
         return pictures
     return _blended(_luma(pictures)[..., None], pictures, strengths[:, None, None, None])
 
 
 def sharpness(pictures: Array, strengths: Numbers) -> Array:
-    """Sharper where the strength is above 1, smoother below. The outermost pixels are left as they are."""
+    """Sharpen with a strength above 1, smooth below; the outermost pixels are left as they are."""
     smooth = pictures.copy()
     if min(pictures.shape[1:3]) > 2:
         wide = pictures.astype(np.uint16)
@@ -92,7 +92,7 @@ def _luma(pictures: Array) -> NDArray[np.uint32]:
 
 
 def _looked_up(pictures: Array, tables: NDArray[np.generic]) -> Array:
-    """Each value replaced by that of a table `(batch, channels or 1, 256)`.
+    """Replace each value by its entry in a table `(batch, channels or 1, 256)`.
 
     `bytes.translate` takes a twentieth of the time of an array of indices.
     """
@@ -106,7 +106,7 @@ def _looked_up(pictures: Array, tables: NDArray[np.generic]) -> Array:
 
 
 def _histograms(pictures: Array) -> NDArray[np.int64]:
-    """How often each value occurs, `(batch, channels, 256)`."""
+    """Counts of each value, `(batch, channels, 256)`."""
     planes = pictures.transpose(0, 3, 1, 2).reshape(-1, pictures[0, ..., 0].size)
     counts = [np.bincount(plane, minlength=256) for plane in planes]
     return np.stack(counts).reshape(len(pictures), -1, 256)

@@ -1,7 +1,7 @@
 """Random numbers that depend on (seed, pass, example) only, for a whole batch at once.
 
-Each is a hash of what decides it, so that neither the order of drawing, nor threads, nor who else is in the batch
-matters, and no generator is made for each picture.
+Each number is a hash of what it depends on, so neither the order of drawing, nor threads, nor the other examples of the
+batch matter, and no generator is needed for each picture.
 
 Source: Steele et al. 2014, Fast splittable pseudorandom number generators (the finaliser of SplitMix64).
 """
@@ -19,7 +19,7 @@ _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class Draws:
-    """The random numbers of some examples in one pass; a use has a name of its own, and gets numbers of its own."""
+    """The random numbers of some examples in one pass; each named use has separate numbers."""
 
     def __init__(self, seed: int, epoch: int, indices: Sequence[int] | NDArray[np.int64]) -> None:
         digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
@@ -30,7 +30,7 @@ class Draws:
         return len(self._states)
 
     def of(self, places: NDArray[np.int64]) -> Draws:
-        """Those of some of the examples."""
+        """The random numbers of some of the examples."""
         part = Draws.__new__(Draws)
         part._states = self._states[places]
         return part
@@ -40,7 +40,7 @@ class Draws:
         return _mixed(self._states ^ np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64))
 
     def uniform(self, use: str, low: float = 0.0, high: float = 1.0) -> NDArray[np.float64]:
-        """A number from `low` up to, not including, `high` for each example."""
+        """A number in [`low`, `high`) for each example."""
         return low + (high - low) * (self.bits(use) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def below(self, use: str, counts: int | NDArray[np.int64]) -> NDArray[np.int64]:

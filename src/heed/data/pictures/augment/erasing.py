@@ -1,6 +1,6 @@
 """Random erasing: a rectangle of a picture becomes noise.
 
-Source: Zhong et al. 2020, arXiv:1708.04896; areas and shapes as there, noise is their best filling (RE-R).
+Source: Zhong et al. 2020, arXiv:1708.04896; areas and shapes as in the paper, and its best filling, noise (RE-R).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _AREA = 0.02, 0.4
 _SHAPE = 0.3, 1 / 0.3
 """Smallest and largest ratio of height to width."""
 _TRIES = 10
-"""Rectangles that are drawn for a picture until one fits into it; otherwise it is left as it is."""
+"""Most rectangles drawn for a picture until one fits; if none does, the picture is left as it is."""
 
 
 def erase(pictures: Array, probability: float, draws: Draws) -> Array:

@@ -1,6 +1,6 @@
-"""Pictures moved, turned and cut: what moves in from outside is black.
+"""Shifting, shearing, rotating and cropping pictures; pixels from outside are black.
 
-Operations give what Pillow's `Image.transform` gives with the nearest pixel, to the bit.
+Results are bit-identical to Pillow's `Image.transform` with the nearest pixel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from heed.data.pictures.decode import Array
 
 Numbers = NDArray[np.float64]
-"""One for each picture of a batch."""
+"""One number for each picture of a batch."""
 
 
 def flip(pictures: Array, chosen: NDArray[np.bool_]) -> Array:
@@ -27,7 +27,7 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
 
     Args:
         pictures: `(batch, height, width, channels)`.
-        border: Array on each side.
+        border: Pixels of black on each side.
         tops: First row of each, from 0 to `2 * border`.
         lefts: First column of each, from 0 to `2 * border`.
 
@@ -36,7 +36,7 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
     batch, height, width, channels = pictures.shape
     wide = np.zeros((batch, height + 2 * border, width + 2 * border, channels), dtype=np.uint8)
     wide[:, border : border + height, border : border + width] = pictures
-    # Every possible cut as a view, so that one access copies all that are wanted.
+    # A view of every possible crop, so that one access copies all chosen ones.
     steps = wide.strides
     shape = (batch, 2 * border + 1, 2 * border + 1, height, width * channels)
     cuts = as_strided(wide, shape, (steps[0], steps[1], steps[2], steps[1], 1), writeable=False)
@@ -44,27 +44,27 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
 
 
 def shear_x(pictures: Array, amounts: Numbers) -> Array:
-    """Move each row by its number times the amount."""
+    """Shift each row by its index times the amount."""
     return _moved(pictures, [1.0, amounts, 0.0, 0.0, 1.0, 0.0])
 
 
 def shear_y(pictures: Array, amounts: Numbers) -> Array:
-    """Move each column by its number times the amount."""
+    """Shift each column by its index times the amount."""
     return _moved(pictures, [1.0, 0.0, 0.0, amounts, 1.0, 0.0])
 
 
 def translate_x(pictures: Array, amounts: Numbers) -> Array:
-    """Move by whole pixels, to the left where positive."""
+    """Shift by whole pixels, to the left if positive."""
     return _moved(pictures, [1.0, 0.0, np.trunc(amounts), 0.0, 1.0, 0.0])
 
 
 def translate_y(pictures: Array, amounts: Numbers) -> Array:
-    """Move by whole pixels, up where positive."""
+    """Shift by whole pixels, up if positive."""
     return _moved(pictures, [1.0, 0.0, 0.0, 0.0, 1.0, np.trunc(amounts)])
 
 
 def rotate(pictures: Array, degrees: Numbers) -> Array:
-    """Turn around the middle, counter-clockwise where positive."""
+    """Rotate around the centre, counter-clockwise if positive."""
     angle = -np.deg2rad(degrees)
     _, height, width, _ = pictures.shape
     cosine, sine = np.cos(angle), np.sin(angle)
@@ -73,9 +73,9 @@ def rotate(pictures: Array, degrees: Numbers) -> Array:
 
 
 def _moved(pictures: Array, matrix: list[float | Numbers]) -> Array:
-    """The pixel at (x, y) is the one that was at `(a x + b y + c, d x + e y + f)`, both of them centres of pixels.
+    """Affine transformation: pixel (x, y) is the old pixel `(a x + b y + c, d x + e y + f)`, between pixel centres.
 
-    In fixed point, as Pillow does it, with 16 bits after the point.
+    Computed in fixed point with 16 fractional bits, as in Pillow.
     """
     batch, height, width, channels = pictures.shape
     a, b, c, d, e, f = (np.broadcast_to(np.asarray(value, dtype=np.float64), batch) for value in matrix)
@@ -93,6 +93,6 @@ def _moved(pictures: Array, matrix: list[float | Numbers]) -> Array:
 
 
 def _fixed(by_x: Numbers, by_y: Numbers, start: Numbers) -> NDArray[np.int64]:
-    """The factors of a line `(batch, 3)`, the middle of a pixel being where it is."""
+    """Fixed-point coefficients `(batch, 3)` of one coordinate, shifted to pixel centres."""
     values = np.stack([by_x, by_y, start + by_x / 2 + by_y / 2], axis=1)
     return np.floor(values * 65536.0 + 0.5).astype(np.int64)

@@ -1,6 +1,6 @@
-"""RandAugment: each picture goes through some random operations of one magnitude.
+"""RandAugment: some random operations of one magnitude for each picture.
 
-Source: Cubuk et al. 2020, arXiv:1909.13719; the largest amounts are those of torchvision, at 30.
+Source: Cubuk et al. 2020, arXiv:1909.13719; the largest amounts, at 30, are those of torchvision.
 
 | operation | amount at magnitude m of 30 | sign |
 |---|---|---|
@@ -27,12 +27,12 @@ from heed.data.pictures.decode import Array
 
 STRONGEST = 30
 _TOGETHER = 2**16
-"""Values of the pictures that go through an operation at a time, so that its arrays fit in the processor's cache."""
+"""Values of the pictures that are changed at a time, so that the arrays fit in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation and its amount, from magnitude / 30, height, width, and signs of -1 or 1."""
+    """An operation and its amount as a function of magnitude / 30, height, width, and signs of -1 or 1."""
 
     run: Callable[[Array, Numbers], Array]
     amount: Callable[[float, int, int, Numbers], Numbers]
@@ -73,9 +73,9 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def randaugment(pictures: Array, count: int, magnitude: int, draws: Draws) -> Array:
-    """`count` operations on each picture `(batch, height, width, channels)`, drawn with replacement.
+    """Apply `count` operations, drawn with replacement, to each picture `(batch, height, width, channels)`.
 
-    Those of one round that have the same operation go through it together, as many as are small.
+    Pictures with the same operation in a round are changed together, up to the size above.
     """
     _, height, width, channels = pictures.shape
     together = max(1, _TOGETHER // (height * width * channels))
