@@ -114,9 +114,9 @@ def test_half_downloaded_folders_are_refused(tmp_path):
     refused(tmp_path / "nowhere", "no folder")
     refused(tmp_path, "no tensors", "model.safetensors")
     (tmp_path / "abc.incomplete").write_bytes(b"x")
-    refused(tmp_path, "abc.incomplete", "not whole")
+    refused(tmp_path, "abc.incomplete", "the download is incomplete")
     (tmp_path / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n")
-    refused(tmp_path, "pointer of Git LFS", "git lfs pull")
+    refused(tmp_path, "is a Git LFS pointer", "git lfs pull")
     (tmp_path / "model.safetensors").unlink()
     save_file(tensors(a=(2,)), tmp_path / "model-00001-of-00002.safetensors")
     index = tmp_path / "model.safetensors.index.json"

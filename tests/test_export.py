@@ -252,9 +252,7 @@ def test_a_wrong_model_is_caught_and_not_kept(trained, tmp_path, monkeypatch):
         return size
 
     monkeypatch.setattr(exporting, "write_model", altered)
-    with pytest.raises(
-        RunError, match=r"the exported model gives a token another log-probability, by .*nothing is kept"
-    ):
+    with pytest.raises(RunError, match=r"log-probabilities of the exported model are off by up to .*nothing is kept"):
         run.export()
     assert sorted(p.name for p in (run.folder / "export" / "ctranslate2-float32").iterdir()) == before
     assert not list((run.folder / "export").glob(".*"))
@@ -269,7 +267,7 @@ def test_another_search_is_caught(trained, tmp_path, monkeypatch):
         return groups if options.beam_size == 1 else groups[::-1]
 
     monkeypatch.setattr(CTranslate2Writer, "write", others)
-    with pytest.raises(RunError, match=r"the exported model writes something else with beam 5 for '.*' instead of"):
+    with pytest.raises(RunError, match=r"the exported model has another output with beam 5 for '.*' instead of"):
         run.export()
 
 
@@ -281,7 +279,7 @@ def test_another_greedy_output_is_caught(trained, tmp_path, monkeypatch):
         return written(self, sources, dataclasses.replace(options, min_length=6), patience)
 
     monkeypatch.setattr(CTranslate2Writer, "write", longer)
-    with pytest.raises(RunError, match=r"the exported model writes something else greedily for '.*' instead of"):
+    with pytest.raises(RunError, match=r"the exported model has another output greedily for '.*' instead of"):
         run.export()
 
 
@@ -372,7 +370,7 @@ def test_what_was_exported_must_be_whole_and_of_these_weights(trained, tmp_path)
         run.predict("12", engine="ctranslate2-int8")
     assert heed.check_run(run.folder).files["export/ctranslate2-int8/model.bin"].startswith("altered")
     (run.folder / "model.safetensors").write_bytes(b"others")
-    with pytest.raises(RunError, match=r"was written before .* got its present weights; write it again with: heed exp"):
+    with pytest.raises(RunError, match=r"does not have the present weights of .*; export the run again with: heed exp"):
         run.predict("12", engine="ctranslate2")
 
 
@@ -405,7 +403,7 @@ def test_other_models_and_tasks_are_refused(tmp_path, capsys):
     code, _, err = call(capsys, "export", run.folder, "--to", "ctranslate2")
     expected = "heed: model 'bahdanau' cannot be exported: of the models that translate CTranslate2 expresses"
     assert code == 2 and err.startswith(expected) and err.count("\n") == 1
-    with pytest.raises(RunError, match=r"was not exported for ctranslate2; do so with: heed export .*/run --to ctr"):
+    with pytest.raises(RunError, match=r"was not exported for ctranslate2; export it with: heed export .*/run --to c"):
         run.predict("12", engine="ctranslate2")
     (tmp_path / "t.tsv").write_text("text\tlabel\na film\tgood\nno film\tbad\n" * 20)
     options = {"steps": 1, "model": "bag", "quiet": True, "settings": {"training.device": "cpu"}}

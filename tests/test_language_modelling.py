@@ -21,7 +21,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.language_modelling.carried import CarriedRows
 from heed.tasks.language_modelling.measures import outcomes_of
-from heed.tasks.language_modelling.scoring import score_ids, score_texts
+from heed.tasks.language_modelling.scoring import TokenScores, score_ids, score_texts
 from heed.tasks.language_modelling.trigram import Trigram
 from heed.tasks.language_modelling.units import Units
 from heed.training.progress import Quiet
@@ -534,3 +534,12 @@ def test_the_tokenizer_is_chosen_by_the_amount_of_text():
 
     assert num_tokens(10_000) == 1_000 and num_tokens(10**12) == 32_000
     assert TextTokenizer.train_characters(["ab"]).vocab_size == 6
+
+
+def test_the_loss_by_place_begins_at_the_first_place():
+    spans = np.array([[n, n + 1] for n in range(5)], dtype=np.int32)
+    seen = np.arange(1, 6, dtype=np.int32)
+    scores = TokenScores(-np.arange(1.0, 6.0), None, seen, np.full(5, 9), spans, None)
+    found = outcomes_of(Units.of([Document("abcde")]), [scores]).details["by_place"]
+    ranges = [(part["first"], part["last"], part["tokens"], part["loss"]) for part in found]
+    assert ranges == [(0, 0, 1, 1.0), (1, 1, 1, 2.0), (2, 3, 2, 3.5), (4, 4, 1, 5.0)]

@@ -37,7 +37,7 @@ def test_the_lessons_have_their_stages_in_every_form(lesson, name):
     assert json.loads(found.json())["lesson"] == name
     for width in (60, 80, 100):
         assert max(len(line) for line in found.text(width).splitlines() if not line.startswith("-- ")) <= width
-    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row, so row 0 does not apply"):
+    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
 
 
@@ -140,7 +140,7 @@ def test_last_words_decide_until_training_shows_two_halves():
     assert halves["probability"][0].argmax(-1).tolist() == [1, 1, 2]
     assert float(halves["accuracy"][0].min()) > 0.9 and float(short["accuracy"].max()) < 0.7
     one, two = found["verdict"].lines[:2]
-    assert "its last words decide. Here the claim holds." in one and "Here the claim does not hold" in two
+    assert "the last words decide. Here the claim holds." in one and "Here the claim does not hold" in two
 
 
 # politics

@@ -161,7 +161,7 @@ def test_the_lesson_steps_through_both_sentences(monkeypatch):
     assert lesson["forward"]["first"][2] == lesson["forward"]["second"][2]
     assert "Roosevelt / bear" in lesson.text() and "Roosevelt / bear" in lesson.html()
     assert '"lesson":"teddy"' in lesson.json()
-    with pytest.raises(ConfigError, match=r"lesson teddy has no stage of one row, so row 'x' does not apply"):
+    with pytest.raises(ConfigError, match=r"lesson teddy has no stage of one row; leave out row 'x'"):
         run_lesson("teddy", row="x")
 
 

@@ -1,4 +1,4 @@
-"""Other programs that run a trained model: it is written for them, compared with the run, and asked of them."""
+"""Trained models in other programs: export, comparison with the run, and prediction with the exported model."""
 
 from heed.exchange.export import ENGINES, Exported, export_translation, open_engine
 

@@ -1,6 +1,6 @@
-"""A Transformer written as a CTranslate2 model: the same weights under that library's names.
+"""Export of a Transformer as a CTranslate2 model: the same weights under that library's names.
 
-CTranslate2 has Transformers and no other translation model. Of `transformer` it expresses every field: pre- and
+CTranslate2 has Transformers and no other translation model. It supports every field of `transformer`: pre- and
 post-norm, both kinds of positions (always written as a table: its own sinusoids are numbered and laid out differently),
 separate, shared, tied and normalised embeddings, stacks of unequal size, every activation.
 """
@@ -22,13 +22,13 @@ from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer, TransformerConfig
 
 QUANTIZATIONS = ("float32", "int8")
-"""How the matrices are stored: as they are, or in 8 bits with one scale a row."""
+"""Storage of the matrices: float32, or 8 bits with one scale for each row."""
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
-"""Ours -> the name that the library has for it."""
+"""Our names, each with the library's name."""
 
 
 def need_ctranslate2() -> Any:
-    """The library, or a ConfigError with the command that installs it."""
+    """Import the library, or raise a ConfigError with the command that installs it."""
     try:
         import ctranslate2
     except ImportError:
@@ -39,7 +39,7 @@ def need_ctranslate2() -> Any:
 
 
 def expressible(model: PairDecoder, name: str) -> Transformer:
-    """The model as one that CTranslate2 can express, or a ConfigError that names the model."""
+    """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
     if not isinstance(model, Transformer):
         raise ConfigError(
             f"model '{name}' cannot be exported: of the models that translate CTranslate2 expresses 'transformer' only"
@@ -62,7 +62,7 @@ def write_model(
 ) -> int:
     """Write a model in CTranslate2's format into an existing folder.
 
-    Of sinusoidal positions, which have no end, `num_positions` are written; of a learned table all are.
+    Sinusoidal positions have no end, so `num_positions` of them are written; a learned table is written whole.
 
     Returns:
         The number of positions written.
@@ -113,7 +113,7 @@ def write_model(
 
     spec.register_source_vocabulary(vocabulary(source))
     spec.register_target_vocabulary(vocabulary(target))
-    # Sources come with the tokens that stand around them: none is added.
+    # Sources already have the tokens around them: none is added.
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, (UNKNOWN, START, END))
     spec.config.decoder_start_token = target.token(START)
@@ -131,12 +131,12 @@ def _positions(model: Transformer, count: int) -> Tensor:
 
 
 def _copied(weight: Tensor) -> Tensor:
-    """A copy: the library quantizes what it is given in place."""
+    """A copy, because the library quantizes arrays in place."""
     return weight.detach().clone()
 
 
 def _linear(spec: Any, *layers: nn.Linear) -> None:
-    """One layer, or several over the same input as one, whose outputs lie side by side."""
+    """One layer, or several layers over the same input joined into one with concatenated outputs."""
     spec.weight = torch.cat([layer.weight for layer in layers]).detach()
     spec.bias = torch.cat([layer.bias for layer in layers]).detach()
 

@@ -1,12 +1,12 @@
-"""Writing outputs with CTranslate2.
+"""Generation with CTranslate2.
 
-Its searches are those of `heed.generation`, with the same length normalisation and the end token counted, but for two
-things: tokens that may not be written are left out before probabilities are normalised and not after, and a beam
-search ends when as many outputs have ended as the beam is wide, where heed's goes on while a better one is possible.
-Greedy outputs are the same; those of a beam may differ where one of the two decides.
+Its searches are those of `heed.generation`, with the same length normalisation and the end token counted, with two
+exceptions: forbidden tokens are left out before probabilities are normalised, not after; and a beam search ends when
+`beam_size` outputs have ended, whereas heed's continues while a better one is possible. Greedy outputs are the same;
+those of a beam search may differ if one of these exceptions matters.
 
-An output that ends is kept only where it is among the best of its step, as many as the beam is wide. Scores and
-probabilities shown are the model's own, computed for the outputs found.
+An output that ends is kept only if it is among the `beam_size` best of its step. The scores and probabilities shown are
+the model's own, computed for the outputs found.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from heed.exchange.ctranslate2_model import need_ctranslate2, vocabulary
 from heed.generation import Hypothesis, SearchOptions
 
 _TOGETHER = 8_000
-"""Source tokens decoded together, times the width of the beam."""
+"""Maximum number of source tokens decoded together, times the beam size."""
 
 
 class CTranslate2Writer:
     """A `heed.generation.Writer` that reads a folder written by `write_model`.
 
-    `num_positions` is the largest number of tokens of a source, or of an output and its start token.
+    `num_positions` is the maximum number of tokens of a source, or of an output with its start token.
     """
 
     name = "ctranslate2"
@@ -42,7 +42,7 @@ class CTranslate2Writer:
 
     @property
     def longest_output(self) -> int:
-        """The largest number of tokens of an output: one position is the start token's."""
+        """The maximum number of tokens of an output; the start token takes one position."""
         return self.num_positions - 1
 
     def write(
@@ -101,7 +101,7 @@ class CTranslate2Writer:
     def _scored(
         self, sources: Sequence[list[int]], written: list[list[list[int]]], length_penalty: float
     ) -> list[list[Hypothesis]]:
-        """Hypotheses with scores from a teacher-forced pass: a search returns only sums of what it renormalised."""
+        """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones."""
         ended = [[ids[-1:] == [END] for ids in group] for group in written]
         tokens = [[ids[:-1] if ids[-1:] == [END] else ids for ids in group] for group in written]
         repeated = [source for source, group in zip(sources, tokens, strict=True) for _ in group]

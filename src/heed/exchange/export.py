@@ -1,7 +1,7 @@
-"""Writing a run for another program, and opening what was written.
+"""Exporting a run for another program, and opening an export.
 
-`RUN/export/ENGINE-QUANTIZATION/` holds the model in the other program's format, the run's tokenizers, `export.json`
-(what it was made of and how it did in the self-check) and checksums. It is complete without the run.
+`RUN/export/ENGINE-QUANTIZATION/` has the model in the other program's format, the run's tokenizers, `export.json`
+(origin and result of the self-check) and checksums. It is complete without the run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from heed.storage.seal import describe_damage
 from heed.visible import shell_word
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
-"""What a user calls the engines besides torch, and the quantization that each reads."""
+"""Names of the engines other than torch, with the quantization that each one reads."""
 _DESCRIPTION, _FORMAT = "export.json", 1
 _POSITIONS = 4_096
-"""Of sinusoids, which have no end: more than sentences have, and small beside the weights."""
+"""Number of sinusoidal positions to export: more than sentences have, and small compared with the weights."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A run written for another program: its engine's name, bytes of the model's file, result of the self-check."""
+    """An export of a run: name of the engine, bytes of the model file, result of the self-check."""
 
     folder: Path
     engine: str
@@ -47,12 +47,12 @@ class Exported:
 def export_translation(
     folder: Path, task: Exportable, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
-    """Write a run of translation for another program, and see that it writes the same.
+    """Export a translation run for another program, and check that its outputs are the run's.
 
     Raises:
-        ConfigError: The library is missing, the model cannot be expressed, or there is no such quantization.
-        RunError: The outputs are not the run's own; nothing is kept.
-        DiskError: The disk is full or refuses.
+        ConfigError: The library is missing, it does not support the model, or there is no such quantization.
+        RunError: The outputs differ from the run's; nothing is kept.
+        DiskError: The disk is full or cannot be written to.
     """
     if to != "ctranslate2":
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2'])}")
@@ -85,11 +85,11 @@ def export_translation(
 
 
 def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Writer:
-    """What was exported of a run, ready to write.
+    """Open the export of a run, ready to generate.
 
     Raises:
         ConfigError: There is no such engine, or its library is missing.
-        RunError: The run was not exported for it, or has other weights since, or a file is missing or altered.
+        RunError: The run was not exported for it, its weights have changed since, or a file is missing or altered.
     """
     if engine not in ENGINES:
         raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
@@ -99,17 +99,17 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():
-        raise RunError(f"{folder} was not exported for {engine}; do so with: {command}")
+        raise RunError(f"{folder} was not exported for {engine}; export it with: {command}")
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))
-        raise RunError(f"{path / name} is {what}; write it again with: {command}")
+        raise RunError(f"{path / name} is {what}; export the run again with: {command}")
     description = read_object(path / _DESCRIPTION)
     if description["format"] != _FORMAT:
         raise RunError(
-            f"{path} has format {description['format']}, this heed reads {_FORMAT}; write it again: {command}"
+            f"{path} has format {description['format']}, this version of heed reads {_FORMAT}; export again: {command}"
         )
     if description["weights"] != checksum(folder / folders.WEIGHTS):
-        raise RunError(f"{path} was written before {folder} got its present weights; write it again with: {command}")
+        raise RunError(f"{path} does not have the present weights of {folder}; export the run again with: {command}")
     return CTranslate2Writer(path, task.source_tokenizer, task.target_tokenizer, description["positions"])
 
 

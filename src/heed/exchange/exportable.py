@@ -1,4 +1,4 @@
-"""What an export asks of a task that writes texts for texts."""
+"""Interface of tasks from text to text that can be exported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from heed.data.tokens.tokenizer import TextTokenizer
 
 
 class Exportable(Protocol):
-    """A task whose model can run elsewhere, given its tokenizers."""
+    """A task whose model other programs can run with its tokenizers."""
 
     @property
     def config(self) -> Any:
-        """The configuration, whose `generation` section says how outputs are searched."""
+        """The configuration; its `generation` section has the options of the search."""
         ...
 
     @property
     def splits(self) -> Any:
-        """The examples, of which the sources of "valid" are tried."""
+        """The examples; the self-check uses the sources of "valid"."""
         ...
 
     source_tokenizer: TextTokenizer
@@ -30,7 +30,7 @@ class Exportable(Protocol):
         ...
 
     def never_written(self, model: Any) -> tuple[int, ...]:
-        """The tokens that no output may hold."""
+        """The tokens that may not occur in outputs."""
         ...
 
     def save(self, folder: Path) -> None:

@@ -1,10 +1,10 @@
-"""Whether an exported model writes what the run writes; an export that does not is refused.
+"""Check that an exported model has the same outputs as the run; otherwise the export is refused.
 
-16 sentences of the validation set are written by both (random tokens, where the run's data is gone). For float32 every
-token of the run's outputs must have the same log-probability, to 0.001 nats; greedy outputs must be the same tokens
-unless two are equally probable; outputs of a beam of 5 must be the same tokens, both searching exhaustively and
-removing tokens that may not be written before probabilities are normalised, or be among the run's five (one in 16 may
-differ, where rounding decides what stays in the beam). For int8 differences are counted and printed.
+Both decode 16 sentences of the validation set (random tokens, if the run's data is gone). For float32, every token of
+the run's outputs must have the same log-probability, to 0.001 nats. Greedy outputs must be the same tokens unless two
+are equally probable. Outputs of a beam of 5, where both search exhaustively and remove forbidden tokens before
+probabilities are normalised, must be the same tokens or be among the run's five (one in 16 may differ, if rounding
+decides what stays in the beam). For int8, differences are counted and printed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from heed.models.transformer import Transformer
 _SENTENCES = 16
 _BEAM = 5
 _CLOSE = 1e-3
-"""Log-probabilities in nats that float32 may round apart, over all the tokens of an output."""
+"""Difference of log-probabilities in nats that float32 rounding may cause, over all the tokens of an output."""
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """How many outputs of some sentences differ, greedily and with a beam of 5.
+    """Numbers of outputs that differ, in greedy decoding and with a beam of 5.
 
-    `log_prob` is the largest difference of the log-probability of one token of the run's greedy outputs, in nats.
+    `log_prob` is the largest difference in log-probability of a token of the run's greedy outputs, in nats.
     """
 
     sentences: int
@@ -54,12 +54,12 @@ def _differ(count: int) -> str:
 
 
 def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
-    """Decode validation sentences (else random tokens) with both, greedily and with a beam, and compare.
+    """Decode validation sentences (or random tokens) with both, greedily and with a beam, and compare.
 
-    With `exact` outputs must be the same, except that two tokens may be equally probable.
+    With `exact`, outputs must be the same, except where two tokens are equally probable.
 
     Raises:
-        RunError: They are not; the message shows a sentence and both outputs.
+        RunError: The outputs differ; the message shows a sentence and both outputs.
     """
     taken_from, sources = _sources(task, writer.num_positions)
     model.eval()
@@ -73,9 +73,7 @@ def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, 
     log_prob = _largest_difference(ours, writer, sources)
     if exact:
         if log_prob > _CLOSE:
-            raise RunError(
-                f"the exported model gives a token another log-probability, by {log_prob:.2g}; nothing is kept"
-            )
+            raise RunError(f"log-probabilities of the exported model are off by up to {log_prob:.2g}; nothing is kept")
         _greedy_must_agree(task, model, sources, ours, theirs)
         searched = _best(writer.write(sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
@@ -130,7 +128,7 @@ def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sourc
 def _greedy_must_agree(
     task: Exportable, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
-    """Raise a RunError unless outputs are the same up to where two tokens are equally probable."""
+    """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
     for source, own, other in zip(sources, ours, theirs, strict=True):
         a, b = _ids(own), _ids(other)
         if a != b:
@@ -148,7 +146,7 @@ def _beam_must_agree(
     theirs: list[Hypothesis],
     options: SearchOptions,
 ) -> None:
-    """Raise a RunError unless each output of theirs is among the run's best, or scores no lower than the run's own.
+    """Raise a RunError unless each exported output is among the run's best, or scores no lower than the run's best.
 
     CTranslate2 keeps fewer of the hypotheses that end, so its best may be the run's second. Rounding at the edge of a
     beam may change one search in many.
@@ -169,14 +167,14 @@ def _beam_must_agree(
 def _disagree(task: Exportable, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
     decode = task.target_tokenizer.decode
     return RunError(
-        f"the exported model writes something else {how} for {task.source_tokenizer.decode(source)!r}: "
+        f"the exported model has another output {how} for {task.source_tokenizer.decode(source)!r}: "
         f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r}; nothing is kept"
     )
 
 
 @torch.no_grad()
 def _log_probs(model: Transformer, source: list[int], written: list[int], forbidden: Sequence[int] = ()) -> Tensor:
-    """Log-probabilities of each token of an output and of what could stand there, `(tokens, vocab_size)`."""
+    """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
     batch = collate_pairs([TokenPair(source, written[:-1])], [0])
     logits = model.logits(model(batch.source, batch.source_mask, batch.target)[0])
     logits[:, list(forbidden)] = -torch.inf
@@ -184,7 +182,7 @@ def _log_probs(model: Transformer, source: list[int], written: list[int], forbid
 
 
 def _renormalised(model: Transformer, source: list[int], written: list[int], options: SearchOptions) -> float:
-    """The score that CTranslate2 searches by: tokens that are never written are left out before the softmax."""
+    """The score of CTranslate2's search: forbidden tokens are left out before the softmax."""
     log_probs = _log_probs(model, source, written, options.forbidden)
     total = log_probs.gather(1, torch.tensor(written).unsqueeze(1)).sum()
     return total.item() / float(len(written) ** options.length_penalty)

@@ -31,8 +31,8 @@ class FastLinear(NamedTuple):
     @classmethod
     def of(cls, *layers: nn.Linear, scale: float = 1.0) -> FastLinear:
         """One layer, or several over one input as one, whose first outputs are multiplied by `scale`."""
-        first = layers[0]
-        weight, bias = first.weight, first.bias
+        weight: Tensor = layers[0].weight
+        bias: Tensor | None = layers[0].bias
         if len(layers) > 1:
             weight = torch.cat((weight * scale, *(layer.weight for layer in layers[1:])))
             biases = [layer.bias for layer in layers[1:] if layer.bias is not None]

@@ -3,7 +3,7 @@
 | | segments | positions begin | between two texts | layer before a text's label |
 |---|---|---|---|---|
 | BERT | 2 | at 0 | [SEP] | `bert.pooler`, tanh |
-| RoBERTa, XLM-R | 1 | behind the padding token's id | `</s></s>` | `classifier.dense`, tanh |
+| RoBERTa, XLM-R | 1 | after the padding token's id | `</s></s>` | `classifier.dense`, tanh |
 | DistilBERT | none | at 0 | [SEP] | `pre_classifier`, relu |
 
 Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692), Conneau et al. 2020
@@ -36,7 +36,7 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-"""Their activations and ours; several names of theirs are one function."""
+"""Their activations and ours; several of their names are the same function."""
 THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
 _NO_POOLER = "a text's label is read off the state of the start token through a layer; use model.pooler={pooler}"
 
@@ -88,7 +88,7 @@ class BertFamily(Family):
         }
 
     def _pooler_name(self, files: TensorFiles) -> str | None:
-        """The name of the layer before a text's label; None without one."""
+        """The name of the layer before a text's label; None if there is none."""
         names = (self._pooler(frozenset({"labels"})), self._pooler(frozenset()))
         return next((name for name in names if f"{name}.weight" in files), None)
 
@@ -203,7 +203,7 @@ class BertFamily(Family):
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         """Refuse what this family cannot express, by field."""
         if body.d_features:
-            raise self._lacks("d_features", body.d_features, "models that read characters beside tokens stay here")
+            raise self._lacks("d_features", body.d_features, "models that also read characters cannot be exported")
         if heads & {"labels", "order"} and body.pooler != self.pooler:
             raise self._lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
         if body.pooler not in (self.pooler, "none"):

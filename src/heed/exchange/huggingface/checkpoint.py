@@ -1,4 +1,4 @@
-"""A checkpoint that is being read: folder, configuration, tensors, tokenizers, and the family that knows them."""
+"""An opened checkpoint: folder, configuration, tensors, tokenizers, and its family."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Checkpoint:
     """An opened folder.
 
     Attributes:
-        folder: Where it is.
+        folder: The folder of the checkpoint.
         settings: Its `config.json`.
-        family: What knows its body.
+        family: The family, which knows the body.
         architecture: The class of its model, such as "BertForMaskedLM".
         files: Its tensors.
         vocabularies: Its tokenizers with their numbering, by role.
@@ -40,7 +40,7 @@ class Checkpoint:
 
         Raises:
             RunError: A file is missing or damaged.
-            ConfigError: It is of a family, or has a field, that heed lacks.
+            ConfigError: heed does not support its family or one of its fields.
         """
         settings = Settings.read(folder / CONFIG)
         family = family_of(settings)
@@ -85,7 +85,7 @@ class Checkpoint:
 
 
 def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str:
-    """The class of the model; where the file does not say, by the tensors."""
+    """The class of the model; derived from the tensors if the file does not name it."""
     named = settings.get("architectures", None)
     if named is None:
         return family.guess(files)

@@ -14,11 +14,11 @@ CONFIG = "config.json"
 
 
 class Settings:
-    """The fields of a configuration file, asked for by name and kind.
+    """The fields of a configuration file, read by name and kind.
 
     Attributes:
         path: The file.
-        values: Its fields as they are.
+        values: Its unchecked fields.
     """
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
@@ -36,10 +36,10 @@ class Settings:
 
     @property
     def model_type(self) -> str:
-        """The family, as the file has it.
+        """The family (`model_type`).
 
         Raises:
-            ConfigError: The file does not say.
+            ConfigError: The file has no such field.
         """
         return self.text("model_type")
 
@@ -48,7 +48,7 @@ class Settings:
         return ConfigError(f"{self.path}: {name} is {json.dumps(self.values.get(name))}, expected {expected}")
 
     def get(self, name: str, default: Any = ...) -> Any:
-        """A field as it is; where it is missing or null the default, if there is one."""
+        """The value of a field; if it is missing or null, the default, if there is one."""
         value = self.values.get(name)
         if value is not None:
             return value
@@ -57,7 +57,7 @@ class Settings:
         return default
 
     def text(self, name: str, default: Any = ...) -> str:
-        """A field that is a word."""
+        """A text field."""
         value = self.get(name, default)
         if value is not default and not isinstance(value, str):
             raise self.wrong(name, "a word")
@@ -85,7 +85,7 @@ class Settings:
         return value  # type: ignore[no-any-return]
 
     def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
-        """What a word stands for, by a table of the words that we have."""
+        """Look up a text field in a table of the supported values."""
         word = self.text(name, default)
         if word not in known:
             raise ConfigError(
@@ -94,10 +94,10 @@ class Settings:
         return known[word]
 
     def accept(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Refuse fields that change what the model computes and have another value than we can compute.
+        """Check the fields that change what the model computes.
 
         Raises:
-            ConfigError: It names the field, its value and what would be right.
+            ConfigError: A field has an unsupported value; the message names field, value and supported values.
         """
         for name, values in fields.items():
             if (value := self.values.get(name)) is not None and value not in values:

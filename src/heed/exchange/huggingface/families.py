@@ -1,4 +1,4 @@
-"""The families of checkpoints that heed has."""
+"""The supported families of checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def family_of(settings: Settings) -> Family:
     """The family of a checkpoint.
 
     Raises:
-        ConfigError: heed lacks it; the message names it and lists those that there are.
+        ConfigError: The family is not supported; the message names it and lists those that are.
     """
     name = settings.model_type
     for family in FAMILIES:

@@ -1,4 +1,4 @@
-"""What a family of checkpoints (one `model_type` of config.json) is to heed."""
+"""Base of families of checkpoints (one `model_type` of config.json)."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 
 Vocabularies = Mapping[str, tuple[TextTokenizer, Numbering]]
-"""By role ("tokens", or "source" and "target"): a tokenizer, and where its tokens stand in the checkpoint."""
+"""A tokenizer with the numbering of its tokens in the checkpoint, by role ("tokens", or "source" and "target")."""
 
 
 class Family(ABC):
-    """How checkpoints of a `model_type` become one of our models, and the other way round."""
+    """Conversion between checkpoints of a `model_type` and one of our models."""
 
     model_type: ClassVar[str]
-    """As config.json has it."""
+    """`model_type` in config.json."""
     model: ClassVar[str]
     """Name of our model."""
     prefix: ClassVar[str]
-    """Before the names of the body's tensors in a model with a head, as "bert."."""
+    """Prefix of the names of the body's tensors in a model with a head, such as "bert."."""
     architectures: ClassVar[Mapping[frozenset[str], str]]
     """By the heads ("words", "order", "labels", "tags", "output"; none: the body alone) the class that has them."""
     head_names: ClassVar[tuple[str, ...]] = ()
-    """What the names of tensors of the heads begin with."""
+    """Prefixes of the names of the heads' tensors."""
     tied_names: ClassVar[tuple[str, str]] = ("", "")
-    """The table of embeddings and the matrix of the output layer, which is absent where it is the same."""
+    """The names of the embedding table and of the output matrix, which is absent if it is the same."""
     accepts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields of config.json that must have one of these values where they are there: others change what the model
     computes, and we lack them."""
     label_bias: ClassVar[bool] = True
-    """Whether the layer over the labels of a text has a bias."""
+    """True if the output layer for a text's label has a bias."""
     ignored: ClassVar[tuple[str, ...]] = ()
-    """Regular expressions of names of tensors that hold nothing learned, as "position_ids"."""
+    """Regular expressions of names of tensors without learned values, such as "position_ids"."""
 
     @abstractmethod
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
         """Fields of our model, without the vocabulary's size.
 
         Raises:
-            ConfigError: It names the field of config.json that we lack.
+            ConfigError: A field of config.json is not supported; the message names it.
         """
 
     @abstractmethod
@@ -66,9 +66,9 @@ class Family(ABC):
         Args:
             settings: The checkpoint's `config.json`; when one is written, what `settings` gave.
             body: The configuration of our model.
-            heads: What stands on the body.
+            heads: The heads of the model.
             vocabularies: The tokenizers and their numberings.
-            tied: Whether the output layer is the table of embeddings, and therefore has no matrix of its own.
+            tied: True if the output layer uses the embedding table and therefore has no separate matrix.
         """
 
     @abstractmethod
@@ -76,11 +76,11 @@ class Family(ABC):
         """Fields of config.json for one of our models, without `architectures` and `model_type`.
 
         Raises:
-            ConfigError: It names the field of our model that the family cannot express.
+            ConfigError: The family does not support a field of our model; the message names it.
         """
 
     def complete_names(self, files: TensorFiles) -> None:
-        """Give the tensors of the body their prefix where a checkpoint of the body alone has none."""
+        """Add the prefix to the body's tensors if a checkpoint of the body alone lacks it."""
         files.with_prefix(self.prefix, self.head_names)
 
     def guess(self, files: TensorFiles) -> str:
@@ -88,9 +88,9 @@ class Family(ABC):
         return self.architectures[frozenset()]
 
     def tied(self, settings: Settings, files: TensorFiles) -> bool:
-        """Whether the output layer is the table of embeddings.
+        """True if the output layer uses the embedding table.
 
-        As config.json says; but where both are there with different values, they are two, as `transformers` reads them.
+        This follows config.json, unless both tensors are there with different values, as in `transformers`.
         """
         said = settings.flag("tie_word_embeddings", True)
         table, output = self.tied_names

@@ -24,7 +24,7 @@ from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
 
 _OURS = {"gelu": "gelu_exact", "gelu_tanh": "gelu"}
-"""Activations that `gpt` has under another name than `bert`."""
+"""Activations whose names in `gpt` differ from those in `bert`."""
 _ACTIVATIONS = {theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()}
 _THEIR_ACTIVATION = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
 _LACKS = {
@@ -32,7 +32,7 @@ _LACKS = {
     "norm": ("layer", "it has layer normalisation"),
     "bias": (True, "its layers have biases"),
 }
-"""Field of ours -> the one value that GPT-2 can express, and why."""
+"""Our fields, each with the only value that GPT-2 supports, and why."""
 
 
 class Gpt2Family(Family):
@@ -146,7 +146,7 @@ class Gpt2Family(Family):
         start = numbering.theirs[START]
         padding = numbering.theirs[PADDING]
         if padding is None and heads & {"labels", "tags"}:
-            padding = end  # a classifier there finds a text's last token by the padding behind it
+            padding = end  # GPT-2 classifiers find a text's last token by the padding after it
         return {
             "vocab_size": numbering.size,
             "n_embd": body.d_model,
@@ -178,7 +178,7 @@ class Gpt2Family(Family):
             known = " or ".join(_THEIR_ACTIVATION)
             raise self._lacks("activation", body.activation, f"its feed-forward networks have no gate; use {known}")
         if isinstance(body, GPTEncoderConfig) and body.d_features:
-            raise self._lacks("d_features", body.d_features, "models that read characters beside tokens stay here")
+            raise self._lacks("d_features", body.d_features, "models that also read characters cannot be exported")
 
     def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
         return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")

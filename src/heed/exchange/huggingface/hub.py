@@ -1,4 +1,4 @@
-"""Where a checkpoint is: a folder, the user's own cache of the Hugging Face Hub, or the Hub."""
+"""Finding a checkpoint: in a folder, in the user's cache of the Hugging Face Hub, or on the Hub."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _FILES = ("*.json", "*.txt", "*.model", "*.spm")
 """Configuration and tokenizers."""
 _TENSORS = ("model*.safetensors", "pytorch_model*.bin")
-"""Tensors, best first."""
+"""Files of tensors, in order of preference."""
 
 
 def find_checkpoint(source: str | Path) -> tuple[Path, str]:
-    """The folder of a checkpoint, and where it is in words.
+    """The folder of a checkpoint, and a description of where it was found.
 
     Args:
-        source: A folder, or a name on the Hub, as "google-bert/bert-base-uncased".
+        source: A folder, or a name on the Hub, such as "google-bert/bert-base-uncased".
 
     Raises:
-        RunError: There is none, or the download failed.
+        RunError: The checkpoint was not found, or the download failed.
         ConfigError: It would have to be downloaded, and huggingface_hub is not installed.
     """
     path = Path(source)

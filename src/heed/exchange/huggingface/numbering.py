@@ -1,7 +1,7 @@
-"""Where each of our tokens stands in the vocabulary of an imported checkpoint, and back.
+"""Mapping between our token ids and those of an imported checkpoint.
 
-Ids 0 to 3 are padding, unknown, start and end here; a checkpoint has them anywhere, or lacks some. Its vocabulary is
-renumbered when it is read: those four first, the others in their order. The numbering says where each came from.
+Ids 0 to 3 are padding, unknown, start and end in heed; a checkpoint has them anywhere, or lacks some. Its vocabulary is
+renumbered when it is read: those four first, then the others in order. The numbering records the original ids.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from heed.errors import RunError
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Our ids and theirs.
+    """The checkpoint's ids of our tokens.
 
     Attributes:
-        theirs: Their id of each of our tokens; None where their vocabulary lacks it. Of a token of theirs that stands
-            for two of ours (the padding of Marian is its start too) the first is written back.
-        size: Rows of their embedding.
-        settings: What their tokenizer files say besides, to be written again.
+        theirs: The checkpoint's id of each of our tokens; None if its vocabulary lacks the token. If one of its tokens
+            stands for two of ours (Marian's padding is also its start token), the first is written back.
+        size: Rows of the checkpoint's embedding.
+        settings: Further settings of its tokenizer files, to be written back.
     """
 
     theirs: list[int | None]
@@ -34,15 +34,15 @@ class Numbering:
 
     @classmethod
     def same(cls, size: int) -> Numbering:
-        """The numbering of a vocabulary that keeps its order: one that was trained here, or has changed since."""
+        """The identity, for a vocabulary that was trained here or has changed since the import."""
         return cls(list(range(size)), size)
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Numbering:
-        """What `as_json` wrote.
+        """The numbering from values written by `as_json`.
 
         Raises:
-            RunError: It is not that.
+            RunError: The values are damaged.
         """
         theirs, size, settings = state.get("theirs"), state.get("size"), state.get("settings", {})
         if not isinstance(theirs, list) or not isinstance(size, int):
@@ -52,7 +52,7 @@ class Numbering:
         return cls(list(theirs), size, dict(settings))
 
     def as_json(self) -> dict[str, Any]:
-        """The numbering for a file."""
+        """The numbering as plain values for JSON."""
         return {"theirs": self.theirs, "size": self.size, "settings": dict(self.settings)}
 
     def __len__(self) -> int:
@@ -60,22 +60,22 @@ class Numbering:
 
     @property
     def absent(self) -> list[int]:
-        """Our ids of tokens that their vocabulary lacks."""
+        """Our ids of tokens that the checkpoint's vocabulary lacks."""
         return [ours for ours, theirs in enumerate(self.theirs) if theirs is None]
 
     @property
     def not_restored(self) -> list[int]:
-        """Our ids whose rows a checkpoint does not give back: those absent, and those that share a row of theirs."""
+        """Our ids whose rows a checkpoint cannot restore: absent ones, and those that share a row with another."""
         counts = Counter(self.theirs)
         return [ours for ours, theirs in enumerate(self.theirs) if theirs is None or counts[theirs] > 1]
 
     @property
     def ours(self) -> dict[int, int]:
-        """Our id of each of their tokens, the first where there are two."""
+        """Our id of each of the checkpoint's tokens, the first if there are two."""
         return {theirs: ours for ours, theirs in reversed([*enumerate(self.theirs)]) if theirs is not None}
 
     def to_ours(self, rows: Tensor, absent: float = 0.0) -> Tensor:
-        """A tensor `(their size, ...)` in our order, `(our size, ...)`, with a constant where they lack a token."""
+        """Reorder a tensor `(their size, ...)` to `(our size, ...)`, with a constant for tokens that they lack."""
         index = torch.tensor([0 if i is None else i for i in self.theirs], dtype=torch.long)
         result = rows.index_select(0, index)
         if self.absent:
@@ -83,9 +83,9 @@ class Numbering:
         return result
 
     def to_theirs(self, rows: Tensor) -> Tensor:
-        """A tensor `(our size, ...)` in their order, `(their size, ...)`: `to_ours` undone.
+        """Reorder a tensor `(our size, ...)` to `(their size, ...)`, the inverse of `to_ours`.
 
-        Rows of theirs that no token of ours stands for are zeros.
+        Their rows without a token of ours are zeros.
         """
         places = self.ours
         result = rows.new_zeros((self.size, *rows.shape[1:]))

@@ -1,7 +1,7 @@
-"""`huggingface.json` of a run folder: which checkpoint the run, or its parent, was imported from.
+"""`huggingface.json` of a run folder: the checkpoint from which the run, or its parent, was imported.
 
-It holds the family, the fields of the checkpoint's `config.json`, and by role the numbering of the vocabulary with a
-digest of its tokens. An export gives the original numbering back while the tokens are those that were imported.
+It has the family, the fields of the checkpoint's `config.json`, and by role the numbering of the vocabulary with a
+digest of its tokens. An export restores the original numbering if the tokens are still the imported ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run folder keeps of the checkpoint that it was imported from.
+    """Record in a run folder of the checkpoint that it was imported from.
 
     Attributes:
         source: Name of the checkpoint or of its folder.
@@ -44,14 +44,14 @@ class Origin:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, source: str) -> Origin:
-        """That of an opened checkpoint."""
+        """The record of an opened checkpoint."""
         found = {role: (numbering, digest(one)) for role, (one, numbering) in checkpoint.vocabularies.items()}
         settings = checkpoint.settings
         return cls(source, settings.model_type, checkpoint.architecture, settings.values, found)
 
     @classmethod
     def read(cls, folder: Path) -> Origin | None:
-        """That of a run folder; None where neither the run nor its parent was imported.
+        """The record of a run folder; None if neither the run nor its parent was imported.
 
         Raises:
             RunError: The file is damaged.
@@ -88,12 +88,12 @@ class Origin:
         write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
 
     def numbering(self, tokenizer: TextTokenizer) -> Numbering | None:
-        """The numbering of a tokenizer whose tokens are those that were imported; None where no tokens are."""
+        """The imported numbering that fits a tokenizer; None if its tokens are not the imported ones."""
         own = digest(tokenizer)
         return next((numbering for numbering, tokens in self.vocabularies.values() if tokens == own), None)
 
 
 def digest(tokenizer: TextTokenizer) -> str:
-    """A hash of a tokenizer's tokens in their order."""
+    """A hash of a tokenizer's tokens, in order."""
     text = "\n".join(tokenizer.tokens)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -20,7 +20,7 @@ _ROLES = {
     PADDING: ("pad_token",),
     UNKNOWN: ("unk_token",),
 }
-"""Which special token of theirs each of ours is, the first that there is. A token has one role, the first here: of
+"""Their special tokens for each of ours; the first existing one is used. A token has one role, the first here: of
 GPT-2, whose only special token ends texts, the others are absent."""
 _UNUSED = "<unused row {}>"
 """Names a row of their embedding for which they have no token. A text is never cut into a name with blanks in it."""
@@ -91,7 +91,7 @@ def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -
 
 
 def _first(library: Tokenizer, roles: Mapping[str, str], size: int) -> dict[int, int | None]:
-    """Their id of each of our special tokens."""
+    """The checkpoint's id of each of our special tokens."""
     result: dict[int, int | None] = {}
     for role, names in _ROLES.items():
         name = next((roles[name] for name in names if name in roles), None)
@@ -101,7 +101,7 @@ def _first(library: Tokenizer, roles: Mapping[str, str], size: int) -> dict[int,
 
 
 def _absent_names(first: Mapping[int, int | None], known: set[str], pieces: bool) -> dict[int, str]:
-    """Names for the special tokens that they lack, which none of their tokens has."""
+    """Unused names for the special tokens that the checkpoint lacks."""
     result = {}
     for role, name in enumerate(BERT_TOKENS if pieces else SPECIAL_TOKENS):
         if first[role] is None:
@@ -121,7 +121,7 @@ def _flags(token: AddedToken | None) -> dict[str, bool]:
 
 
 def _keep_apart(state: dict[str, Any], names: Sequence[str]) -> None:
-    """Cut the names of special tokens in two, since Unigram would find them in a text."""
+    """Split the names of special tokens in two, since Unigram would find them in a text."""
     whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names if len(name) > 1)
     step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
     steps = _steps(state["pre_tokenizer"])
@@ -135,7 +135,7 @@ def _steps(cut: Any) -> list[Any]:
 
 
 def numbered_back(tokenizer: TextTokenizer, numbering: Numbering) -> dict[str, Any]:
-    """The JSON of a tokenizer that was renumbered, in their numbering: `renumbered` undone."""
+    """The JSON of a renumbered tokenizer in the checkpoint's numbering, the inverse of `renumbered`."""
     state: dict[str, Any] = json.loads(tokenizer.text)
     model = state["model"]
     in_list = isinstance(model["vocab"], list)

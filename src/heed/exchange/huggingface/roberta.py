@@ -35,7 +35,7 @@ class RobertaFamily(BertFamily):
     first_of_words = "lm_head.bias"
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `bert`: positions begin behind the padding token's id, and one segment is used."""
+        """Fields of `bert`: positions begin after the padding token's id, and one segment is used."""
         before = _before(settings)
         rows = settings.count("max_position_embeddings", 512)
         if rows <= before:

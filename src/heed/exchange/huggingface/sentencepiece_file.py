@@ -1,8 +1,8 @@
 """Models of SentencePiece (`.spm`, `.model`), read without that library, as tokenizers of the library `tokenizers`.
 
-Such a file is a protocol buffer, `ModelProto` of `sentencepiece_model.proto`: fields with numbers, of which those that
-decide how a text is cut are read here. Pieces that no text is cut into (control, unused, the unknown one) keep their
-place under a name that no text has.
+The file is a protocol buffer, `ModelProto` of `sentencepiece_model.proto`: numbered fields, of which only those that
+decide how texts are split are read here. Pieces that texts are never split into (control, unused, unknown) keep their
+place under a name that occurs in no text.
 
 Source: Kudo and Richardson 2018, SentencePiece, arXiv:1808.06226; the numbers are those of its `.proto` file.
 """
@@ -24,7 +24,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Types of pieces."""
 _KINDS: dict[int, Literal["unigram", "bpe"]] = {1: "unigram", 2: "bpe"}
 _NAMELESS = "\ufdd0"
-"""Begins the name of a piece that no text is cut into: a code point that is no character."""
+"""First character of the name of a piece that texts are never split into: a code point that is no character."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class SentencePieceFile:
-    """What a file says of how it cuts texts."""
+    """The contents of a file that decide how texts are split."""
 
     pieces: Sequence[Piece]
     kind: Literal["unigram", "bpe"]
@@ -52,7 +52,7 @@ class SentencePieceFile:
         """Read a file.
 
         Raises:
-            RunError: It is missing, damaged, or of a kind that heed lacks.
+            RunError: The file is missing, damaged, or of an unsupported kind.
         """
         try:
             data = path.read_bytes()
@@ -97,7 +97,7 @@ class SentencePieceFile:
 
     @property
     def unknown(self) -> int:
-        """Which piece is the unknown one."""
+        """Index of the unknown piece."""
         return next((i for i, piece in enumerate(self.pieces) if piece.type == UNKNOWN), 0)
 
     def cutter(self) -> Tokenizer:
@@ -130,7 +130,7 @@ class SentencePieceFile:
         return models.Unigram([*zip(names, scores, strict=True)], self.unknown, self.byte_fallback)
 
     def _bpe(self, names: Sequence[str]) -> models.BPE:
-        """Merges in the order of the scores of what they give: SentencePiece stores no merges."""
+        """Merges, in order of the scores of the pieces that they give, since SentencePiece stores no merges."""
         ids = {name: i for i, name in enumerate(names)}
         merges = [
             (-piece.score, ids[left], ids[right], left, right)
@@ -172,7 +172,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of any length from a place on, and the place behind it."""
+    """A number of variable length that starts at a position, and the position after it."""
     value = shift = 0
     while shift < 70:
         byte = data[place]

@@ -1,4 +1,4 @@
-"""Tables of tensors: their name, ours, and the transform between; loading and writing by such a table."""
+"""Tables of tensors (their name, ours, and the transform between them), and loading and writing with a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.exchange.huggingface.tensors import TensorFiles
 from heed.exchange.huggingface.transforms import SAME, Transform
 
 _SHOWN = 5
-"""Tensors that a message names."""
+"""Maximum number of tensors that a message names."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Entry:
     Attributes:
         theirs: The tensors of the checkpoint, in the transform's order.
         ours: Our tensors; none for a tensor that repeats another.
-        transform: The way between.
-        also: Further names of the first of theirs, taken where the first name is not there.
-        copied: Whether it is written under the further names too.
+        transform: The conversion between the two.
+        also: Alternative names of their first tensor, used if the first name is missing.
+        copied: True to write the tensor under the alternative names too.
     """
 
     theirs: tuple[str, ...]
@@ -57,14 +57,14 @@ def layer(theirs: str, ours: str, bias: bool = True) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a table took from a checkpoint: our tensors by name, and the names of theirs that nothing used."""
+    """Result of loading with a table: our tensors by name, and the names of the checkpoint's unused tensors."""
 
     tensors: dict[str, Tensor]
     unused: tuple[str, ...] = field(default=())
 
 
 def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.Size]) -> Loaded:
-    """Our tensors from those of a checkpoint.
+    """Convert the tensors of a checkpoint to ours.
 
     Args:
         table: A line for each tensor of ours.
@@ -72,7 +72,7 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
         shapes: Shape of each of our tensors, by name; the table may name others, which are left out.
 
     Raises:
-        RunError: A tensor is missing, or has another shape than it should have; the message names it and both shapes.
+        RunError: A tensor is missing or has a wrong shape; the message names it and both shapes.
     """
     taken: dict[str, Tensor] = {}
     used: set[str] = set()
@@ -105,7 +105,7 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
 
 
 def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors for a checkpoint from ours; lines of tensors that we do not have are left out."""
+    """Convert our tensors to those of a checkpoint; lines of tensors that we do not have are left out."""
     written: dict[str, Tensor] = {}
     for line in table:
         if not line.ours or not all(name in ours for name in line.ours):
@@ -119,7 +119,7 @@ def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tenso
 
 
 def _found(line: Entry, place: int, files: TensorFiles) -> str | None:
-    """Under which name a tensor of a line is in the files."""
+    """The name under which a tensor of a line is in the files."""
     names = (line.theirs[place], *(line.also if place == 0 else ()))
     return next((name for name in names if name in files), None)
 

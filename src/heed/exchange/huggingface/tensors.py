@@ -1,7 +1,7 @@
 """The tensors of a checkpoint's folder: safetensors in one file or in shards, or `pytorch_model.bin`.
 
-Nothing that is read executes: a `.bin` is a pickle and goes through torch's weights-only loader alone, which knows
-tensors and refuses everything else. Tensors are read one by one, and half precision becomes float32.
+Reading never executes code: a `.bin` is a pickle and is read only with torch's weights-only loader, which refuses
+everything except tensors. Tensors are read one by one, and half precision becomes float32.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _OLD_NAMES = (
     (re.compile(r"(LayerNorm|layer_norm)\.gamma$"), r"\1.weight"),
     (re.compile(r"(LayerNorm|layer_norm)\.beta$"), r"\1.bias"),
 )
-_AGAIN = "the download is not whole; fetch the folder again"
+_AGAIN = "the download is incomplete; fetch the folder again"
 
 
 class TensorFiles:
-    """The tensors of a folder by name; `names` are those of today (`LayerNorm.gamma` was a weight's name once).
+    """The tensors of a folder by name; `names` are the current ones (`LayerNorm.gamma` is an old name of a weight).
 
     Attributes:
-        folder: Where they are.
-        ignored: Names that hold nothing learned and are left out.
+        folder: The folder.
+        ignored: Names of tensors without learned values, which are left out.
     """
 
     def __init__(self, folder: Path, ignored: Sequence[str] = ()) -> None:
         """Open the files and read the names and shapes.
 
         Raises:
-            RunError: There are no tensors, or a file is missing, damaged, or holds what is no tensor.
+            RunError: There are no tensors, or a file is missing, damaged, or contains something other than tensors.
         """
         self.folder = folder
         self.prefix = ""
@@ -66,9 +66,9 @@ class TensorFiles:
         return name in self._own
 
     def with_prefix(self, prefix: str, heads: Sequence[str] = ()) -> None:
-        """Put a prefix before the names where all lack it: some checkpoints hold the body alone, without its name.
+        """Add a prefix to the names if all lack it, as in checkpoints of the body alone.
 
-        Names that begin with one of `heads` stay.
+        Names that begin with one of `heads` are unchanged.
         """
         if prefix and not any(name.startswith(prefix) for name in self._own):
             self._own = {
@@ -105,7 +105,7 @@ class TensorFiles:
         return tensor.to(torch.float32, copy=True)
 
     def _names(self, path: Path) -> list[str]:
-        """Open a file; the names in it."""
+        """Open a file and return the names in it."""
         _check_whole(path)
         if path.suffix != ".bin":
             try:
@@ -119,14 +119,14 @@ class TensorFiles:
 
 
 def today(name: str) -> str:
-    """The name that a tensor has today."""
+    """The current name of a tensor."""
     for pattern, new in _OLD_NAMES:
         name = pattern.sub(new, name)
     return name
 
 
 def _files(folder: Path) -> dict[Path, list[str]]:
-    """The files of tensors of a folder, each with the names that an index promises of it."""
+    """The files of tensors of a folder, each with the names that an index lists for it."""
     if not folder.is_dir():
         raise RunError(f"no folder '{folder}'")
     for single, index in ((SAFETENSORS, INDEX), (_BIN, _BIN_INDEX)):
@@ -164,14 +164,14 @@ def _check_whole(path: Path) -> None:
     if not begin:
         raise RunError(f"{path} is empty; {_AGAIN}")
     if begin == _POINTER:
-        raise RunError(f"{path} is a pointer of Git LFS and not the file; fetch it with: git lfs pull")
+        raise RunError(f"{path} is a Git LFS pointer, not the file itself; fetch the file with: git lfs pull")
 
 
 def _load_bin(path: Path) -> dict[str, Tensor]:
     """The tensors of a pickle, read by torch's weights-only loader.
 
     Raises:
-        RunError: It holds something else, which was not executed, or is damaged.
+        RunError: The file contains something else, which was not executed, or is damaged.
     """
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)

@@ -1,4 +1,4 @@
-"""How each class of tokenizer normalises and cuts a text, as an object of the `tokenizers` library.
+"""Normalisation and splitting of texts by each class of tokenizer, as objects of the `tokenizers` library.
 
 | class | tokens | cut |
 |---|---|---|
@@ -41,7 +41,7 @@ def library_of(files: TokenizerFolder) -> Tokenizer:
 
     Raises:
         RunError: A file is missing or damaged.
-        ConfigError: It is of a kind that heed lacks.
+        ConfigError: Its kind is not supported.
     """
     folder, whole = files.folder, files.whole
     if files.form in _KINDS and (whole is None or _kind(whole) == _KINDS[files.form]):
@@ -132,7 +132,7 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
             raise missing(files.folder)
         read = SentencePieceFile.read(path)
         if read.kind != "unigram":
-            raise ConfigError(f"{path} is of the kind {read.kind}; an {XLM_ROBERTA} is of unigram")
+            raise ConfigError(f"{path} is a model of kind {read.kind}; {XLM_ROBERTA} needs one of kind unigram")
         roles = files.roles()
         first = [(roles[f"{name}_token"], 0.0) for name in ("bos", "pad", "eos", "unk")]
         # Its first three are the unknown token, start and end; fairseq put padding among them and the mask at the end.
@@ -149,7 +149,7 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
 
 
 def _compiled(normalizer: Any) -> bytes:
-    """The compiled map of characters of SentencePiece, wherever it stands among normalisations."""
+    """The compiled character map of SentencePiece, anywhere among the normalisations."""
     if not isinstance(normalizer, dict):
         return b""
     for step in (normalizer, *normalizer.get("normalizers", ())):

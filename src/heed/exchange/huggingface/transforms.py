@@ -1,7 +1,6 @@
-"""Reversible ways from tensors of a checkpoint to ours.
+"""Reversible conversions between tensors of a checkpoint and ours.
 
-Each works on tensors without numbers too (device "meta"), which is how the shapes that a checkpoint should have are
-known.
+All also work on tensors without values (device "meta"), which gives the shapes that a checkpoint should have.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from torch import Tensor
 from heed.exchange.huggingface.numbering import Numbering
 
 NEVER = -1e4
-"""Bias of the output of a token that a checkpoint's vocabulary lacks: it is never predicted."""
+"""Output bias of tokens that a checkpoint's vocabulary lacks, so that they are never predicted."""
 
 
 class Transform(ABC):
-    """A reversible way from some tensors of a checkpoint to some of ours."""
+    """A reversible conversion between some tensors of a checkpoint and some of ours."""
 
     @abstractmethod
     def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
@@ -33,7 +32,7 @@ class Transform(ABC):
 
 @dataclass(frozen=True)
 class Same(Transform):
-    """One tensor as it is."""
+    """One tensor, unchanged."""
 
     def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
         """The same."""
@@ -46,7 +45,7 @@ class Same(Transform):
 
 @dataclass(frozen=True)
 class Transposed(Transform):
-    """A matrix (in, out), as GPT-2 has them, to ours, (out, in)."""
+    """Transposition of a matrix (in, out), as in GPT-2, to ours, (out, in)."""
 
     def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
         """Transposed."""
@@ -105,7 +104,7 @@ class Rows(Transform):
 
 @dataclass(frozen=True)
 class After(Transform):
-    """A table whose first `count` rows are nobody's, as RoBERTa's positions, which begin behind the padding token's."""
+    """A table with `count` unused first rows, as RoBERTa's positions, which begin after the padding token's id."""
 
     count: int
 
@@ -120,7 +119,7 @@ class After(Transform):
 
 @dataclass(frozen=True)
 class First(Transform):
-    """The first row of a table of `size`, as RoBERTa's segments, of which it uses one."""
+    """The first row of a table of `size` rows, as RoBERTa's segments, of which only one is used."""
 
     size: int
 
@@ -129,7 +128,7 @@ class First(Transform):
         return [one[:1].contiguous() for one in theirs]
 
     def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """With rows of zeros behind."""
+        """With rows of zeros after it."""
         return [torch.cat([one, one.new_zeros((self.size - 1, *one.shape[1:]))]) for one in ours]
 
 
@@ -165,7 +164,7 @@ class Flattened(Transform):
 
 @dataclass(frozen=True)
 class Zeros(Transform):
-    """A tensor of ours, of a `shape`, that theirs do without, as a bias: zero when read, left out when written."""
+    """A tensor of ours, of shape `shape`, that checkpoints lack (a bias): zero on reading, omitted on writing."""
 
     shape: tuple[int, ...]
 

@@ -38,7 +38,7 @@ _PARTS = {
     "intermediate.dense": ("mlp.fc1", "feed_forward.inner"),
     "output.dense": ("mlp.fc2", "feed_forward.outer"),
 }
-"""Layers of a block: the name in files; the name in memory since `transformers` 5, which files may have; and ours."""
+"""Layers of a block: name in files; name in memory since `transformers` 5, which files may also have; and ours."""
 _PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
 _EXPRESSED = {
     "pooling": ("class", "it classifies the state of a class token"),
@@ -149,7 +149,7 @@ class VitFamily(Family):
 
 
 def _side(settings: Settings, name: str, default: int) -> int:
-    """A length in pixels, the same both ways."""
+    """A length in pixels, equal in both directions."""
     value = settings.get(name, default)
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         value = value[0]

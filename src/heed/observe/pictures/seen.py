@@ -164,8 +164,8 @@ class SeenAttention:
         outside = float(row[: self.patches.leading].sum())
         said = [caption] if caption else []
         if self.patches.leading:
-            said.append(f"{outside:.3f} of the weight is on the class token itself." if place is None else
-                        f"{outside:.3f} of the weight is on the class token.")  # fmt: skip
+            said.append(f"Weight on the class token itself: {outside:.3f}." if place is None else
+                        f"Weight on the class token: {outside:.3f}.")  # fmt: skip
         grid = self.patches.on_grid(row)
         return PictureMap(title, grid, self.patches.area, "weight", place, outside, " ".join(said), short=short)
 

@@ -37,7 +37,9 @@ def stream_response(
     task, model = run.task, run.model
     options = options_of(task, **given)
     if not (options.num_best == 1 and (options.beam_size == 1 or sampling is not None)):
-        raise ConfigError("only one response, by greedy search or sampling, can be shown while it is written")
+        raise ConfigError(
+            "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and num_best=1"
+        )
     if speaker is not None:
         task.speakers.check(speaker, "speaker")
     if not conversation.turns:
