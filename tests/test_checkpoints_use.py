@@ -195,7 +195,7 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert command(["evaluate", "run"]) == 2
     assert "was imported from SequenceClassification and has no data; to score it" in capsys.readouterr().err
     assert command(["look", "run"]) == 2
-    assert "there are no curves of its training; give a text" in capsys.readouterr().err
+    assert "it has no training curves; give a text" in capsys.readouterr().err
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
     assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
 
