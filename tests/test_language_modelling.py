@@ -510,7 +510,7 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
         ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5; they are learned with tokenizer.extend=true"),
         ({"tokenizer": {"kind": "bpe", "sampling": 0.1}}, "tokenizer.sampling is 0.1"),
         ({"data": {"separator": "--", "format": "lines"}}, "data.separator is '--'"),
-        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' says how a file is written"),
+        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' sets the format of a file"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(sections, message, folder):
