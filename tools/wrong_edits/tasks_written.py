@@ -154,7 +154,7 @@ EDITS = [
         "align: layers that disagree most are chosen",
         "chosen = min(both, key=lambda places:",
         "chosen = max(both, key=lambda places:",
-        (ALIGN("test_without_gold_two_directions_choose_the_layers_that_agree_best"),),
+        (ALIGN("test_of_two_directions_the_layers_with_the_most_common_links_are_chosen"),),
     ),
     Edit(
         "align: a score is a sum over tokens",
