@@ -53,27 +53,27 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         if self.units.are_pieces:
             count = len(self.units.documents)
             remarks.append(
-                f"There {'is 1 document' if count == 1 else f'are {count} documents'}, fewer than {FEW_DOCUMENTS}: an "
-                f"example is a piece of {PIECE:,} characters, the same for every run, scored within its document."
+                f"There {'is 1 document' if count == 1 else f'are {count} documents'}, fewer than {FEW_DOCUMENTS}: "
+                f"each example is a piece of {PIECE:,} characters, the same for every run, scored within its document."
             )
         tokenizers = [run.task.tokenizer for run in self.runs]
         self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
         if not self._per_token:
             remarks.append(
                 "The runs cut text into different tokens: perplexity and loss per token are left out; bits per byte "
-                "and per character, and perplexity per word, are of the same text for all."
+                "and per character, and perplexity per word, can be compared."
             )
         for run in self.runs:
             unknown = sum(len(run.task.tokenizer.unknown_in(one.text)) for one in self.examples)
             if unknown:
                 remarks.append(
-                    f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so that its numbers are not "
+                    f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so its scores are not "
                     "those of the raw text."
                 )
         contexts = {_context(run) for run in self.runs}
         if len(contexts) > 1:
             listed = "; ".join(f"{run.folder.name}: {_context(run)}" for run in self.runs)
-            remarks.append(f"The runs predict a token from different amounts of text ({listed}).")
+            remarks.append(f"The runs predict each token from different amounts of text ({listed}).")
         return [self.truth_of(example) for example in self.examples], remarks
 
     def _lengths(self) -> tuple[list[int], str]:

@@ -97,7 +97,7 @@ class DocumentTokenizer(TokenizerConfig):
     @model_validator(mode="after")
     def _of_extension(self) -> Self:
         if self.new_merges and not self.extend:
-            raise ValueError(f"tokenizer.new_merges is {self.new_merges}; they are learned with tokenizer.extend=true")
+            raise ValueError(f"tokenizer.new_merges is {self.new_merges}, which needs tokenizer.extend=true")
         return self
 
 
@@ -184,8 +184,8 @@ class LanguageModelConfig(RunConfig):
     def _cut_once(self) -> Self:
         if self.tokenizer.sampling:
             raise ValueError(
-                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into one stream of tokens, "
-                "once; set it to 0"
+                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into tokens only once; set it "
+                "to 0"
             )
         return self
 
@@ -196,7 +196,7 @@ class LanguageModelConfig(RunConfig):
         for field in ("bidirectional", "backward"):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
-                    f"model.{field} is true, but a language model predicts the next token: a network that reads from "
-                    "the end has read the token that it is asked for; leave the field out to read from left to right"
+                    f"model.{field} is true, but a language model predicts the next token, which a network that reads "
+                    "from the end has already seen; leave the field out to read from left to right"
                 )
         return values

@@ -75,7 +75,7 @@ def look_at(
         ConfigError: The model has no such mechanism, layer or head; or a length is asked for with `given`.
     """
     if given and (length is not None or beam_size is not None):
-        raise ConfigError("--given looks at the text alone, so --length and --beam do not apply")
+        raise ConfigError("--given writes nothing, so --length and --beam do not apply")
     choice = choice or Choice()
     with edit(model, *edits):
         return _look(task, model, text, given, length, beam_size, edits, title, choice, words)
@@ -113,7 +113,7 @@ def _look(
         shown = replace(
             shown, ids=shown.ids[left:], labels=shown.labels[left:], first_written=max(0, shown.first_written - left)
         )
-        cut.append(f"longer than the context: the last {context} tokens are shown, as they are read together")
+        cut.append(f"longer than the context: only the last {context} tokens are shown, read in one pass")
     with watched(model) as seen:
         tokens = torch.tensor([shown.ids], device=next(model.parameters()).device)
         logits = model.logits(model(tokens))[0].float()  # (T, vocab_size)

@@ -115,7 +115,7 @@ class LanguageModelOutputs(TextOutputs):
         if self._ranks and self._writing and (given := [name for name in _WRITING if self._given(name)]):
             raise ConfigError(f"{where} has choices to rank, so --{given[0]} does not apply")
         if self.options["end"] and not self._ranks:
-            raise ConfigError("--end is about ranking choices, so it needs --choice or --choices")
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
 
     def check(self, text: str, place: str) -> None:
         """Refuse a line of JSON that asks something else than the first one.
@@ -187,25 +187,28 @@ class LanguageModelOutputs(TextOutputs):
         """Whether end tokens count in a ranking; inputs longer than the context."""
         context, lines = context_of(self.run.task, self.run.model), []
         if self._ranks:
-            end = "an end token after it counts" if self.options["end"] else "no end token counts"
+            end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
             lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
             texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
             least = self.run.task.context - usual_stride(self.run.task)
             lines.append(
-                f"{texts} longer than the context of {context} tokens: later tokens are predicted from {least} to "
-                f"{context} tokens before them"
+                f"{texts} longer than the context of {context} tokens: later tokens are predicted from the "
+                f"{least} to {context} tokens before them"
             )
         if self._blank_ends:
-            lines.append("a prompt ends with a space, which belongs to the next word's token; leave it out")
+            lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
         if self._num_unread:
             length, read = self._unread
             if self._num_unread == 1:
-                said = f"the prompt of {length:,} tokens is longer than the context of {context}: the last {read} were"
+                said = (
+                    f"the prompt of {length:,} tokens is longer than the context of {context}: only the last {read} "
+                    "were"
+                )
             else:
                 said = (
                     f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, "
-                    f"with {length:,}, the last {read} were"
+                    f"with {length:,}, only the last {read} were"
                 )
             lines.append(f"{said} read")
         return lines

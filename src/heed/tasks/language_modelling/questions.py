@@ -31,7 +31,7 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
                 raise ConfigError(f"--choice {n} is blank: {choice!r}")
         return tuple(given)
     if given:
-        raise ConfigError("give choices either with --choice or in a file with --choices")
+        raise ConfigError("give choices with --choice or in a file with --choices, not both")
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -44,7 +44,7 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
         if not line.strip():
             raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
     if not lines:
-        raise ConfigError(f"--choices '{file}' is empty; give one choice a line")
+        raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
     return tuple(lines)
 
 
@@ -74,8 +74,8 @@ def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) 
     value = _parsed(line)
     if not isinstance(value, dict) or not isinstance(value.get(field), str):
         raise ConfigError(
-            f"{place}: the file has JSON lines, so a line must be an object with the text '{field}', as "
-            f'{{"{field}": "I love"}}; it is {line[:60]!r}'
+            f"{place}: the file has JSON lines, so each line must be an object with the text '{field}', such as "
+            f'{{"{field}": "I love"}}; this line is {line[:60]!r}'
         )
     choices = value.get("choices")
     if choices is not None:

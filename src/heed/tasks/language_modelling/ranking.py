@@ -80,7 +80,7 @@ def rank(
     for _, choices in questions:
         _check(choices)
     if end and not task.end_token:
-        raise ConfigError("this run has no end token that could count (data.end_token is false)")
+        raise ConfigError("this run has no end token to count (data.end_token is false)")
     texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
     scored = iter(score_each(task, model, texts, ranks=False))
     results = []

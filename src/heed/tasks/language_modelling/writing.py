@@ -84,7 +84,9 @@ def stream(
         ConfigError: The options ask for a beam or for several outputs.
     """
     if not options.streams:
-        raise ConfigError("one output can be shown while it is written, by greedy search or sampling, and no beam")
+        raise ConfigError(
+            "only one output, greedy or sampled, can be shown while it is written; leave out the beam and num_best"
+        )
     draft = _Draft(task.begun(task.tokenizer.encode(prompt).ids))
     pieces = Pieces(task.tokenizer.decode, options.stop)
     shown = 0
@@ -184,8 +186,8 @@ def _search(
         keep = context + 1 - options.length
         if keep < 1:
             raise ConfigError(
-                f"a beam writes within the model's context: length is {options.length}, and the context {context} "
-                f"tokens; give a length of at most {context}, or write greedily or by sampling"
+                f"a beam cannot write beyond the model's context: length is {options.length}, and the context "
+                f"{context} tokens; give a length of at most {context}, or write greedily or by sampling"
             )
     stops = Stops(task.tokenizer.decode, options.stop)
     windows = [draft.read if keep is None else draft.read[-keep:] for draft in drafts]
