@@ -1,4 +1,4 @@
-"""The scores of a language model for people."""
+"""The scores of a language model as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINES = {
 
 
 def body(report: dict[str, Any]) -> list[str]:
-    """The scores of one set."""
+    """Lines with the scores of one set."""
     lines = [f"  {label:<20} {plain(report[name])}" for name, label in _LINES.items() if name in report]
     counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
     lines.append(f"  of {counts}; every token is scored once")
@@ -46,7 +46,7 @@ def body(report: dict[str, Any]) -> list[str]:
 
 
 def _context(report: dict[str, Any]) -> str:
-    """How much each token was predicted from."""
+    """Describe how much text each token was predicted from."""
     context, stride = report["context"], report["stride"]
     if context is None:
         return "each token is predicted from all earlier text of its document"
