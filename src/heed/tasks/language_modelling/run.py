@@ -59,7 +59,7 @@ class LanguageModelRun(ContinuesText):
         return LanguageModelOutputs(self, options)
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """Scores of a trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
+        """A trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
         task = self.task
         if self.known() is None:
             return {}

@@ -43,21 +43,21 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
         ]
         if not self._names:
             raise ConfigError(
-                "the runs have learned nothing in common: some predict masked words only, others pairs only; compare "
-                "runs with model.masked_words or with model.next_sentence"
+                "the runs have no task in common: some predict only masked words, others only pairs; compare runs that "
+                "all have model.masked_words, or all model.next_sentence"
             )
         tokenizers = [run.task.tokenizer for run in self.runs]
         if any(tokenizers[0].first_difference(other) for other in tokenizers[1:]):
             remarks.append(
-                "The runs cut text into different tokens, so that other words are masked and some rows are cut "
-                "elsewhere: a piece of a word is easier to predict than a word."
+                "The runs cut text into different tokens, so the masked words and some rows differ: a piece of a "
+                "word is easier to predict than a word."
             )
         for fields, what in ((_CUT, "cut documents"), (_MASKS, "mask words")):
             given = [{name: getattr(run.task.options, name) for name in fields} for run in self.runs]
             if different := [name for name in fields if any(one[name] != given[0][name] for one in given)]:
                 remarks.append(f"The runs {what} in different ways ({', '.join(f'data.{n}' for n in different)}).")
         if len({head.next_sentence for head in heads}) > 1:
-            remarks.append("Some runs read pairs and others single texts: a masked word has other words around it.")
+            remarks.append("Some runs read pairs and others single texts, so masked words have different context.")
         return [self.truth_of(example) for example in self.examples], remarks
 
     def _lengths(self) -> tuple[list[int], str]:
@@ -79,4 +79,4 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
 
     def drawing(self, run: PretrainingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
         """Nothing: the words of a document are masked by chance."""
-        return '<p class="hint">Look at a text with masks of your own: heed look RUN TEXT.</p>'
+        return '<p class="hint">To look at a text with your own masks: heed look RUN TEXT.</p>'

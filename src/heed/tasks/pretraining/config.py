@@ -33,7 +33,7 @@ class RowOptions(Section):
         if self.mask_token_share + self.random_token_share > 1 + 1e-9:
             raise ValueError(
                 f"data.mask_token_share {self.mask_token_share} and data.random_token_share {self.random_token_share} "
-                "are shares of the same tokens; together they must be at most 1"
+                "are shares of the same tokens; their sum must be at most 1"
             )
         return self
 

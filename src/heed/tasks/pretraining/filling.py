@@ -154,7 +154,7 @@ def _mask_of(task: Pretraining, model: Pretrainer) -> int:
     mask = task.tokenizer.mask
     if model.words is None or mask is None:
         raise ConfigError(
-            "this run has no head for masked words (model.masked_words is false), so that it cannot fill masks"
+            "this run has no head for masked words (model.masked_words is false), so it cannot fill masks"
         )
     return mask
 
@@ -168,7 +168,8 @@ def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
     first, last = places[0], places[-1]
     if last - first >= room:
         raise InputError(
-            f"the masks lie {last - first + 1:,} tokens apart, and the model reads {room} at once; fill them one by one"
+            f"the masks span {last - first + 1:,} tokens, but the model reads at most {room} at once; fill them one by "
+            "one"
         )
     start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
     return ids[start : start + room]
@@ -244,7 +245,7 @@ def check_choices(choices: Sequence[str]) -> None:
         ConfigError: None is given, one is blank, or one is given twice.
     """
     if not choices:
-        raise ConfigError("there are no words to rank; give one at least")
+        raise ConfigError("there are no words to rank; give at least one")
     for number, choice in enumerate(choices, start=1):
         if not choice.strip():
             raise ConfigError(f"choice {number} is blank")
@@ -260,6 +261,6 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     if UNKNOWN in pieces or not pieces:
         unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
         raise ConfigError(
-            f"the choice {choice!r} cannot be scored: the tokenizer does not know {unknown}, never seen in training"
+            f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
         )
     return pieces

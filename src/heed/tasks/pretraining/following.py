@@ -69,8 +69,8 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
     """
     if model.order is None:
         raise ConfigError(
-            "this run has no head for pairs (model.next_sentence is false), so that it cannot say whether a text "
-            "follows another"
+            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
+            "another"
         )
     room = task.positions - frame_size(is_pair=True, double=task.double_separator)
     rows, unread = [], []

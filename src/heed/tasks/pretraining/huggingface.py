@@ -51,8 +51,8 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
             left = frozenset({"order"})
             heads -= left
             notes = (
-                f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), and "
-                "checkpoints have such a head over [CLS] only",
+                f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), but "
+                "in checkpoints this head reads [CLS]",
             )
         return Exportable(body, heads, task.tokenizers(), tied=head.tied_output, notes=notes, left=left)
 

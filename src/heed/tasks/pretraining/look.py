@@ -56,7 +56,9 @@ def look_at_row(
         texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
     room = task.positions - frame_size(pair is not None, task.double_separator)
     if (size := sum(map(len, texts))) > room:
-        raise ConfigError(f"the text has {size:,} tokens, and the model reads {room:,} at once; look at a part of it")
+        raise ConfigError(
+            f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
+        )
     ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator)
     with edit(model, *edits):
         with watched(model) as seen:
@@ -89,7 +91,7 @@ def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None
         (found,) = follow(task, model, [(text, second)])
         return found.answer, [f"probability that the second text follows: {found.probability:.4f}"]
     if model.words is None or not masks_in(text, task.tokenizer):
-        return text, [] if model.words is None else [f"write {MASK} for a word to see what the model expects there"]
+        return text, [] if model.words is None else [f"to see what the model expects, replace a word with {MASK}"]
     (filled,) = fill(task, model, [text], _CANDIDATES)
     return filled.text, filled.summary().split("\n")[1:]
 

@@ -53,7 +53,7 @@ class Masking:
         """
         if tokenizer.mask is None:
             raise ConfigError(
-                "the tokenizer has no mask token, so that no words can be masked; train a tokenizer here (leave "
+                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
                 "tokenizer.from out), or set model.masked_words=false"
             )
         tags = {tokenizer.mask, *tokenizer.tags.values()}

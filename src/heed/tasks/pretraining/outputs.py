@@ -41,9 +41,9 @@ class PretrainingOutputs(TextOutputs):
             check_choices(choices)
         for name, given in (("choice", bool(choices)), ("nbest", options["nbest"] != 1)):
             if is_pair and given:
-                raise ConfigError(f"--next is about pairs of texts and fills no mask, so --{name} does not apply")
+                raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{name} does not apply")
         if choices and options["nbest"] != 1:
-            raise ConfigError("--choice ranks the given words, all of them, so --nbest does not apply")
+            raise ConfigError("--choice ranks all given words, so --nbest does not apply")
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """Texts, or with --next an even number of arguments.
@@ -54,8 +54,8 @@ class PretrainingOutputs(TextOutputs):
         self._in_lines = where is not None
         if self.options["next"] and where is None and (len(lines) % 2 or not lines):
             raise ConfigError(
-                f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
-                '(heed predict RUN --next "He went out." "It was cold.")'
+                f"--next takes pairs of texts, but got {len(lines)} in all; give the first and the second text in "
+                'quotes (heed predict RUN --next "He went out." "It was cold.")'
             )
 
     def check(self, text: str, place: str) -> None:
@@ -117,7 +117,7 @@ class PretrainingOutputs(TextOutputs):
         if self._unread:
             part = "the part where the two meet" if self.options["next"] else "the part around the masks"
             most = self.run.task.positions
-            lines.append(f"a text is longer than the {most} tokens that the model reads at once: {part} was read")
+            lines.append(f"a text is longer than the {most} tokens that the model reads at once: only {part} was read")
         return lines
 
     def _filled(self, filled: FilledText) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class PretrainingOutputs(TextOutputs):
         if self.options["next"]:
             first, tab, second = text.partition("\t")
             if not tab:
-                return "type both texts with a tab between them"
+                return "type two texts with a tab between them"
             return self._followed(self.run.follows([(first, second)])[0])
         if self.options["choice"]:
             return "\n".join(self._ranked(text, self.run.rank(text, self.options["choice"])))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SHOWN = {
     FOLLOWS: "the second text follows",
-    FOLLOWS_NOT: "the second text is another document's",
+    FOLLOWS_NOT: "the second text is from another document",
     NO_QUESTION: "one text",
 }
 
@@ -34,7 +34,7 @@ def overview(task: Pretraining) -> str:
             length_table(sides),
             *vocabulary_warnings(sides, {"text": tokenizer}),
             f"\n{_rows(task)}",
-            "\nas the model sees them in the first pass, and the words it is to predict:",
+            "\nsamples as the model sees them in the first pass; below each, the masked words to predict:",
             *_samples(task),
         ]
     )

@@ -46,11 +46,11 @@ def _no_pairs(passages: Passages, cut: Cut) -> str:
     hint = "or set model.next_sentence=false to learn from masked words alone"
     if passages.num_documents < 2:
         return (
-            "model.next_sentence needs two documents or more, to take a text that does not follow from another one, "
+            "model.next_sentence needs at least two documents, to take texts that do not follow from another document, "
             f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
-        f"fewer than two training documents hold {what}, so that there are no pairs to ask about; give longer "
+        f"fewer than two training documents hold {what}, so no pairs can be made; give longer "
         f"documents (data.separator says what ends one), {hint}"
     )

@@ -55,8 +55,8 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
         found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
         if not found.measures:
             raise ConfigError(
-                "nothing can be scored: no text is long enough for two (data.side_words, data.max_length), or there is "
-                "one document only"
+                "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
+                "data.max_length), or there is only one document"
             )
         return found
 

@@ -75,7 +75,8 @@ class Pretraining(Task[PretrainingConfig, Document]):
         config, parent, spoken = with_parents(config, cls)
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
             raise ConfigError(
-                "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
+                "model.masked_words and model.next_sentence are both false, so there is nothing to learn; set one "
+                "to true"
             )
         splits = cls.read_splits(config, given)
         if spoken is None:
@@ -194,14 +195,14 @@ class Pretraining(Task[PretrainingConfig, Document]):
         body = self.body_class
         if not (issubclass(body, TokenEncoder) and body.framed):
             raise ConfigError(
-                f"model.name is {self.config.model.name!r}, which does not read a text between a start and an end "
-                "token, as pretraining needs; use bert"
+                f"model.name is {self.config.model.name!r}, which does not put a start and an end token around a "
+                "text, as pretraining needs; use bert"
             )
         asked, positions = self.options.max_length, given.get("max_length", self.options.max_length)
         if isinstance(positions, int) and positions < asked:
             raise ConfigError(
-                f"data.max_length is {asked}, but model.max_length is {positions}; give the model at least as many "
-                "positions, or shorter rows"
+                f"data.max_length is {asked}, but model.max_length is {positions}; raise model.max_length or "
+                "lower data.max_length"
             )
         fields = {"max_length": asked, "matching_heads": int(self.head.next_sentence)}
         own = body.config_class.model_fields
