@@ -1,4 +1,4 @@
-"""Pretraining: learn from unlabelled text, by masked words and by pairs of texts, what other tasks start from."""
+"""Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
 from heed.tasks.base.flags import JSON, NBEST, PIECES
 from heed.tasks.base.spec import Flag, TaskSpec

@@ -1,4 +1,4 @@
-"""A text, or a pair, under the microscope: where each head looked, what stands at the masks, whether B follows A."""
+"""Looks at a text or a pair: attention of each head, words at the masks, whether the second text follows the first."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def look_at_row(
     pair: str | None = None,
     pieces: bool = False,
 ) -> Look:
-    """Look at a text, in which masks are filled, or at a pair.
+    """Look at a text, whose masks are filled, or at a pair.
 
     Args:
         task: Turns text into tokens.
-        model: What is looked at.
+        model: The model.
         text: The text, perhaps with masks.
         edits: Changes of attention weights.
         title: The title.
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
         pair: A second text.
-        pieces: Whether the tokens that are read are shown, not whole words.
+        pieces: Show the model's tokens instead of whole words.
 
     Raises:
-        ConfigError: There is no such attention, or the text is longer than the model reads at once.
+        ConfigError: The chosen attention does not exist, or the text is longer than the model can read.
     """
     tokenizer, texts = task.tokenizer, []
     for one in [text] if pair is None else [text, pair]:
@@ -84,7 +84,7 @@ def look_at_row(
 
 
 def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None) -> tuple[str, list[str]]:
-    """What the model says of a text or a pair, and notes with its probabilities."""
+    """The filled text, or the answer for a pair; and notes with probabilities."""
     if second is not None:
         if model.order is None:
             return "", ["this run has no head for pairs (model.next_sentence is false)"]

@@ -1,4 +1,4 @@
-"""What `heed predict` writes for a pretrained model: filled masks, ranked words, or whether a text follows another."""
+"""Output of `heed predict` for a pretrained model: filled masks, ranked words, or whether a text follows another."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from heed.tasks.pretraining.run import PretrainingRun
 
 _ASKED = 5
-"""Candidates shown to a person who typed a text."""
+"""Candidates shown for a text that was typed interactively."""
 
 
 class PretrainingOutputs(TextOutputs):
-    """A line for a line: the filled text, then each mask's word and probability, with tabs between them.
+    """One output line per input line: the filled text, then each mask's word and probability, separated by tabs.
 
-    With --nbest the candidates of each mask, `probability TAB word` a line; with --choice the given words in their
-    order; with --next `follows` or `does not follow` and the probability that it follows, for each pair: two arguments,
-    or two columns of a line.
+    With --nbest the candidates of each mask, one `probability TAB word` per line; with --choice the given words,
+    most probable first; with --next `follows` or `does not follow` and the probability that it follows, for each pair:
+    two arguments, or two columns of a line.
     """
 
     run: PretrainingRun
@@ -49,7 +49,7 @@ class PretrainingOutputs(TextOutputs):
         """Texts, or with --next an even number of arguments.
 
         Raises:
-            ConfigError: Their number is odd.
+            ConfigError: The number of arguments is odd.
         """
         self._in_lines = where is not None
         if self.options["next"] and where is None and (len(lines) % 2 or not lines):
@@ -62,7 +62,7 @@ class PretrainingOutputs(TextOutputs):
         """Refuse a text without a mask; with --next a line without two columns.
 
         Raises:
-            ConfigError: It is one.
+            ConfigError: The text has no mask, or the line not two columns.
         """
         if not text.strip():
             return
@@ -82,7 +82,7 @@ class PretrainingOutputs(TextOutputs):
         return tokenizer.unknown_in(plain.replace("\t", " "))
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each input's lines; of a pair of arguments after the second."""
+        """Write the output lines of each input; for a pair of arguments, after the second."""
         if self.options["next"]:
             yield from self._pairs(texts)
         elif self.options["choice"]:
@@ -112,7 +112,7 @@ class PretrainingOutputs(TextOutputs):
             yield Written((self._followed(found),))
 
     def notes(self) -> list[str]:
-        """Texts longer than the model's positions; how words were ranked."""
+        """A note if texts were longer than the model's positions."""
         lines = []
         if self._unread:
             part = "the part where the two meet" if self.options["next"] else "the part around the masks"
@@ -169,7 +169,7 @@ class PretrainingOutputs(TextOutputs):
         return f"{found.answer}\t{found.probability:.4f}"
 
     def answer(self, text: str) -> str:
-        """The output of one text, for the person who typed it."""
+        """Return the output for one text that was typed interactively."""
         if self.options["next"]:
             first, tab, second = text.partition("\t")
             if not tab:
