@@ -409,7 +409,7 @@ def one_layer_is_shown(case, _, heads):
 @claim(
     r"(?P<what>output|text): log-probability (?P<log>\S+?)(?P<part> of the tokens shown)?"
     r"(?:; written by the model(?P<cut>, cut off after (?P<limit>\d+) tokens?)?)?"
-    r"(?:; longer than the context: the last (?P<last>\d+) tokens are shown, as they are read together)?"
+    r"(?:; longer than the context: only the last (?P<last>\d+) tokens are shown, read in one pass)?"
 )
 def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
     look = case.look

@@ -507,7 +507,7 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
         ({"fields": {"bidirectional": True}}, "model.bidirectional is true, but a language model predicts the next"),
         ({"fields": {"max_length": 8}}, "model.max_length is 8, but the data has 16"),
         ({"tokenizer": {"extend": True}}, "tokenizer.extend is true, but no run is named"),
-        ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5; they are learned with tokenizer.extend=true"),
+        ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5, which needs tokenizer.extend=true"),
         ({"tokenizer": {"kind": "bpe", "sampling": 0.1}}, "tokenizer.sampling is 0.1"),
         ({"data": {"separator": "--", "format": "lines"}}, "data.separator is '--'"),
         ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' sets the format of a file"),

@@ -215,9 +215,9 @@ def test_of_a_long_text_the_part_around_the_masks_is_read(run):
         (lambda run: run.rank("a [MASK] and a [MASK]", ["x"]), "ranked at one .* the text has 2"),
         (lambda run: run.rank("a [MASK]", ["milk", "milk"]), "'milk' is given twice"),
         (lambda run: run.rank("a [MASK]", []), "no words to rank"),
-        (lambda run: run.rank("a [MASK]", ["\u4f60"]), "does not know '\u4f60'"),
+        (lambda run: run.rank("a [MASK]", ["\u4f60"]), "'\u4f60' is unknown to the tokenizer"),
         (lambda run: run.follows([("He left.", " ")]), "the second text of a pair is blank"),
-        (lambda run: run.predict("[MASK]" + " milk" * 200 + " [MASK]"), "tokens apart"),
+        (lambda run: run.predict("[MASK]" + " milk" * 200 + " [MASK]"), "the masks span"),
     ],
 )
 def test_what_cannot_be_filled_says_why(run, call, message):
@@ -355,7 +355,7 @@ def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
     [
         (["no mask"], None, "has no [MASK]: 'no mask'"),
         (["--next", "one text"], None, "--next takes pairs of texts, but got 1"),
-        (["--next", "a", "b", "--choice", "c"], None, "--next is about pairs of texts and fills no mask"),
+        (["--next", "a", "b", "--choice", "c"], None, "--next reads pairs of texts and fills no mask"),
         (["The [MASK].", "--choice", "a", "--nbest", "2"], None, "--nbest does not apply"),
         (["--next"], ["a\tb", "alone"], "line 2 has 1 column, expected two texts with a tab between them"),
         ([], ["The [MASK].", "none"], "line 2 has no [MASK]: 'none'"),
@@ -398,7 +398,7 @@ def test_runs_are_compared_document_by_document(run, tmp_path, monkeypatch):
         (STORIES_DATA, {"name": "rnn"}, "reads? .*start and an end token|rnn"),
         (STORIES_DATA, {"masked_words": False, "next_sentence": False}, "nothing to learn"),
         ({**STORIES_DATA, "max_length": 100}, {"max_length": 50}, "data.max_length is 100, but model.max_length is 50"),
-        ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "together they must be at most 1"),
+        ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "their sum must be at most 1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(data, model, message):
@@ -420,7 +420,7 @@ def test_documents_of_one_sentence_make_no_pairs(tmp_path):
 def test_one_document_has_no_text_that_does_not_follow(tmp_path):
     write_lines(tmp_path / "one.txt", *TEXTS)
     task, _ = task_and_model(small({"train": [str(tmp_path / "one.txt")]}))
-    with pytest.raises(DataError, match=r"two documents or more.* but there is 1; .*data.separator"):
+    with pytest.raises(DataError, match=r"at least two documents.* but there is 1; .*data.separator"):
         task.train_batches(0)
 
 
