@@ -369,7 +369,7 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
     assert any(one == pytest.approx(float(value), abs=6e-4) for one in found)
 
 
-@claim(r"model\.delay (\d+): the tag of a word is decided when that many more tokens have been read")
+@claim(r"model\.delay (\d+): each word is tagged after that many more tokens have been read")
 def later_words_decide_only_so_far(case, _, delay):
     words = list(case.look.shadings[0].axis.labels)
     for t in range(len(words) - 1):
