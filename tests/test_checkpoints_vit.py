@@ -279,7 +279,7 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command(["import", "theirs", "--out", "run"]) == 0
     out = capsys.readouterr().out
-    assert "every tensor was used, and none is missing" in out and "next: heed look run PICTURE" in out
+    assert "all tensors were used, and none is missing" in out and "next: heed look run PICTURE" in out
     assert command(["predict", "run", photos[0]]) == 0
     assert any(name in capsys.readouterr().out for name in CLASSES)
     assert command(["evaluate", "run", "photos"]) == 0
@@ -287,7 +287,7 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     assert command(["look", "run", photos[0], "--layer", "1", "--head", "2"]) == 0
     assert "layer 1, head 2" in capsys.readouterr().out
     assert command(["evaluate", "run"]) == 2
-    assert "was imported from theirs and has no data of its own; to score it" in capsys.readouterr().err
+    assert "was imported from theirs and has no data; to score it" in capsys.readouterr().err
 
 
 # --- runs that start from an imported one, and runs that were trained here

@@ -106,7 +106,7 @@ def test_every_mistake_is_reported_at_once():
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
         (
             {"task": "images", "data": {"train": "photos", "size": "abc"}},
-            r"data.size is 'abc', expected pixels of each side as 64, \[height, width\] as \[48, 64\], .* or auto",
+            r"data.size is 'abc', expected pixels of each side such as 64, \[height, width\] such as \[48, 64\], .* or",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -136,7 +136,7 @@ def test_a_missing_file_is_named(tmp_path):
     [
         ("task: translation\ndata: ]\nmodel: {}\n", "line 2 is not YAML"),
         ("task: translation\n\tdata: 3\n", "line 2 is not YAML"),
-        ("- a\n- b\n", "holds list, expected fields"),
+        ("- a\n- b\n", "contains list, expected fields"),
         ("", "holds NoneType, expected fields"),
         ("a: !!python/object/apply:os.getcwd []\n", "line 1 is not YAML"),
     ],

@@ -36,7 +36,9 @@ def held(tmp_path):
 
 def test_a_second_process_is_refused_and_told_by_whom(held):
     folder, process, pipe = held
-    named = rf"is already training, process {process.pid} on {re.escape(HERE)} since \d{{4}}-.*kill {process.pid}$"
+    named = (
+        rf"is already being trained by process {process.pid} on {re.escape(HERE)} since \d{{4}}-.*kill {process.pid}$"
+    )
     for _ in range(2):  # an attempt does not take the name away
         with pytest.raises(RunError, match=named), owned(folder):
             raise AssertionError
@@ -80,7 +82,7 @@ def test_what_stands_in_a_left_lock_file_does_not_matter(tmp_path, text):
 def test_a_refusal_shows_no_control_characters_of_a_lock_file(held):
     folder, process, _ = held
     (folder / LOCK).write_text(json.dumps({"process": process.pid, "host": "a\x1b[31m", "since": "now"}))
-    with pytest.raises(RunError, match=r"is already training, in another process; wait until it ends$"):
+    with pytest.raises(RunError, match=r"is already being trained by another process; wait until it ends$"):
         check_not_owned(folder)
 
 

@@ -17,8 +17,10 @@ from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.pretraining import cooccurrence
 from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
+from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.rows import NO_QUESTION
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Rows
+from heed.tasks.pretraining.scoring import DocumentScores, answers, by_document, score_passages
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
 QUICK = {
@@ -420,3 +422,39 @@ def test_one_document_has_no_text_that_does_not_follow(tmp_path):
     task, _ = task_and_model(small({"train": [str(tmp_path / "one.txt")]}))
     with pytest.raises(DataError, match=r"two documents or more.* but there is 1; .*data.separator"):
         task.train_batches(0)
+
+
+# --- scores
+
+
+def test_scores_of_words_and_pairs_worked_out_by_hand():
+    log_probs = np.log([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
+    found = answers(log_probs, np.array([0, 1, 1]))
+    assert found[:, 1].tolist() == [1, 0, 1] and found[:, 2] == pytest.approx(-np.log([0.8, 0.2, 0.7]))
+    given = [DocumentScores(4, 1, 8.0, 2, 2, 1.0, 20), DocumentScores(2, 1, 1.0, 1, 0, 2.0, 10)]
+    outcomes = outcomes_of(given)
+    scores = {one.name: one.score() for one in (*outcomes.measures, *outcomes.further)}
+    assert scores == pytest.approx(
+        {"masked_accuracy": 1 / 3, "masked_loss": 1.5, "next_accuracy": 2 / 3, "next_loss": 1}
+    )
+
+
+def test_a_pair_counts_for_the_document_of_its_first_text():
+    passages = Passages(np.zeros(8, np.int64), np.zeros(8, np.uint8), np.array([0, 4, 8]), np.zeros(1, np.uint8))
+    places = [np.array(one) for one in ([0, 4], [2, 6], [6, 2], [8, 4], [FOLLOWS_NOT, FOLLOWS_NOT])]
+    order = np.array([[1, 1, 0.5], [1, 0, 2.0]])
+    found = by_document(passages, Rows(*places), np.zeros((2, 3)), order)
+    assert [(one.pairs_right, one.pairs_nats) for one in found] == [(1, 0.5), (0, 2.0)]
+
+
+def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
+    nats, first = [], []
+    for seed, share in ((1, 0.15), (2, 0.6)):
+        config = small({**STORIES_DATA, "mask_share": share})
+        training = config.training.model_copy(update={"seed": seed})
+        task, model = task_and_model(config.model_copy(update={"training": training}))
+        passages = task.passages("valid")
+        nats.append([one.pairs_nats for one in score_passages(task, model, passages)])
+        first.append(task.rows_of(passages).first.tolist())
+    assert nats[0] == pytest.approx(nats[1], rel=1e-5) and sum(nats[0]) > 0
+    assert first[0] == first[1]

@@ -55,7 +55,7 @@ def test_numbers_texts_and_columns_that_are_forecast_are_no_dates(tmp_path):
     path = write(tmp_path / "b.csv", ["when", "value"], [["2020-01-01", 1], ["2020-01-02", 2]])
     assert date_column(path, ["when"]) is None
     (tmp_path / "c.csv").write_text("2020-01-01,1\n2020-01-02,2\n")
-    with pytest.raises(DataError, match=r"c.csv' line 1 starts with a date \('2020-01-01'\), but should name the columns"):
+    with pytest.raises(DataError, match=r"c.csv' line 1 starts with a date \('2020-01-01'\), but should name"):
         date_column(tmp_path / "c.csv")
 
 

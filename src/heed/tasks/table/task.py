@@ -121,7 +121,7 @@ class Table(NumericTask[TableConfig, Row]):
             inside, outside = hold_out(train, wanted)
             if not inside or not outside:
                 raise DataError(
-                    f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a validation file"
+                    f"{len(train)} rows are too few to hold {wanted} out for validation; add rows, or a validation file"
                 )
             splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
         if data.test is not None:
