@@ -147,8 +147,8 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
-            "`look` is not available for table (its network reads a whole row at once, so it has no steps, no gates and "
-            "no attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
+            "`look` is not available for table (its network reads a whole row at once, so it has no steps, no gates "
+            "and no attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
             "summarisation, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),

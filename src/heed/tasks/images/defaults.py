@@ -55,7 +55,7 @@ def selected_by(task: Images) -> str:
 def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str, Any]:
     """The default patch size, if the model has patches and no size is given.
 
-    Among the sizes that divide the picture, the one with a grid closest to 8 x 8; none for the named sizes of the paper.
+    Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
     """
     if "patch_size" not in body.config_class.model_fields or "patch_size" in given or size in ("base", "large"):
         return {}
