@@ -167,7 +167,7 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     vit(tmp_path / "theirs", 1, "Model")
     imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
     assert set(imported.unused) == {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}
-    assert "it has no classes: start a run with classes from it by heed train images FOLDER --from RUN" in str(imported)
+    assert "no classes: train a classifier from it with heed train images FOLDER --from RUN" in str(imported)
     run = heed.load(tmp_path / "run")
     assert run.task.labels == []
     card = (tmp_path / "run" / "README.md").read_text()

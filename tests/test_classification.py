@@ -266,10 +266,10 @@ def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_pat
     (shading, _), (attention,) = look.shadings, look.maps
     assert [list(frame.states) for frame in look.encoder] == [["layer 0"]] * 4
     assert all(torch.equal(f.glances[0].weights, attention.weights[i]) for i, f in enumerate(look.encoder))
-    assert shading.axis.labels == ("it", "was", "awful") and "Where [CLS] looked" in shading.title
+    assert shading.axis.labels == ("it", "was", "awful") and "Attention of [CLS]" in shading.title
     assert attention.key.labels == ("[CLS]", "it", "was", "awful")
     np.testing.assert_allclose(shading.weights, attention.weights[0, 1:], atol=1e-6)
-    with pytest.raises(ConfigError, match="in model rnn a token before the text does not see it; use encoder"):
+    with pytest.raises(ConfigError, match="model rnn a token before the text cannot read the text; use model encoder"):
         prepare(settings(files, pooling="cls"))
 
 

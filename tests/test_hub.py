@@ -229,7 +229,7 @@ def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feat
 
 
 def test_a_format_of_files_is_refused_for_a_data_set():
-    with pytest.raises(ConfigError, match=r"data.format is csv, but a data set of the Hub is no file; leave it out"):
+    with pytest.raises(ConfigError, match=r"data.format is csv, but data sets of the Hub have no file format"):
         check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
 
 

@@ -149,7 +149,7 @@ def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_p
     assert "pictures are read as 8 x 8 pixels, grey" in out and "12 x 12 grey 60" in out
     text = page.read_text()
     assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
-    assert "as it is trained on" in text and "across" in text
+    assert "augmented, in successive passes" in text and "across" in text
     err = main_fails(["check", "table", "rows.csv", "--out", str(page)], capsys)
     assert "--out is not available for table" in err
 
@@ -270,7 +270,7 @@ def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos,
     compared.save(tmp_path / "compared")
     page = (tmp_path / "compared" / "compare.html").read_text()
     assert "Pictures drawn at random" in page and page.count("<img") == 15 + 2 * 15  # and a map of each run
-    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention, rolled out<" not in page  # convolutions alone
+    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention rollout<" not in page  # convolutions alone
 
 
 def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):

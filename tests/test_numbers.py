@@ -147,8 +147,8 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
-            "`look` is not available for table (its network reads a row at once, so it has no steps, no gates and no "
-            "attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
+            "`look` is not available for table (its network reads a whole row at once, so it has no steps, no gates "
+            "and no attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
             "summarisation, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
@@ -222,7 +222,7 @@ def test_nothing_that_follows_is_read(folder):
 def test_a_network_that_reads_the_future_is_refused_with_the_reason(folder, capsys, field):
     code, _, err = call(capsys, "train", "series", folder / "sales.csv", f"model.{field}=true")
     assert code == 2
-    assert f"model.{field} is true, but a series is forecast: a network that reads from the end has read the row" in err
+    assert f"model.{field} is true, but a forecaster must not read backwards: it would see" in err
 
 
 def test_the_last_rows_are_held_out_in_time(folder):
@@ -305,7 +305,7 @@ def test_the_commands_on_series(folder, sales, capsys):
     assert code == 0 and "gates over the rows" in out and "series step 1 of 24: reads row 157: sold" in out
     for words, message in (
         (["nowhere.csv"], "nowhere.csv"),
-        ([folder / "sales.csv", "--head", "0"], "has no attention to choose from: a look shows its gates"),
+        ([folder / "sales.csv", "--head", "0"], "has no attention; a look shows its gates"),
     ):
         code, _, err = call(capsys, "look", sales.folder, *words)
         assert code == 2 and message in err
