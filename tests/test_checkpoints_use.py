@@ -289,7 +289,7 @@ def test_a_model_pretrained_here_is_read_by_transformers(tmp_path, pooling, arch
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model.pooling": "mean"}, "model.pooling is mean: a checkpoint's classifier reads"),
+        ({"model.pooling": "mean"}, "model.pooling is mean: Hugging Face classifiers support only"),
         ({"model.pooling": "last", "model.pooler": "none"}, "bert cannot express model.pooler=none"),
         ({"model.pooling": "last", "model.num_segments": 0}, "bert cannot express model.num_segments=0"),
         ({"model.pooling": "last", "model.ngrams": 1}, "model.ngrams is 1"),
@@ -328,7 +328,7 @@ def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeyp
 
     whole = exported.store
     monkeypatch.setattr(exported, "store", spoiled)
-    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; nothing is kept"):
+    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; nothing was kept"):
         heed.export(classifier, "huggingface", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

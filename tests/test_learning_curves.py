@@ -74,12 +74,12 @@ def test_sizes_are_read_and_ordered():
     ("given", "message"),
     [
         ("100,some", "'some' is not a number of training examples"),
-        ("0", "'0' is no number"),
-        ("-5", "'-5' is no number"),
-        ("1.5", "'1.5' is no number"),
+        ("0", "'0' is not a number"),
+        ("-5", "'-5' is not a number"),
+        ("1.5", "'1.5' is not a number"),
         ("100,all,100", "names 100 twice"),
         ("all,all", "names all twice"),
-        ("", "'' is no number"),
+        ("", "'' is not a number"),
     ],
 )
 def test_what_a_size_may_not_be(given, message):

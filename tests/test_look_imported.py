@@ -95,7 +95,7 @@ def test_pieces_are_joined_to_words(tmp_path, make, kind):
     assert len(pieces[0].query) > len(words[0].query)
     for word, piece in zip(words, pieces, strict=True):
         torch.testing.assert_close(word.weights.sum(1), torch.ones(len(word.query)))
-        assert "Words: weights summed" in word.caption and "Words: weights summed" not in piece.caption
+        assert "Words: weights are summed" in word.caption and "Words: weights are summed" not in piece.caption
     groups, found = [], ""
     for n, label in enumerate(pieces[0].key.labels):  # the pieces of each word, by their letters
         whole = words[0].key.labels[len(groups) - 1] if groups else None

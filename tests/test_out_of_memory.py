@@ -94,7 +94,7 @@ def test_a_batch_too_large_for_the_machine_is_said_before_it_is_tried(tmp_path, 
     with pytest.raises(TrainingError) as error:
         forecast(check_config(CONFIG, "test"))
     said = str(error.value)
-    assert "before the first update, for a batch of " in said and "(now 1)" in said
+    assert "before the first update, for a batch of " in said and "(now 1;" in said
     assert "lower training.batch_tokens" in said
 
 

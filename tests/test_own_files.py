@@ -369,8 +369,6 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "--valid", "no.en,no.yo"], r"no file '.*/no.en'$"),
         (["translatoin", "my.en", "my.yo"], r"'translatoin' is neither .*; did you mean 'translation'\?$"),
         (["my.en", "my.yo"], r"name the task first, as: heed train translation my.en my.yo$"),
-        (["last"], r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
-        (["made"], r"'made' is a run folder; to resume the run: heed train made --resume$"),
         (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
@@ -393,6 +391,23 @@ def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, messa
     assert err.splitlines()[-1].startswith("heed: ") and re.search(message, err.splitlines()[-1]), err
     assert command == "train" or err.count("\n") == 1
     assert sorted(data.rglob("*")) == before, "nothing is made"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "message"),
+    [
+        ("train", "last", r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
+        ("train", "made", r"'made' is a run folder; to resume the run: heed train made --resume$"),
+        ("check", "last", r"no run under .*runs; train one, or name its folder$"),
+        ("check", "made", r"made is not a run folder: it has no format.json$"),
+    ],
+)
+def test_a_run_in_place_of_a_task_is_answered_in_one_line(call, tmp_path, monkeypatch, command, name, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "config.yaml").write_text("task: translation\n")
+    code, out, err = call(command, name)
+    assert code == 2 and out == "" and re.search(message, err.splitlines()[-1]), err
 
 
 def test_outputs_cut_off_at_the_largest_length_are_counted(run, data):

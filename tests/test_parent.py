@@ -118,7 +118,7 @@ def test_another_size_is_not_filled_with_the_parents_fields(folder, parent):
     task = prepared(folder, parent, model={"size": "small"})
     assert task.config.model.model_extra["d_hidden"] == 256
     with pytest.raises(
-        ConfigError, match=r"model.from: no matrix of .*parent \(bahdanau\) fits .*: model\.d_\w+ is \d+ there"
+        ConfigError, match=r"model.from: no matrix of .*parent \(bahdanau\) fits .*: model\.d_\w+ is \d+ in that run"
     ):
         task.start_from_parent(task.build_model())
 
@@ -260,5 +260,5 @@ def test_what_is_no_finished_run_is_refused_by_its_field(folder, parent, tmp_pat
     for file in parent.folder.iterdir():
         if file.is_file() and file.suffix != ".safetensors":
             (begun / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ConfigError, match=r"from: .*begun has no final model\.safetensors: training has not"):
+    with pytest.raises(ConfigError, match=r"from: .*begun holds no final model\.safetensors: training has not"):
         Parent.open(str(begun), "tokenizer.from")

@@ -284,7 +284,7 @@ def test_a_cut_off_archive_is_an_error_or_gives_what_is_before(tmp_path):
 def test_what_is_called_an_archive_and_is_none_is_named(tmp_path):
     for name in ("photos.zip", "photos.tar", "photos.tar.gz"):
         (tmp_path / name).write_bytes(b"no archive at all, whatever it is called")
-        assert refusal(tmp_path / name).startswith(f"'{tmp_path / name}' is no ")
+        assert refusal(tmp_path / name).startswith(f"'{tmp_path / name}' is not ")
 
 
 # --- tables

@@ -376,7 +376,7 @@ def test_a_look_names_special_tokens_and_fills_masks(run):
     assert look.target == run.predict("The man went to the [MASK].").text
     pair = run.look("He left.", pair="It was cold.").look
     assert pair.maps[0].query.labels.count("[SEP]") == 2 and pair.target in ("follows", "does not follow")
-    with pytest.raises(ConfigError, match="tokens, and the model reads 62 at once"):
+    with pytest.raises(ConfigError, match="tokens, but the model reads at most 62 at once"):
         run.look("He left the store. " * 40)
 
 

@@ -390,7 +390,7 @@ def test_where_all_checkpoints_are_damaged_the_run_begins_afresh_and_says_so(fol
     assert weights(folder) == weights(finished)
 
 
-@pytest.mark.parametrize(("number", "age"), [(1, "an older"), (99, "a newer")])
+@pytest.mark.parametrize(("number", "age"), [(1, "an older version of"), (99, "a newer version of")])
 def test_a_checkpoint_of_another_format_says_so(folder, number, age):
     path = folder / "checkpoints" / "step-6" / "progress.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
@@ -409,7 +409,7 @@ def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
         main(["check", str(folder)])
     assert ended.value.code == 2
     out = capsys.readouterr().out
-    assert "3 of " in out and "missing or altered" in out
+    assert "3 of " in out and "missing, altered or" in out
     rows = dict(line.strip().split("  ", 1) for line in out.splitlines() if line.startswith("  "))
     assert rows["model.safetensors"].strip().startswith("altered: its checksum")
     assert rows["tokenizer.target.json"].strip() == "missing"

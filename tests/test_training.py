@@ -500,7 +500,7 @@ def test_out_of_memory_says_what_to_lower(tmp_path, problem):
 
     with pytest.raises(TrainingError) as error:
         make_trainer(tmp_path, make_config(accumulate=2), loss=loss).run()
-    for part in ("out of memory at update 1", "examples at a time", "raise training.micro_batches (now 1)"):
+    for part in ("out of memory at update 1", "examples at a time", "raise training.micro_batches (now 1;"):
         assert part in str(error.value)
 
 
@@ -605,7 +605,7 @@ def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("model.safetensors", None, "holds no model.safetensors"),
+        ("model.safetensors", None, "has no model.safetensors"),
         ("format.json", "{", "format.json is damaged"),
         ("format.json", '{"format": 99}', "newer version of heed"),
         ("format.json", None, "is not a run folder"),

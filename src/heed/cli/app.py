@@ -308,7 +308,7 @@ def compare(
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
 ) -> None:
-    """Compare runs on one test set, or train several models and compare them.
+    """Compare runs, or train several models and compare them.
 
     Scores with intervals, significance, speed and memory.
     """

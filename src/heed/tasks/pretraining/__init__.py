@@ -5,7 +5,7 @@ from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
-    summary="Pretrain a text encoder on unlabelled text, for other tasks to start from (BERT).",
+    summary="Pretrain a text encoder (BERT) on unlabelled text.",
     example="my_texts/",
     interfaces=("encoder",),
     per_token=True,
