@@ -118,7 +118,7 @@ def test_every_command_that_opens_a_run_refuses_a_damaged_one_and_has_a_way_past
         assert named in call(*words, "--force")[2], words
     code, out, err = call("predict", run, "good", "--force")
     assert code == 0 and out
-    assert err == f"heed: {named}: its checksum is not the one that was written; used all the same (--force)\n"
+    assert err == f"heed: {named}: its checksum is not the one that was written; used anyway (--force)\n"
     flip(run / "report.json")
     code, out, err = call("look", run)  # the curves of training
     assert code == 2 and f"{run / 'report.json'} is altered" in err
@@ -189,7 +189,7 @@ def test_without_checksums_an_ended_run_is_used_as_an_unfinished_one(run, call):
     code, out, err = call("predict", run, "good")
     assert (code, out) == (2, "") and "model.safetensors has no checksum" in err and "--force" in err
     code, out, err = call("predict", run, "good", "--force")
-    assert code == 0 and out and "model.safetensors has no checksum; used all the same (--force)" in err
+    assert code == 0 and out and "model.safetensors has no checksum; used anyway (--force)" in err
 
 
 class Crash(BaseException):

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from heed.config import RunConfig
-from heed.errors import HeedWarning, RunError
+from heed.errors import HeedWarning, RunError, suggest
 from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.lock import LOCK, Ownership, check_not_owned
@@ -81,7 +81,9 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
         return found
     path = Path(run)
     if not path.is_dir():
-        raise RunError(f"no run folder '{run}'")
+        beside = [str(found.parent) for found in path.parent.glob(f"*/{CONFIG}")]
+        near = suggest(str(path), beside)
+        raise RunError(f"no run folder '{run}'{near if 'did you mean' in near else ''}")
     return path
 
 
@@ -270,7 +272,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
     more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
     said = f"{path / name} is {problem}{more}"
     if force:
-        warn(f"{said}; used all the same (--force)", HeedWarning, stacklevel=3)
+        warn(f"{said}; used anyway (--force)", HeedWarning, stacklevel=3)
         return
     ways = ["restore it from a copy"]
     if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):

@@ -32,7 +32,7 @@ def load(run: str | Path = "last", *, finished: bool = False, force: bool = Fals
         run: The folder, or "last".
         finished: Refuse a run whose training has not finished.
         force: Use files that are missing or altered as they are, with a warning. Weights that are not finite are
-            refused all the same.
+            refused anyway.
 
     Raises:
         RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
@@ -66,7 +66,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
     is_final = folders.state_of(path) is folders.State.FINISHED
     if force and not is_final and weights.is_file():
         is_final = True
-        warn(f"{weights} has no checksum; used all the same (--force)", HeedWarning, stacklevel=3)
+        warn(f"{weights} has no checksum; used anyway (--force)", HeedWarning, stacklevel=3)
     if not is_final:
         check_can_be_used(path, finished)
     with _weights_verified(path, force) if is_final else _nothing():
