@@ -12,7 +12,8 @@ from heed.data.examples import Pair
 from heed.data.read.links import read_links
 from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import symmetrize
-from heed.tasks.translation.word_weights import usual_place, word_weights
+from heed.tasks.translation.aligning import Aligner, Direction
+from heed.tasks.translation.word_weights import Place, usual_place, word_weights
 
 NOUNS = {"cat": "aja", "dog": "kelb", "house": "dar", "garden": "bustan", "book": "kitab"}
 VERBS = {"sees": "kan", "likes": "habb", "reads": "qara"}
@@ -149,6 +150,14 @@ def test_without_gold_two_directions_choose_the_layers_that_agree_best(run, back
     assert [place["layer"] for place in places] == list(best) and all(place["heads"] == "mean" for place in places)
 
 
+def test_of_two_directions_the_layers_with_the_most_common_links_are_chosen(run, back, pairs, monkeypatch):
+    places = [Place(layer, None, "read") for layer in (0, 1)]
+    links = {False: ([[(0, 0), (1, 1)]], [[(0, 1), (1, 0)]]), True: ([[(0, 0), (2, 0)]], [[(0, 1), (1, 0)]])}
+    monkeypatch.setattr(Direction, "candidates", lambda one, pairs: dict(zip(places, links[one.swapped], strict=True)))
+    aligner = Aligner(run, back)
+    assert aligner.agree(pairs) == 4 and [place.layer for place in aligner.places] == [1, 1]
+
+
 def test_with_gold_layer_and_head_are_chosen_on_every_second_pair_and_the_others_are_scored(run, pairs, data):
     sources, targets = texts(pairs)
     chosen = run.align(sources, targets, layer=1, head=1).links
@@ -222,7 +231,10 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
         (["--layer", "2"], "no layer 2: 2 layers attend to the source in"),
         (["--head", "9"], "no head 9: there are 4 in"),
         (["--head", "last"], "--head is 'last'; give a number or mean"),
-        (["--symmetrize", "gd"], "--symmetrize gd needs the links of both directions; name a run that translates back"),
+        (
+            ["--symmetrize", "gd"],
+            "--symmetrize gd needs the links of both directions; give a run that translates in the",
+        ),
         (["--gold-base", "1"], "--gold-base says how --gold counts words; give both"),
         (["--gold", "short"], "'short' has 2 lines, but there are 10 pairs; line N must have the links of pair N"),
         (
@@ -242,9 +254,12 @@ def test_what_cannot_be_is_refused(run, data, words, message, capsys, monkeypatc
 
 
 def test_gold_links_to_words_that_are_not_there_count_as_missed(run, data, pairs):
-    (data / "beyond").write_text("0-0 0-40\n" + 9 * "\n")
+    after = f"0-{len(pairs[0].target.split())}"
+    (data / "beyond").write_text(f"0-0 {after}\n" + 9 * "\n")
     found = run.align(*texts(pairs), gold=data / "beyond", layer=0, head=0)
-    assert f"'{data / 'beyond'}': 1 link names a word after the last one, the first on line 1: 0-40" in found.notes[0]
+    assert (
+        f"'{data / 'beyond'}': 1 link names a word after the last one, the first on line 1: {after}" in found.notes[0]
+    )
     assert found.report["test"]["alignment_recall"]["value"] <= 0.5
 
 

@@ -157,7 +157,7 @@ def test_cyrillic_bytes_are_not_taken_for_windows_1252(tmp_path):
 def test_an_encoding_that_cannot_be_is_refused(encoding):
     with pytest.raises(ConfigError, match=f"data.encoding is '{encoding}', expected an encoding that Python knows"):
         check_config({"data": {"train": "a.tsv", "encoding": encoding}}, "test")
-    with pytest.raises(ConfigError, match="a data set of the Hub holds texts, not bytes"):
+    with pytest.raises(ConfigError, match="a data set of the Hub contains texts, not bytes"):
         check_config({"data": {"hub": "user/name", "encoding": "windows-1252"}}, "test")
 
 

@@ -127,7 +127,7 @@ def test_a_run_under_a_budget_ends_where_validation_no_longer_improves(tmp_path,
     assert clock.now < 0.75 * 120
     assert result.progress.best_step == result.progress.kept[0]
     (line,) = [one for one in said if "no better" in one]
-    assert line.startswith("no better exact_match in 3 validations: the learning rate falls to zero by update")
+    assert line.startswith("no better exact_match in 3 validations: lowering the learning rate to zero by update")
     assert result.reason.startswith("ended early, because exact_match no longer improved: ")
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
     assert rates[-1] == pytest.approx(0.0, abs=1e-9)
@@ -316,4 +316,4 @@ def test_epochs_are_passes_over_the_data(tmp_path):
 def test_minutes_and_epochs_are_not_given_together(capsys):
     with pytest.raises(SystemExit):
         main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
-    assert "--minutes and --epochs are two ways to say how long to train; give one of them" in capsys.readouterr().err
+    assert "--minutes and --epochs both set how long to train; give only one of them" in capsys.readouterr().err

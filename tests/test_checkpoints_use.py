@@ -76,7 +76,7 @@ def test_pairs_of_texts_have_the_labels_that_transformers_gives(checkpoints, tmp
         own = torch.tensor([prediction.probabilities[label] for label in LABELS])
         torch.testing.assert_close(own, row, **CLOSE)
     with pytest.raises(
-        ConfigError, match=r"model\.d_model follows from the checkpoint; an import takes fields of data"
+        ConfigError, match=r"model\.d_model is determined by the checkpoint; an import takes only fields of data"
     ):
         heed.import_model(folder, tmp_path / "other", settings={"model.d_model": 8})
 
@@ -144,7 +144,7 @@ def test_a_name_is_found_in_the_cache(checkpoints, cache, capsys):
     run = heed.import_model("some-one/tiny.bert")
     assert "found some-one/tiny.bert in the cache of the Hugging Face Hub" in capsys.readouterr().out
     assert run.folder.name == "tiny.bert-bert-1" and run.config.data.imported == "some-one/tiny.bert"
-    assert "was imported from some-one/tiny.bert and has no data of its own" in run.config.data.missing
+    assert "was imported from some-one/tiny.bert and has no data" in run.config.data.missing
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache, monkeypatch):
@@ -183,7 +183,7 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     Path("some.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 0
     out = capsys.readouterr().out
-    assert "every tensor was used, and none is missing" in out and "next: heed look run TEXT" in out
+    assert "all tensors were used, and none is missing" in out and "next: heed look run TEXT" in out
     assert command(["predict", "run", "it was good"]) == 0
     assert capsys.readouterr().out.split()[0] in LABELS
     assert command(["evaluate", "run", "some.tsv"]) == 0
@@ -193,9 +193,9 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert command(["check", "run"]) == 0
     assert "huggingface.json" in capsys.readouterr().out
     assert command(["evaluate", "run"]) == 2
-    assert "was imported from SequenceClassification and has no data of its own; to score it" in capsys.readouterr().err
+    assert "was imported from SequenceClassification and has no data; to score it" in capsys.readouterr().err
     assert command(["look", "run"]) == 2
-    assert "there are no curves of its training; give a text" in capsys.readouterr().err
+    assert "it has no training curves; give a text" in capsys.readouterr().err
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
     assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
 
@@ -210,9 +210,7 @@ def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path,
     made = heed.compare(runs, test=file, resamples=10)
     assert made.outcomes[0][0].outputs == made.outcomes[1][0].outputs and len(made.examples) == len(ROWS)
     assert command(["compare", *runs]) == 2
-    assert (
-        "was imported and has no data of its own, and neither have the others; give a test" in capsys.readouterr().err
-    )
+    assert "and the other runs were imported and have no data; give a test" in capsys.readouterr().err
 
 
 def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, tmp_path):

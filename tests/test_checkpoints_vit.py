@@ -167,7 +167,7 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     vit(tmp_path / "theirs", 1, "Model")
     imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
     assert set(imported.unused) == {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}
-    assert "it has no classes: start a run with classes from it by heed train images FOLDER --from RUN" in str(imported)
+    assert "no classes: train a classifier from it with heed train images FOLDER --from RUN" in str(imported)
     run = heed.load(tmp_path / "run")
     assert run.task.labels == []
     card = (tmp_path / "run" / "README.md").read_text()
@@ -279,7 +279,7 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command(["import", "theirs", "--out", "run"]) == 0
     out = capsys.readouterr().out
-    assert "every tensor was used, and none is missing" in out and "next: heed look run PICTURE" in out
+    assert "all tensors were used, and none is missing" in out and "next: heed look run PICTURE" in out
     assert command(["predict", "run", photos[0]]) == 0
     assert any(name in capsys.readouterr().out for name in CLASSES)
     assert command(["evaluate", "run", "photos"]) == 0
@@ -287,7 +287,7 @@ def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
     assert command(["look", "run", photos[0], "--layer", "1", "--head", "2"]) == 0
     assert "layer 1, head 2" in capsys.readouterr().out
     assert command(["evaluate", "run"]) == 2
-    assert "was imported from theirs and has no data of its own; to score it" in capsys.readouterr().err
+    assert "was imported from theirs and has no data; to score it" in capsys.readouterr().err
 
 
 # --- runs that start from an imported one, and runs that were trained here

@@ -207,7 +207,7 @@ def words_join_parts(case, one):
 
 
 @claim(
-    r"Where the pooling attention looked: the share of each word in the text's vector"
+    r"Pooling attention: the share of each word in the text's vector"
     r"(?:, mean of (\d+) learned vectors)?"
 )
 def the_shares_make_the_vector(case, shading, several):
@@ -227,14 +227,14 @@ def the_shares_make_the_vector(case, shading, several):
         assert_close(torch.tensor(shading.weights) @ given[0], vectors.mean(0), rtol=1e-4, atol=1e-5)
 
 
-@claim(r"Where \[CLS\] looked in encoder layer (\d+), mean of the heads")
+@claim(r"Attention of \[CLS\] in encoder layer (\d+), mean of the heads")
 def is_the_row_of_cls(case, shading, layer):
     (one,) = case.attention
     assert one.layer == int(layer) and one.query.labels[0] == "[CLS]" and shading.axis.labels == one.key.labels[1:]
     assert shading.weights == pytest.approx(one.weights[0, 1:].tolist())
 
 
-@claim(r"What each word adds: how far the probability of '(\w+)' falls when it is left out")
+@claim(r"Contribution of each word: drop in the probability of '(\w+)' when the word is left out")
 def leaving_a_word_out_does_that(case, shading, label):
     assert label == case.look.target
     words = [name.lstrip("?") for name in shading.axis.labels]
@@ -257,8 +257,8 @@ def leaving_a_word_out_does_that(case, shading, label):
 
 
 @claim(
-    r"N-grams on which filters are largest, the (\d+) that count most: what they add to the score of '(\w)' "
-    r"\(less the mean score of all labels\)"
+    r"The (\d+) n-grams with the largest contributions to the score of '(\w)' "
+    r"\(minus the mean score of all labels\), through the filters that are largest on them"
 )
 def ngrams_add_up_to_the_score(case, shading, count, label):
     assert len(shading.weights) == int(count) <= 12
@@ -267,17 +267,17 @@ def ngrams_add_up_to_the_score(case, shading, count, label):
         scores = case.model(batch.tokens, batch.mask)[0]
     score = float(scores[case.task.labels.index(label)] - scores.mean())
     bias = case.model.output.bias.detach()
-    filters = sum(int(re.search(r"in (\d+) filter", said)[1]) for said in shading.others)
+    filters = sum(int(re.search(r"of (\d+) filter", said)[1]) for said in shading.others)
     assert filters == sum(bank.out_channels for bank in case.model.body.filters), "all n-grams are shown here"
     offset = float(bias[case.task.labels.index(label)] - bias.mean())
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
 @claim(
-    r"What n-grams beside the model add to the score of '(\w)' \(less the mean score of all labels\): "
-    r"the (\d+) that add most"
+    r"N-gram classifier: the (\d+) largest contributions to the score of '(\w)' "
+    r"\(minus the mean score of all labels\)"
 )
-def ngrams_beside_the_model_add_up(case, shading, label, count):
+def ngrams_beside_the_model_add_up(case, shading, count, label):
     assert len(shading.weights) == int(count) <= 12
     look = case.again("great film story", contributions=False)
     (shading,) = look.shadings
@@ -339,7 +339,7 @@ def what_is_cut_changes_nothing(case, _, read, left):
     assert probability(case, "a", case.text) == probability(case, "a", " ".join(words[:-1]) + " story.")
 
 
-@claim(r"what each word adds is measured for texts of up to (\d+) words")
+@claim(r"contributions of words are measured only for texts of up to (\d+) words")
 def long_texts_have_no_such_shading(case, _, most):
     assert len(case.text.split()) > int(most) and not any("adds" in s.title for s in case.look.shadings)
 
@@ -369,7 +369,7 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
     assert any(one == pytest.approx(float(value), abs=6e-4) for one in found)
 
 
-@claim(r"model\.delay (\d+): the tag of a word is decided when that many more tokens have been read")
+@claim(r"model\.delay (\d+): each word is tagged after that many more tokens have been read")
 def later_words_decide_only_so_far(case, _, delay):
     words = list(case.look.shadings[0].axis.labels)
     for t in range(len(words) - 1):
@@ -409,7 +409,7 @@ def one_layer_is_shown(case, _, heads):
 @claim(
     r"(?P<what>output|text): log-probability (?P<log>\S+?)(?P<part> of the tokens shown)?"
     r"(?:; written by the model(?P<cut>, cut off after (?P<limit>\d+) tokens?)?)?"
-    r"(?:; longer than the context: the last (?P<last>\d+) tokens are shown, as they are read together)?"
+    r"(?:; longer than the context: only the last (?P<last>\d+) tokens are shown, read in one pass)?"
 )
 def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
     look = case.look
@@ -451,7 +451,7 @@ def an_edit_is_named(case, _, edits):
 # Steps, and what stands around drawings -----------------------------------------------------------------------
 
 
-@claim(r"no steps: this model reads all of a text at once")
+@claim(r"no steps: this model reads the whole text at once")
 def nothing_is_computed_step_by_step(case, _):
     assert not case.look.encoder and not case.look.decoder and not case.attention
     with torch.no_grad(), trace(case.model) as seen:

@@ -18,6 +18,7 @@ from heed.evaluation.report import summarise
 from heed.observe.edits import Uniform
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
+from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.base.report import confusion_table
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
@@ -266,10 +267,10 @@ def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_pat
     (shading, _), (attention,) = look.shadings, look.maps
     assert [list(frame.states) for frame in look.encoder] == [["layer 0"]] * 4
     assert all(torch.equal(f.glances[0].weights, attention.weights[i]) for i, f in enumerate(look.encoder))
-    assert shading.axis.labels == ("it", "was", "awful") and "Where [CLS] looked" in shading.title
+    assert shading.axis.labels == ("it", "was", "awful") and "Attention of [CLS]" in shading.title
     assert attention.key.labels == ("[CLS]", "it", "was", "awful")
     np.testing.assert_allclose(shading.weights, attention.weights[0, 1:], atol=1e-6)
-    with pytest.raises(ConfigError, match="in model rnn a token before the text does not see it; use encoder"):
+    with pytest.raises(ConfigError, match="model rnn a token before the text cannot read the text; use model encoder"):
         prepare(settings(files, pooling="cls"))
 
 
@@ -374,7 +375,7 @@ def test_three_classes_need_more_than_one_output(files, tmp_path):
 
 def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
     path = tmp_path / "long.txt"
-    path.write_text("pos " + "great " * 50_000 + "\nneg awful\n")
+    path.write_text("pos " + "great " * 50_000 + "\nneg awful\nneg dull\n")
     values = settings(files)
     values["data"] = {"train": str(path), "valid": str(path), "max_length": 100}
     task = prepare(values)
@@ -432,6 +433,21 @@ def test_a_calibrated_model_has_no_calibration_error():
     predicted[:, 0] = True
     assert calibration_error(true, predicted, np.tile([0.75, 0.25], (1000, 1))) < 1e-9
     assert np.isclose(calibration_error(true, predicted, np.tile([1.0, 0.0], (1000, 1))), 0.25)
+
+
+def test_a_decision_against_a_label_is_as_sure_as_it_is_improbable():
+    right = np.array([[True, False]])
+    assert np.isclose(calibration_error(right, right, np.array([[0.9, 0.1]]), several=True), 0.1)
+
+
+def test_the_errors_that_the_model_was_surest_of_come_first():
+    said = [LabelPrediction("a", ("a",), p, {"a": p, "b": 1 - p}) for p in (0.6, 0.9, 0.7, 0.8)]
+    found = outcomes_of(said, [("b",), ("b",), ("b",), ("a",)], ["a", "b"], False, lambda i: (f"t:{i}", "text"))
+    assert [(one["origin"], one["probability"]) for one in found.details["errors"]] == [
+        ("t:1", 0.9),
+        ("t:2", 0.7),
+        ("t:0", 0.6),
+    ]
 
 
 # --- commands

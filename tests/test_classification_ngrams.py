@@ -130,7 +130,7 @@ def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem
     right = np.stack([one(0), one(1), one(2)], 1) if stem else np.stack([-one(1) / 2, one(1) / 2], 1)
     batch = task.collate_encoded(texts, list(range(len(texts))))
     assert np.allclose(model.ngrams(batch.tokens, batch.mask).numpy(), right, atol=2e-2)
-    assert "alone they are right on 100.0% of texts that they were not fitted to" in str(started["ngrams"])
+    assert "alone they are right on 100.0% of training texts held out from the fit" in str(started["ngrams"])
     json.dumps(started["ngrams"].as_report())
 
 
@@ -201,7 +201,7 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
     texts = ["we saw good not film", "not good"]
     assert heed.load(run.folder).predict(texts) == run.predict(texts)
     shown = run.look("the film was not good , not good")
-    (shading,) = (s for s in shown.look.shadings if s.title.startswith("What n-grams beside the model add"))
+    (shading,) = (s for s in shown.look.shadings if s.title.startswith("N-gram classifier"))
     assert shown.target == "neg" and shading.axis.labels[int(np.argmax(shading.weights))] == "not good"
     assert shading.axis.labels.count("not good") == 1
     task, model = run.task, run.model

@@ -559,7 +559,7 @@ def test_look_and_evaluate_refuse_in_one_line(call, run):
         call("look", run.folder, "1", "--out", "a.gif"), r"no format is known for 'a.gif'; end it in \.html"
     )
     for words in (["--as", "svg"], ["--as", "text"], ["--out", "a.txt"]):
-        assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows a page of HTML, not (svg|text)")
+        assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows an HTML page, not (svg|text)")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")
 
 

@@ -390,11 +390,11 @@ def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
         ([gru.folder], "1 run was given; a comparison takes two or more"),
         ([gru.folder, gru.folder], "gru-seed1' was given twice"),
         ([gru.folder, "nowhere"], "no run folder 'nowhere'"),
-        ([gru.folder, rnn.folder, "--baseline", "rn"], "baseline 'rn' is none of the runs; did you mean 'rnn'"),
+        ([gru.folder, rnn.folder, "--baseline", "rn"], "baseline 'rn' is not one of the runs; did you mean 'rnn'"),
         ([gru.folder, rnn.folder, "--split", "unseen"], "has no unseen set"),
-        ([gru.folder, rnn.folder, "--minutes", 3], "training.minutes is for training, and runs are trained already"),
+        ([gru.folder, rnn.folder, "--minutes", 3], "training.minutes is for training, but these runs are already"),
         ([gru.folder, rnn.folder, "--seeds", 3], "--seeds is for training"),
-        ([gru.folder, rnn.folder, "--open"], "--open shows the page that --out DIR keeps"),
+        ([gru.folder, rnn.folder, "--open"], "--open shows the page that --out DIR writes"),
         ([gru.folder, rnn.folder, "--device", "cuda:77"], "training.device is 'cuda:77'"),
     ]:
         code, out, err = call("compare", *words)
@@ -500,10 +500,10 @@ def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     code, out, err = call("compare", "runs/compare-copy", "--resamples", 20)
     assert code == 0 and "cell=rnn" in out and "cell=lstm" in out and "to train" not in err
     code, out, err = call(*more, "training.steps=3")
-    assert code == 2 and "was planned with training.steps 2, and now it is 3; name another --out" in err
+    assert code == 2 and "was planned with training.steps 2, but now training.steps is 3; give another --out" in err
     os.remove(f"runs/compare-copy/{min(after)}/model.safetensors")
     code, out, err = call("compare", "runs/compare-copy")
-    assert code == 2 and "although its training has finished: the file was removed" in err
+    assert code == 2 and "although training has finished: the file was removed" in err
 
 
 def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
@@ -536,7 +536,7 @@ def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:cell=rnn", "--out", "full", *COMMON)
-    assert code == 2 and "'full' exists and is no comparison" in err
+    assert code == 2 and "'full' exists and is not a comparison" in err
     assert os.listdir("full") == ["letter.txt"]
 
 

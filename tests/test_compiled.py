@@ -78,11 +78,13 @@ def test_an_error_leaves_the_model_as_it_was(asked):
 
 def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(ConfigError, match=r"no C\+\+ compiler \(g\+\+, clang\+\+, c\+\+, or what CXX names\)"):
+    with pytest.raises(
+        ConfigError, match=r"no C\+\+ compiler was found \(g\+\+, clang\+\+, c\+\+, or the variable CXX\)"
+    ):
         train_config(config(compile=True), tmp_path / "run", Quiet())
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="triton is missing"):
+    with pytest.raises(ConfigError, match="triton is not installed"):
         check_compiler(torch.device("cuda"))
 
 

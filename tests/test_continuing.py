@@ -138,7 +138,7 @@ def test_a_beam_finds_at_least_as_probable_an_output_as_greedy_and_stays_in_the_
     narrow, _ = hand_made(context=10)
     (cut,) = continue_all(narrow, model, [PROMPTS[2]], WritingOptions(length=6, beam_size=2))
     assert cut[0].unread == 1 + len(PROMPTS[2]) - (10 + 1 - 6)
-    with pytest.raises(ConfigError, match="a beam writes within the model's context: length is 11, and the context 10"):
+    with pytest.raises(ConfigError, match="a beam cannot write beyond the model's context: length is 11, and the"):
         continue_all(narrow, model, ["I"], WritingOptions(length=11, beam_size=2))
 
 
@@ -210,7 +210,7 @@ def test_streaming_shows_exactly_the_final_text(stop, sampling):
 def test_streaming_needs_one_output_that_never_changes():
     task, model = hand_made()
     for options in (WritingOptions(beam_size=2), WritingOptions(num_best=2, sampling=SamplingOptions())):
-        with pytest.raises(ConfigError, match="one output can be shown while it is written"):
+        with pytest.raises(ConfigError, match="only one output, greedy or sampled, can be shown"):
             next(stream(task, model, "I", options))
 
 
@@ -264,7 +264,7 @@ def test_repetition_penalty_is_that_of_keskar_et_al_for_greedy_and_sampling():
         ({"stop": "ab"}, r"stop takes several texts; for one, write \['ab'\]"),
         ({"stop": ("a", "")}, "a stop text is empty"),
         ({"num_best": 3}, "num_best 3 needs a beam_size of at least 3, or sampling; the beam_size is 1"),
-        ({"beam_size": 2, "sampling": SamplingOptions()}, "beam_size 2 searches and sampling draws"),
+        ({"beam_size": 2, "sampling": SamplingOptions()}, "beam_size 2 cannot be combined with sampling"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0, expected a finite number above 0"),
         (
             {"repetition_penalty": 1.2, "beam_size": 2},

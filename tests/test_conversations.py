@@ -52,6 +52,12 @@ def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):
     assert found == Conversation(("Hi",), ("3",))
 
 
+def test_blank_turns_take_their_speaker_with_them(tmp_path):
+    turns = [{"speaker": who, "text": text} for who, text in (("A", "Hi"), ("B", " "), ("C", "Bye"))]
+    (found,) = read_conversations([written(tmp_path / "a.jsonl", {"turns": turns})])
+    assert found == Conversation(("Hi", "Bye"), ("A", "C"))
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "fields"),
     [

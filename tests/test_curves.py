@@ -178,9 +178,9 @@ def test_look_without_a_text_draws_the_curves_of_a_run_of_each_task(case, call, 
 
 def test_options_of_a_look_at_a_text_need_one(run, call):
     code, out, err = call("look", "runs/a", "--steps")
-    assert (code, out) == (2, "") and "--steps is for a look at a text" in err
+    assert (code, out) == (2, "") and "--steps needs a text to look at" in err
     code, out, err = call("look", "runs/a", "--target", "1")
-    assert (code, out) == (2, "") and "--target is for a look at a text" in err
+    assert (code, out) == (2, "") and "--target needs a text to look at" in err
 
 
 def test_a_run_without_a_log_says_so(run, tmp_path, call):
@@ -208,7 +208,7 @@ def test_a_comparison_has_the_curves_of_all_runs_in_the_colours_of_its_legend(ru
     titles = re.findall(r'<svg class="curves"[^>]*aria-label="([^"]*)"', section)
     assert titles[:3] == ["training loss", "validation loss", "exact match"]
     assert titles[-2:] == ["learning rate", "updates per second"]
-    assert "To the right: update." in section and ">8</text>" in section
+    assert "Horizontal axis: update." in section and ">8</text>" in section
     first = section.split('<svg class="curves"')[1]
     assert re.findall(r'<polyline class="line" stroke="(#\w+)"', first) == ["#0072b2", "#d55e00"]
     assert section.index("#0072b2") < section.index("a</bdi>") < section.index("#d55e00") < section.index("b</bdi>")

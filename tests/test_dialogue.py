@@ -15,8 +15,10 @@ from heed.cli.predict import ask, outputs_of
 from heed.data.examples import Conversation
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
+from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
+from heed.tasks.dialogue.measures import by_conversation, by_turns_read
 from heed.tasks.dialogue.talk import Speakers
 from heed.tasks.dialogue.task import Dialogue
 from heed.tasks.dialogue.writing import writing_memory
@@ -458,3 +460,24 @@ def test_the_memory_that_writing_takes_grows_with_what_is_read_together(folder, 
     assert needed > 0
     assert task.reading.positions(histories) > task.reading.positions(histories[:1])
     assert writing_memory(task, model, histories[:1], 5) < needed
+
+
+def test_validation_and_its_speakers_are_those_of_the_references(folder, tmp_path):
+    task = prepared(folder, "bahdanau")
+    torch.manual_seed(0)
+    model = task.build_model().eval()
+    nll, correct, tokens = task.forced_scores(model, task.encoded("valid"))
+    found = task.validate(model)
+    assert found["loss"] == pytest.approx(sum(nll) / sum(tokens))
+    assert found["token_accuracy"] == pytest.approx(sum(correct) / sum(tokens))
+    task.save(tmp_path)
+    assert Dialogue.restore(task.config, tmp_path).speakers == task.speakers
+
+
+def test_responses_count_for_their_conversation_and_by_the_turns_before_them():
+    measure = share("right", "right", [1, 0, 1, 1], [2, 1, 1, 4])
+    (found,) = by_conversation([measure], [0, 2, 2, 0], 3)
+    assert found.statistics.tolist() == [[2, 6], [0, 0], [1, 2]]
+    ranges = by_turns_read(measure, [1, 1, 2, 3])
+    assert sum(part["responses"] for part in ranges) == 4
+    assert ranges[0] == {"first": 1, "last": 1, "responses": 2, "right": pytest.approx(1 / 3)}

@@ -219,7 +219,7 @@ def test_files_named_in_python_and_on_the_command_line_are_where_the_user_stands
     ("extra", "message"),
     [
         ({"files": "b.tsv", "tag": "bt"}, r"data.extra tag is 'bt', expected a name in angle brackets"),
-        ({"files": "b.tsv", "tag": "</s>"}, r"data.extra tag </s> has a meaning already"),
+        ({"files": "b.tsv", "tag": "</s>"}, r"data.extra tag </s> is a special token"),
         ({"files": "b.tsv", "weight": 0}, r"data.extra.0.weight is 0, but must be greater than 0"),
         ({"files": "b.tsv", "wieght": 1}, r"unknown field 'data.extra.0.wieght'; did you mean 'weight'\?"),
         ({"weight": 1}, r"field 'data.extra.0.files' is missing"),

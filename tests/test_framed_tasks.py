@@ -60,14 +60,14 @@ def test_a_classifier_gives_framed_texts_to_its_body(folder, pooling):
 
 
 def test_a_start_token_is_not_put_before_it_twice(folder):
-    with pytest.raises(ConfigError, match=r"model.pooling is cls, but model bert reads a start token before each text"):
+    with pytest.raises(ConfigError, match=r"model.pooling is cls, but model bert already reads a start token"):
         made(folder, "classification", "texts.txt", pooling="cls")
 
 
 def test_a_text_longer_than_the_positions_is_cut_and_counted(folder):
     task, model = made(folder, "classification", "texts.txt", max_length=4)
     assert len(task.tokens_of(task.encode_texts(["one two three four"])[0])) == 2
-    assert "32 texts are longer than the model's 2 tokens; what follows is not read" in task.notes
+    assert "32 texts are longer than the model's 2 tokens; the rest is not read" in task.notes
     assert task.logits(model, task.encode_texts(["one two three four"])).shape == (1, 2)
 
 
@@ -79,7 +79,7 @@ def test_a_look_at_a_classifier_shows_the_frame(folder):
     (seen,) = look.maps
     assert seen.key.labels == seen.query.labels == (start, "one", "?zebra", end)
     torch.testing.assert_close(seen.weights.sum(-1), torch.ones(4))
-    assert look.shadings[0].title.startswith(f"Where {start} looked in encoder layer 1")
+    assert look.shadings[0].title.startswith(f"Attention of {start} in encoder layer 1")
 
 
 def test_a_tagger_takes_the_states_of_the_words_and_not_of_the_frame(folder):

@@ -171,7 +171,7 @@ def test_an_alignment_holds_for_one_cut_only():
 
 
 def test_a_size_that_a_model_does_not_have_is_refused():
-    with pytest.raises(ConfigError, match=r"model.size is 'scarce', which AttentionLMConfig does not have"):
+    with pytest.raises(ConfigError, match=r"model.size is 'scarce', but AttentionLMConfig has only"):
         model_config(body_class("attention_lm", ("language_model",)), "scarce", {"vocab_size": 9})
 
 

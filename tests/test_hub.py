@@ -116,7 +116,7 @@ def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
     assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])
     assert check_config(yaml.safe_load(config_text(config)), "again") == config
     assert settings_from(["translation", "hub:user/name"], []).data.name == "name"
-    with pytest.raises(ConfigError, match=r"'hub:a/b' is a whole data set and 'more.en' one more"):
+    with pytest.raises(ConfigError, match=r"'hub:a/b' is a whole data set, so 'more.en' cannot be added"):
         settings_from(["translation", "hub:a/b", "more.en"], [])
     with pytest.raises(SystemExit) as ended:
         main(["check", "translation", "hub:set", *(f"data.columns.{side}={name}" for side, name in COLUMNS.items())])
@@ -229,7 +229,7 @@ def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feat
 
 
 def test_a_format_of_files_is_refused_for_a_data_set():
-    with pytest.raises(ConfigError, match=r"data.format is csv, but a data set of the Hub is no file; leave it out"):
+    with pytest.raises(ConfigError, match=r"data.format is csv, but data sets of the Hub have no file format"):
         check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
 
 

@@ -15,6 +15,9 @@ from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
+from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.images.files import places_of
+from heed.tasks.images.run import most
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
 QUICK = {"training.threads": 1, "training.warmup": 0, "training.learning_rate": 0.01, "evaluation.bootstrap": 20}
@@ -146,7 +149,7 @@ def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_p
     assert "pictures are read as 8 x 8 pixels, grey" in out and "12 x 12 grey 60" in out
     text = page.read_text()
     assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
-    assert "as it is trained on" in text and "across" in text
+    assert "augmented, in successive passes" in text and "across" in text
     err = main_fails(["check", "table", "rows.csv", "--out", str(page)], capsys)
     assert "--out is not available for table" in err
 
@@ -248,7 +251,7 @@ def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
     again = heed.load(run.folder)
     scores = again.evaluate([*test, *zip(arrays[:10], labels[:10], strict=True)])
     assert scores["examples"] == 12 and scores["accuracy"]["value"] > 0.8
-    with pytest.raises(DataError, match=r"handed over in Python .* and is not kept"):
+    with pytest.raises(DataError, match=r"passed in Python .* and is not kept"):
         again.evaluate("test")
 
 
@@ -267,7 +270,7 @@ def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos,
     compared.save(tmp_path / "compared")
     page = (tmp_path / "compared" / "compare.html").read_text()
     assert "Pictures drawn at random" in page and page.count("<img") == 15 + 2 * 15  # and a map of each run
-    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention, rolled out<" not in page  # convolutions alone
+    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention rollout<" not in page  # convolutions alone
 
 
 def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
@@ -290,3 +293,30 @@ def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos):
     assert estimator.predict(files).tolist() == [10, 20]
     with pytest.raises(ValueError, match=r"expected pictures, as an array \(n, height, width\)"):
         estimator.predict(pictures[0])
+
+
+def test_validation_worked_out_from_the_logits(photos):
+    task = prepare(photos, valid=20)
+    torch.manual_seed(0)
+    model = task.build_model().eval()
+    true = torch.tensor([task.labels.index(one.label) for one in task.splits.examples["valid"]])
+    logits = task.logits(model, task.sized("valid"))
+    found = task.validate(model)
+    assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, true)), rel=1e-5)
+    assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == true).float().mean()))
+
+
+def test_classes_come_as_they_are_listed_and_those_of_few_pictures_from_all(photos):
+    assert prepare(photos, valid=20, classes=["down", "across"]).labels == ["down", "across"]
+    data = {"train": [str(photos)], "valid": [str(photos)]}
+    config = check_config({"task": "images", "data": data, "training": {"train_size": 1}}, "t")
+    assert task_class("images").prepare(config).labels == ["across", "down"]
+
+
+def test_the_pictures_of_a_folder_come_by_name(photos):
+    assert places_of([str(photos / "down")]) == sorted(str(path) for path in (photos / "down").iterdir())
+
+
+def test_five_labels_count_for_top_5_accuracy():
+    shares = {label: (n + 1) / 28 for n, label in enumerate("abcdefg")}
+    assert most(LabelPrediction("g", ("g",), 0.25, shares)) == set("cdefg")

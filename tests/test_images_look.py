@@ -157,7 +157,7 @@ def test_a_residual_network_has_gradients_and_steps_but_no_attention(photos):
         run.look(photos / "blue" / "2.png", map="rollout")
     with pytest.raises(ConfigError, match="model resnet has no attention, so --layer, --head and --mechanism do not"):
         run.look(photos / "blue" / "2.png", layer=0)
-    with pytest.raises(ConfigError, match="16 pictures were given, and of several only the mean attention distance"):
+    with pytest.raises(ConfigError, match="16 pictures were given: for several, only the mean attention distance"):
         run.look(photos)
 
 

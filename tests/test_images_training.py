@@ -35,13 +35,13 @@ def config(model, augment=None, **training):
         (
             {"name": "resnet", "size": "tiny"},
             {"activation_checkpointing": True},
-            r"model 'resnet' has no blocks to compute again \(Transformer blocks, as .* vit have\); set it to false",
+            r"model 'resnet' has no Transformer blocks to recompute \(.* vit have them\); set it to false",
         ),
         (
             {"name": "resnet", "size": "tiny"},
             {"micro_batches": 2},
             r"training.micro_batches=2: model 'resnet' normalises by the mean and deviation of each batch, so "
-            "its parts would give another gradient; leave the field out and set a smaller batch size",
+            "micro-batches would change the gradient; remove the field and set a smaller batch size",
         ),
         (VIT | {"stem": "conv"}, {"micro_batches": 4}, "micro_batches=4: model 'vit' normalises by the mean"),
     ],

@@ -191,7 +191,7 @@ def test_what_there_is_not_is_refused(file):
     run = random_run(file, "rnn")
     with pytest.raises(ConfigError, match="no 'decoder' attention: this model has no attention"):
         run.look(PROMPT, mechanism="decoder")
-    with pytest.raises(ConfigError, match="--given looks at the text alone, so --length and --beam do not apply"):
+    with pytest.raises(ConfigError, match="--given writes nothing, so --length and --beam do not apply"):
         run.look(PROMPT, given=True, length=3)
     with pytest.raises(ConfigError, match="the text is blank"):
         run.look(" ")

@@ -154,9 +154,12 @@ def test_stop_texts_may_be_line_breaks(file, tmp_path, capsys):
 
 def test_prompts_longer_than_the_context_and_unknown_characters_are_named(folder, capsys):
     code, _, err = call(capsys, "predict", folder, "pizza " * 20, "--length", 3)
-    assert code == 0 and "the prompt of 120 tokens is longer than the context of 64: the last 64 were read" in err
+    assert code == 0 and "the prompt of 120 tokens is longer than the context of 64: only the last 64 were read" in err
     _, _, err = call(capsys, "predict", folder, "pizza " * 20, "garden " * 30, "I", "--length", 3)
-    assert "2 prompts are longer than the context of 64 tokens: of the longest, with 210, the last 64 were read" in err
+    assert (
+        "2 prompts are longer than the context of 64 tokens: of the longest, with 210, only the last 64 were read"
+        in err
+    )
     _, _, err = call(capsys, "predict", folder, "I love 日本", "--length", 3)
     assert err == "heed: 2 characters were never seen in training: '日' (1), '本' (1)\n"
 
@@ -204,7 +207,8 @@ def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys, tmp_pat
     words = [word for choice in choices for word in ("--choice", choice)]
     code, out, err = call(capsys, "predict", folder, "I love", *words)
     assert (
-        code == 0 and err == "heed: ranked by the total log-probability of each choice, in nats; no end token counts\n"
+        code == 0
+        and err == "heed: ranked by the total log-probability of each choice, in nats; end tokens are not counted\n"
     )
     head, *lines = out.splitlines()
     ranked = run.rank("I love", choices)
@@ -216,7 +220,7 @@ def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys, tmp_pat
         assert [float(n) for n in numbers[:4]] == pytest.approx(found, abs=1e-3)
     assert call(capsys, "predict", folder, "I love", "--choices", tmp_path / "choices")[1] == out
     _, out, err = call(capsys, "predict", folder, "I love", *words, "--end", "--json")
-    assert "an end token after it counts" in err
+    assert "the end token after it is counted" in err
     said = json.loads(out)
     assert said["end_token"] and said["prompt"] == "I love"
     for line, one in zip(said["choices"], run.rank("I love", choices, end=True), strict=True):
@@ -246,14 +250,15 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     )
     assert said("I", "--choice", "a", "--choice", "a").startswith("choice 'a' is given twice")
     assert (
-        said("I", "--choice", "a", "--choices", "b") == "give choices either with --choice or in a file with --choices"
+        said("I", "--choice", "a", "--choices", "b")
+        == "give choices with --choice or in a file with --choices, not both"
     )
     assert said("I", "--choices", tmp_path / "none").startswith(f"cannot read --choices '{tmp_path / 'none'}'")
     (tmp_path / "c").write_text("a\n\nb\n")
     assert said("I", "--choices", tmp_path / "c") == f"--choices '{tmp_path / 'c'}' line 2: the choice is blank"
     (tmp_path / "c").write_text("")
-    assert said("I", "--choices", tmp_path / "c") == f"--choices '{tmp_path / 'c'}' is empty; give one choice a line"
-    assert said("I", "--end") == "--end is about ranking choices, so it needs --choice or --choices"
+    assert said("I", "--choices", tmp_path / "c") == f"--choices '{tmp_path / 'c'}' is empty; give one choice per line"
+    assert said("I", "--end") == "--end applies only to ranked choices; add --choice or --choices"
     (tmp_path / "empty").write_text("")
     where = f"'{tmp_path / 'empty'}'"
     assert said("-i", tmp_path / "empty", "--choice", "a") == (
@@ -267,8 +272,8 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
         return err.splitlines()[-1].removeprefix(f"heed: '{tmp_path / 'q.jsonl'}' ").partition("; --bad-lines")[0]
 
     good = {"prompt": "I", "choices": ["a", "b"]}
-    assert lines(good, {"prompts": "I"}).startswith("line 2: the file has JSON lines, so a line must be an object with")
-    assert lines(good, "I love").endswith("it is 'I love'")
+    assert lines(good, {"prompts": "I"}).startswith("line 2: the file has JSON lines, so each line must be an object")
+    assert lines(good, "I love").endswith("this line is 'I love'")
     assert lines(good, {"prompt": "I"}).startswith("line 2 has no choices, but line 1 has some")
     assert lines({"prompt": "I"}, good).startswith("line 2 has choices, but line 1 has none")
     assert lines({"prompt": "I", "choices": "a"}) == "line 1: choices is 'a', expected a list of texts"
@@ -299,7 +304,7 @@ def test_score_gives_every_token(run, folder, capsys):
     assert said["text"] == text and tuple(said["ranks"]) == scored.ranks
     assert said["log_prob"] == pytest.approx(sum(said["log_probs"]), abs=1e-4)
     _, _, err = call(capsys, "predict", folder, "pizza " * 20, "--score")
-    assert "1 text is longer than the context of 64 tokens: later tokens are predicted from 48 to 64 tokens" in err
+    assert "1 text is longer than the context of 64 tokens: later tokens are predicted from the 48 to 64 tokens" in err
 
 
 @pytest.mark.parametrize(
@@ -318,7 +323,7 @@ def test_score_gives_every_token(run, folder, capsys):
         (["--sample", "--top-p", "1.5"], "top_p is 1.5, expected more than 0 and at most 1"),
         (
             ["--beam", "3", "--length", "90"],
-            "a beam writes within the model's context: length is 90, and the context 64",
+            "a beam cannot write beyond the model's context: length is 90, and the context 64",
         ),
         (["--align"], "--align does not apply to a run of language_modelling"),
     ],

@@ -21,7 +21,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.language_modelling.carried import CarriedRows
 from heed.tasks.language_modelling.measures import outcomes_of
-from heed.tasks.language_modelling.scoring import score_ids, score_texts
+from heed.tasks.language_modelling.scoring import TokenScores, score_ids, score_texts
 from heed.tasks.language_modelling.trigram import Trigram
 from heed.tasks.language_modelling.units import Units
 from heed.training.progress import Quiet
@@ -507,10 +507,10 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
         ({"fields": {"bidirectional": True}}, "model.bidirectional is true, but a language model predicts the next"),
         ({"fields": {"max_length": 8}}, "model.max_length is 8, but the data has 16"),
         ({"tokenizer": {"extend": True}}, "tokenizer.extend is true, but no run is named"),
-        ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5; they are learned with tokenizer.extend=true"),
+        ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5, which needs tokenizer.extend=true"),
         ({"tokenizer": {"kind": "bpe", "sampling": 0.1}}, "tokenizer.sampling is 0.1"),
         ({"data": {"separator": "--", "format": "lines"}}, "data.separator is '--'"),
-        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' says how a file is written"),
+        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' sets the format of a file"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(sections, message, folder):
@@ -534,3 +534,12 @@ def test_the_tokenizer_is_chosen_by_the_amount_of_text():
 
     assert num_tokens(10_000) == 1_000 and num_tokens(10**12) == 32_000
     assert TextTokenizer.train_characters(["ab"]).vocab_size == 6
+
+
+def test_the_loss_by_place_begins_at_the_first_place():
+    spans = np.array([[n, n + 1] for n in range(5)], dtype=np.int32)
+    seen = np.arange(1, 6, dtype=np.int32)
+    scores = TokenScores(-np.arange(1.0, 6.0), None, seen, np.full(5, 9), spans, None)
+    found = outcomes_of(Units.of([Document("abcde")]), [scores]).details["by_place"]
+    ranges = [(part["first"], part["last"], part["tokens"], part["loss"]) for part in found]
+    assert ranges == [(0, 0, 1, 1.0), (1, 1, 1, 2.0), (2, 3, 2, 3.5), (4, 4, 1, 5.0)]

@@ -73,7 +73,7 @@ def test_sizes_are_read_and_ordered():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("100,some", "'some' is no number of training examples"),
+        ("100,some", "'some' is not a number of training examples"),
         ("0", "'0' is no number"),
         ("-5", "'-5' is no number"),
         ("1.5", "'1.5' is no number"),
@@ -104,7 +104,7 @@ def test_one_model_on_several_sizes_is_a_comparison_and_on_one_is_not():
     assert [run.name for run in planned("rnn", 1, [10, 20])] == ["rnn-n10-seed1", "rnn-n20-seed1"]
     with pytest.raises(ConfigError, match="a comparison takes two or more, or several --train-size"):
         planned("rnn", 1, [10])
-    with pytest.raises(ConfigError, match=r"--train-size is given, and training\.train_size is 5"):
+    with pytest.raises(ConfigError, match=r"--train-size is given, but training\.train_size is 5"):
         planned("rnn,cnn", 1, [10], training={"steps": 3, "train_size": 5})
     with pytest.raises(ConfigError, match=r"'training.train_size' in .* must be the same for all"):
         planned("rnn,cnn:training.train_size=5")
@@ -200,7 +200,7 @@ def test_the_text_draws_the_curves_and_says_what_the_sizes_are(curves):
     assert "o rnn" in text and "+ rnn" in text
     assert any("\u2800" <= letter <= "\u28ff" for letter in text)
     assert "accuracy % by training texts, on 18 test examples" in text
-    assert "means over 2 seeds" in text and "a smaller part lies inside a larger one" in text
+    assert "means over 2 seeds" in text and "a smaller part is contained in a larger one" in text
     assert all(len(line) <= 100 for line in lines[:20])
     assert len(curves.text(40).splitlines()[2]) <= 40
 
@@ -254,7 +254,7 @@ def test_sizes_and_models_may_be_added_and_nothing_is_trained_twice(curves, fold
     assert [size.examples for size in again.sizes] == [10, 20, 30, 60] and len(again.rows) == 7
     one = heed.compare(folder / "out", train_size=30, resamples=50, device="cpu")
     assert isinstance(one, Comparison) and [row["run"] for row in one.rows] == MODELS
-    with pytest.raises(ConfigError, match="no run has size 99; there are 10, 20, 30, all"):
+    with pytest.raises(ConfigError, match="no run has size 99; sizes: 10, 20, 30, all"):
         heed.compare(folder / "out", train_size=99)
 
 
@@ -277,9 +277,9 @@ def test_a_parent_is_a_row_of_its_own(folder, here, curves):
 
 
 def test_data_in_memory_and_what_is_no_task_are_refused(folder):
-    with pytest.raises(ConfigError, match="train is data in memory; each run trains in a process of its own"):
+    with pytest.raises(ConfigError, match="train is data in memory, but each run trains in a separate process"):
         heed.compare("classification", models=["rnn", "cnn"], train=[("a good film", "pos")], steps=1)
-    with pytest.raises(ConfigError, match="'clasification' is no task, configuration or folder of a comparison"):
+    with pytest.raises(ConfigError, match="'clasification' is not a task, configuration or folder of a comparison"):
         heed.compare("clasification", models=["rnn", "cnn"], train="a.tsv")
     with pytest.raises(ConfigError, match="models and train_size are for training"):
         heed.compare([folder / "out"], models=["rnn"])
@@ -306,6 +306,6 @@ def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_pat
     assert code == 0, err
     assert "0 of 2 runs exist; 2 to train" in err and "on 10 training examples" in err
     code, out, err = call(capsys, *words, "--train-size", "10,20", "model.cell=gru", *fields)
-    assert code == 2 and "'model.cell=gru': give a model's fields in --models, as: --models NAME:cell=gru" in err
+    assert code == 2 and "'model.cell=gru': give the fields of a model in --models, as: --models NAME:cell=gru" in err
     code, out, err = call(capsys, *words, "--train-size", "10;20", *fields)
-    assert code == 2 and "'10;20' is no number of training examples" in err
+    assert code == 2 and "'10;20' is not a number of training examples" in err

@@ -614,7 +614,7 @@ def test_the_command_refuses_in_one_line(call):
     )
     assert "no format is known for 'lion.png'" in call("lesson", "lion", "--out", "lion.png")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy"
-    which = f"heed: which lesson? one of {names}, or a .yaml file\n"
+    which = f"heed: name a lesson: {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which
     assert "cannot write 'no/where.html'" in call("lesson", "lion", "--out", "no/where.html")[2]
 

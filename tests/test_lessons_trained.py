@@ -56,7 +56,7 @@ def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["lesson", "cat"])
     out, err = capsys.readouterr()
-    assert "one stage" in out and err == "training small networks: about 35 seconds of one thread\n"
+    assert "one stage" in out and err == "training small networks: about 35 seconds on one thread\n"
 
 
 # cat

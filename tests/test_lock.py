@@ -36,7 +36,9 @@ def held(tmp_path):
 
 def test_a_second_process_is_refused_and_told_by_whom(held):
     folder, process, pipe = held
-    named = rf"is already training, process {process.pid} on {re.escape(HERE)} since \d{{4}}-.*kill {process.pid}$"
+    named = (
+        rf"is already being trained by process {process.pid} on {re.escape(HERE)} since \d{{4}}-.*kill {process.pid}$"
+    )
     for _ in range(2):  # an attempt does not take the name away
         with pytest.raises(RunError, match=named), owned(folder):
             raise AssertionError
@@ -62,7 +64,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(held):
 
 
 def test_one_process_does_not_own_a_folder_twice(tmp_path):
-    named = rf"already training, process {os.getpid()} on"
+    named = rf"being trained by process {os.getpid()} on"
     with owned(tmp_path), pytest.raises(RunError, match=named), owned(tmp_path):
         raise AssertionError
     with owned(tmp_path):
@@ -80,7 +82,7 @@ def test_what_stands_in_a_left_lock_file_does_not_matter(tmp_path, text):
 def test_a_refusal_shows_no_control_characters_of_a_lock_file(held):
     folder, process, _ = held
     (folder / LOCK).write_text(json.dumps({"process": process.pid, "host": "a\x1b[31m", "since": "now"}))
-    with pytest.raises(RunError, match=r"is already training, in another process; wait until it ends$"):
+    with pytest.raises(RunError, match=r"is already being trained by another process; wait until it ends$"):
         check_not_owned(folder)
 
 
@@ -107,7 +109,7 @@ def test_a_folder_that_is_deleted_moved_or_replaced_is_noticed(tmp_path):
         presence = Presence(folder)
         presence.check()
         folder.rename(tmp_path / "moved")
-        with pytest.raises(DiskError, match=r"run folder '.*run' was deleted or moved while it was trained"):
+        with pytest.raises(DiskError, match=r"run folder '.*run' was deleted or moved during training"):
             presence.check()
         folder.mkdir()
         (folder / LOCK).write_text("another's")

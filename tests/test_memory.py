@@ -183,10 +183,10 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("classification", [{"text": "a", "label": "x"}, {"text": "b", "lable": "x"}],
          r"train\[1\] has no field 'label'; did you mean 'lable'"),
         ("translation", [("a", "b"), ("c", None)], r"train\[1\]: the target is missing \(None\), expected text"),
-        ("tagging", [(["a"], ["O", "O"])], r"train\[0\] has 1 word and 2 tags; each word needs one"),
+        ("tagging", [(["a"], ["O", "O"])], r"train\[0\] has 1 word and 2 tags; each word needs one tag"),
         ("tagging", [("a b", "O O")], r"train\[0\]: the words are the text 'a b', expected a list of texts, one"),
         ("tagging", [(["a", 3], ["O", "O"])], r"train\[0\]: word 1 is the number 3, expected text"),
-        ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0, 'FOO', is none; expected O, or B-"),
+        ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0 is 'FOO', expected O, or B-"),
         ("table", {"a": [1, None], "label": ["x", "y"]}, r"train\[1\], column 'a': the value is missing; fill it in"),
         ("table", {"a": [1, "?"], "label": ["x", "y"]}, r"train\[1\], column 'a': '\?' is not a number; data.columns"),
         ("table", {"a": [1, float("inf")], "label": ["x", "y"]}, r"train\[1\], column 'a': inf is not a finite number"),
@@ -244,14 +244,14 @@ def test_a_run_in_memory_predicts_evaluates_and_is_opened_again(task):
 def test_a_stored_split_that_was_in_memory_says_what_to_give_instead(capsys):
     run = classifier(test=TEXTS[:5])
     message = (
-        r"the data was handed over in Python \(examples of train: 24, test: 5\) and is not kept in the run folder; to "
+        r"the data was passed in Python \(examples of train: 24, test: 5\) and is not kept in the run folder; to "
         r"score the run, give files \(heed evaluate RUN FILE\) or examples \(run.evaluate\(examples\)\); to resume it, "
-        r"hand the same data to heed.train in Python, with out= and resume=True"
+        r"pass the same data to heed.train in Python, with out= and resume=True"
     )
     with pytest.raises(DataError, match=message):
         heed.load(run.folder).evaluate()
     assert code_of(["evaluate", str(run.folder)]) == 2
-    assert "heed: the data was handed over in Python" in " ".join(capsys.readouterr().err.split())
+    assert "heed: the data was passed in Python" in " ".join(capsys.readouterr().err.split())
     Path("test.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in TEXTS))
     assert code_of(["evaluate", str(run.folder), "test.tsv"]) == 0
     assert "test.tsv: 24 texts" in capsys.readouterr().out
@@ -282,17 +282,17 @@ def test_a_run_in_memory_is_resumed_with_the_same_data_only(monkeypatch, capsys)
         patched.setattr(training, "Quiet", KilledAtFour)
         with pytest.raises(Killed):
             run(out="half")
-    message = "the run in half cannot be resumed with this data: {}; hand over the same data"
+    message = "the run in half cannot be resumed with this data: {}; pass the same data"
     for data, what in (
         (TEXTS[:-1], "train had 24 examples when it began and has 23 now"),
-        (TEXTS[::-1], "the 24 examples of train are not those it began with, or stand in another order"),
+        (TEXTS[::-1], "the 24 examples of train are not those it began with, or are in another order"),
     ):
         with pytest.raises(ConfigError, match=message.format(what)):
             run(data, out="half", resume=True)
     with pytest.raises(ConfigError, match=message.format("it began without data for test")):
         run(out="half", resume=True, test=TEXTS[:2])
     assert code_of(["train", "half", "--resume"]) == 2
-    assert "to resume it, hand the same data to heed.train in Python" in " ".join(capsys.readouterr().err.split())
+    assert "to resume it, pass the same data to heed.train in Python" in " ".join(capsys.readouterr().err.split())
     resumed = run(out="half", resume=True)
     files = [Path(folder) / "model.safetensors" for folder in ("whole", "half")]
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -342,10 +342,10 @@ def test_a_list_of_strings_is_files_where_it_names_some_and_texts_where_it_does_
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"valid": "x.tsv"}, "train is data in memory, and there is valid='x.tsv'; hand over all data, or name files"),
-        ({"data": "planted"}, "train is data in memory, and there is data='planted'"),
+        ({"valid": "x.tsv"}, "train is data in memory, but there is valid='x.tsv'; pass all splits as data"),
+        ({"data": "planted"}, "train is data in memory, but there is data='planted'"),
         ({"valid": 0.1}, "valid is 0.1, expected files, data or a whole number of examples"),
-        ({"settings": {"data.format": "csv"}}, "data.format is 'csv' and says how a file is read, but the data was ha"),
+        ({"settings": {"data.format": "csv"}}, "data.format is 'csv', which applies to files, but the data was passed"),
         ({"minutes": "ten"}, "training.minutes is 'ten', but must be a number"),
         ({"minute": 3}, "train has no keyword 'minute'; did you mean 'minutes'"),
         ({"learning_rate": 3}, "no keyword 'learning_rate'; it is a field of the configuration: "

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.cli import main
-from heed.data.read.numbers import Standard, read_numbers
+from heed.data.read.numbers import Standard, iter_numbers, read_numbers
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
@@ -74,6 +74,14 @@ def test_a_mistake_is_named_with_file_line_and_column(tmp_path, content, message
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(DataError, match=message):
         read_numbers(tmp_path / "a.csv", None, "label")
+
+
+def test_a_file_that_is_read_in_parts_has_each_row_once(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(5)))
+    parts = list(iter_numbers(tmp_path / "a.csv", None, "label", most=2))
+    assert [part.values[:, 0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    assert [part.labels for part in parts] == [("a", "b"), ("a", "b"), ("a",)]
+    assert [part.origins[0] for part in parts] == ["a.csv:2", "a.csv:4", "a.csv:6"]
 
 
 def test_columns_are_standardised_and_back_and_a_constant_one_stays_finite():
@@ -139,8 +147,8 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
-            "`look` is not available for table (its network reads a row at once, so it has no steps, no gates and no "
-            "attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
+            "`look` is not available for table (its network reads a whole row at once, so it has no steps, no gates "
+            "and no attention); it is for classification, dialogue, images, language_modelling, pretraining, series, "
             "summarisation, tagging, translation",
         ),
         (["compare", flowers.folder, flowers.folder], "given twice"),
@@ -214,7 +222,7 @@ def test_nothing_that_follows_is_read(folder):
 def test_a_network_that_reads_the_future_is_refused_with_the_reason(folder, capsys, field):
     code, _, err = call(capsys, "train", "series", folder / "sales.csv", f"model.{field}=true")
     assert code == 2
-    assert f"model.{field} is true, but a series is forecast: a network that reads from the end has read the row" in err
+    assert f"model.{field} is true, but a forecaster must not read backwards: it would see" in err
 
 
 def test_the_last_rows_are_held_out_in_time(folder):
@@ -230,6 +238,44 @@ def test_the_last_rows_are_held_out_in_time(folder):
         DataError, match=r"'sales.csv' has 180 rows; without 12 for validation and 150 for the test less"
     ):
         Series.prepare(series(folder, test=150, valid=12))
+
+
+def test_a_forecast_reads_the_last_rows_of_a_series(folder):
+    task = Series.prepare(series(folder))
+    torch.manual_seed(1)
+    model = task.build_model().eval()
+    values = read_numbers(folder / "sales.csv", None).values[:175]
+    whole, end, begin = task.forecast(model, [values, values[-24:], values[:24]], 3)
+    np.testing.assert_allclose(whole, end)
+    assert not np.allclose(whole, begin)
+
+
+def test_a_forecast_is_scored_on_rows_that_it_has_not_read(sales, monkeypatch):
+    read = []
+
+    def forecast(task, model, contexts, horizon):
+        read.extend(contexts)
+        return [np.zeros((horizon, 1)) for _ in contexts]
+
+    monkeypatch.setattr(Series, "forecast", forecast)
+    (part,) = sales.examples("test")
+    found = sales.outcomes([part])
+    assert [len(context) for context in read] == list(range(part.start, len(part.values), 6))
+    assert found.measure("sold_mae").score() == pytest.approx(np.abs(part.values[part.start :]).mean())
+
+
+def test_every_series_counts_in_the_validation_loss(folder):
+    data = {"train": [str(folder / "sales.csv"), str(folder / "other.csv")], "window": 24, "valid": 12}
+    rng = np.random.default_rng(1)
+    (folder / "other.csv").write_text("sold\n" + "".join(f"{50 + x:.3f}\n" for x in rng.normal(0, 9, 120)))
+    task = Series.prepare(check_config({"task": "series", "data": data}, "test"))
+    torch.manual_seed(1)
+    model, both = task.build_model().eval(), task.splits.examples["valid"]
+    whole, each = task.validate(model)["loss"], []
+    for part in both:
+        task.splits.examples["valid"] = [part]
+        each.append(task.validate(model)["loss"])
+    assert whole == pytest.approx(sum(each) / 2) and each[0] != pytest.approx(each[1])
 
 
 def test_naive_forecasts_and_scores_worked_out_by_hand():
@@ -259,7 +305,7 @@ def test_the_commands_on_series(folder, sales, capsys):
     assert code == 0 and "gates over the rows" in out and "series step 1 of 24: reads row 157: sold" in out
     for words, message in (
         (["nowhere.csv"], "nowhere.csv"),
-        ([folder / "sales.csv", "--head", "0"], "has no attention to choose from: a look shows its gates"),
+        ([folder / "sales.csv", "--head", "0"], "has no attention; a look shows its gates"),
     ):
         code, _, err = call(capsys, "look", sales.folder, *words)
         assert code == 2 and message in err

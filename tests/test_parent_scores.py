@@ -114,7 +114,7 @@ def commands(card):
 def test_the_commands_of_a_card_work_where_the_run_was_trained(home, capsys):
     classify(home, "my runs/a", 2)
     card = Path("my runs/a/README.md").read_text()
-    assert "typed in the directory in which it was trained; elsewhere, give the path of this folder" in card
+    assert "run in the directory in which it was trained; elsewhere, give the path of this folder" in card
     assert len(commands(card)) >= 4
     for command in commands(card):
         words = shlex.split(command.replace("TEXT", "'a good film'"))
@@ -129,7 +129,7 @@ def test_a_card_names_no_place_outside_the_directory_of_training(home, monkeypat
     monkeypatch.chdir(home / "here")
     classify(home, home / "elsewhere" / "a", 1)
     card = (home / "elsewhere" / "a" / "README.md").read_text()
-    assert "typed in the directory that holds this folder" in card and str(home) not in card
+    assert "run in the directory that holds this folder" in card and str(home) not in card
     assert commands(card)[-1] == "heed look a"
 
 

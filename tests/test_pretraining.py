@@ -17,8 +17,10 @@ from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.pretraining import cooccurrence
 from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
+from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.rows import NO_QUESTION
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Rows
+from heed.tasks.pretraining.scoring import DocumentScores, answers, by_document, score_passages
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
 QUICK = {
@@ -213,9 +215,9 @@ def test_of_a_long_text_the_part_around_the_masks_is_read(run):
         (lambda run: run.rank("a [MASK] and a [MASK]", ["x"]), "ranked at one .* the text has 2"),
         (lambda run: run.rank("a [MASK]", ["milk", "milk"]), "'milk' is given twice"),
         (lambda run: run.rank("a [MASK]", []), "no words to rank"),
-        (lambda run: run.rank("a [MASK]", ["\u4f60"]), "does not know '\u4f60'"),
+        (lambda run: run.rank("a [MASK]", ["\u4f60"]), "'\u4f60' is unknown to the tokenizer"),
         (lambda run: run.follows([("He left.", " ")]), "the second text of a pair is blank"),
-        (lambda run: run.predict("[MASK]" + " milk" * 200 + " [MASK]"), "tokens apart"),
+        (lambda run: run.predict("[MASK]" + " milk" * 200 + " [MASK]"), "the masks span"),
     ],
 )
 def test_what_cannot_be_filled_says_why(run, call, message):
@@ -353,7 +355,7 @@ def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
     [
         (["no mask"], None, "has no [MASK]: 'no mask'"),
         (["--next", "one text"], None, "--next takes pairs of texts, but got 1"),
-        (["--next", "a", "b", "--choice", "c"], None, "--next is about pairs of texts and fills no mask"),
+        (["--next", "a", "b", "--choice", "c"], None, "--next reads pairs of texts and fills no mask"),
         (["The [MASK].", "--choice", "a", "--nbest", "2"], None, "--nbest does not apply"),
         (["--next"], ["a\tb", "alone"], "line 2 has 1 column, expected two texts with a tab between them"),
         ([], ["The [MASK].", "none"], "line 2 has no [MASK]: 'none'"),
@@ -396,7 +398,7 @@ def test_runs_are_compared_document_by_document(run, tmp_path, monkeypatch):
         (STORIES_DATA, {"name": "rnn"}, "reads? .*start and an end token|rnn"),
         (STORIES_DATA, {"masked_words": False, "next_sentence": False}, "nothing to learn"),
         ({**STORIES_DATA, "max_length": 100}, {"max_length": 50}, "data.max_length is 100, but model.max_length is 50"),
-        ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "together they must be at most 1"),
+        ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "their sum must be at most 1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(data, model, message):
@@ -418,5 +420,41 @@ def test_documents_of_one_sentence_make_no_pairs(tmp_path):
 def test_one_document_has_no_text_that_does_not_follow(tmp_path):
     write_lines(tmp_path / "one.txt", *TEXTS)
     task, _ = task_and_model(small({"train": [str(tmp_path / "one.txt")]}))
-    with pytest.raises(DataError, match=r"two documents or more.* but there is 1; .*data.separator"):
+    with pytest.raises(DataError, match=r"at least two documents.* but there is 1; .*data.separator"):
         task.train_batches(0)
+
+
+# --- scores
+
+
+def test_scores_of_words_and_pairs_worked_out_by_hand():
+    log_probs = np.log([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
+    found = answers(log_probs, np.array([0, 1, 1]))
+    assert found[:, 1].tolist() == [1, 0, 1] and found[:, 2] == pytest.approx(-np.log([0.8, 0.2, 0.7]))
+    given = [DocumentScores(4, 1, 8.0, 2, 2, 1.0, 20), DocumentScores(2, 1, 1.0, 1, 0, 2.0, 10)]
+    outcomes = outcomes_of(given)
+    scores = {one.name: one.score() for one in (*outcomes.measures, *outcomes.further)}
+    assert scores == pytest.approx(
+        {"masked_accuracy": 1 / 3, "masked_loss": 1.5, "next_accuracy": 2 / 3, "next_loss": 1}
+    )
+
+
+def test_a_pair_counts_for_the_document_of_its_first_text():
+    passages = Passages(np.zeros(8, np.int64), np.zeros(8, np.uint8), np.array([0, 4, 8]), np.zeros(1, np.uint8))
+    places = [np.array(one) for one in ([0, 4], [2, 6], [6, 2], [8, 4], [FOLLOWS_NOT, FOLLOWS_NOT])]
+    order = np.array([[1, 1, 0.5], [1, 0, 2.0]])
+    found = by_document(passages, Rows(*places), np.zeros((2, 3)), order)
+    assert [(one.pairs_right, one.pairs_nats) for one in found] == [(1, 0.5), (0, 2.0)]
+
+
+def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
+    nats, first = [], []
+    for seed, share in ((1, 0.15), (2, 0.6)):
+        config = small({**STORIES_DATA, "mask_share": share})
+        training = config.training.model_copy(update={"seed": seed})
+        task, model = task_and_model(config.model_copy(update={"training": training}))
+        passages = task.passages("valid")
+        nats.append([one.pairs_nats for one in score_passages(task, model, passages)])
+        first.append(task.rows_of(passages).first.tolist())
+    assert nats[0] == pytest.approx(nats[1], rel=1e-5) and sum(nats[0]) > 0
+    assert first[0] == first[1]

@@ -11,11 +11,11 @@ from sklearn.model_selection import cross_val_score
 from heed.config import TokenizerConfig
 from heed.data.embedded.stories import draw_stories
 from heed.data.read.documents import Document
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
 from heed.tasks.pretraining.batch import collate_rows
 from heed.tasks.pretraining.masking import Masking, mask_rows
 from heed.tasks.pretraining.passages import PIECE, SENTENCE, WORD, Passages, plain_text
-from heed.tasks.pretraining.rows import FOLLOWS, FOLLOWS_NOT, NO_QUESTION, Cut, draw_rows
+from heed.tasks.pretraining.rows import FOLLOWS, FOLLOWS_NOT, NO_QUESTION, Cut, Rows, draw_rows
 
 STORIES = draw_stories("train", 600, 1)
 
@@ -267,3 +267,11 @@ def test_the_lengths_of_rows_are_those_of_batches(passages):
     rows = draw_rows(passages, Cut(61), 1, 0)
     batch = collate_rows(passages, rows, list(range(40)), None, (1, 0))
     assert batch.mask.sum(1).tolist() == rows.lengths[:40].tolist()
+
+
+def test_unknown_words_are_never_to_be_predicted(tokenizer):
+    flags = np.full(5, PIECE, np.uint8)
+    passages = Passages(np.array([UNKNOWN, UNKNOWN, 7, UNKNOWN, 8]), flags, np.array([0, 5]), np.zeros(1, np.uint8))
+    rows = Rows(*(np.array([place]) for place in (0, 5, 5, 5, NO_QUESTION)))
+    how = Masking(1.0, 0.8, 0.1, False, tokenizer.mask, np.arange(5, tokenizer.vocab_size))
+    assert collate_rows(passages, rows, [0], how, (1, 0)).words.tolist() == [7, 8]

@@ -142,7 +142,7 @@ def test_choices_that_cannot_be_ranked_are_refused(file, choices, message):
 def test_an_end_token_counts_only_where_documents_have_one(file):
     run = random_run(file, end_token=False)
     assert run.score("I love").end_log_prob is None and len(run.rank("I", ["love"])) == 1
-    with pytest.raises(ConfigError, match=r"this run has no end token that could count \(data.end_token is false\)"):
+    with pytest.raises(ConfigError, match=r"this run has no end token to count \(data.end_token is false\)"):
         run.rank("I", ["love"], end=True)
 
 

@@ -503,7 +503,7 @@ def test_predict_translates_the_sources_of_a_file_with_both_sides(sides, tmp_pat
 
 def test_words_with_tags_given_as_texts_to_tag_are_refused():
     outputs = TaggingOutputs(SimpleNamespace(), {})
-    with pytest.raises(ConfigError, match=r"'a.conll': each line is a word and its tag .*; --columns reads such files"):
+    with pytest.raises(ConfigError, match=r"'a.conll': each line is a word and its tag .*; expected one text per line"):
         outputs.expect((CONLL * 3).splitlines(), "'a.conll'")
     outputs.expect(sentences(), "'a.txt'")
     with pytest.raises(ConfigError, match=r"'a.jsonl': each line is a JSON object; expected one text a line"):

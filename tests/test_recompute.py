@@ -114,7 +114,7 @@ def test_the_prediction_knows_it(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": {"name": "bahdanau"}}, "model 'bahdanau' has no blocks to compute again"),
+        ({"model": {"name": "bahdanau"}}, "model 'bahdanau' has no Transformer blocks to recompute"),
         ({"guided_attention": 0.1}, "set one of them to 0 or false"),
     ],
 )

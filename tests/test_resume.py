@@ -347,7 +347,7 @@ def test_moments_by_number_that_do_not_fit_are_refused(tmp_path, numbers):
     )
     count = 6 if numbers == "too few" else 8  # the model has three matrices and four vectors
     saved.format, saved.optimizer = 2, {f"{number}.step": torch.tensor(1.0) for number in range(count)}
-    with pytest.raises(RunError, match=f"optimiser state of {count} parameters by number, but 7 are trained"):
+    with pytest.raises(RunError, match=f"optimiser state is of {count} parameters, but 7 are trained"):
         checkpoint.restore(saved, model, optimizer, "it")
 
 
@@ -442,9 +442,9 @@ def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypa
     assert not (out / "checkpoints" / "step-2" / "progress.json").exists()  # the best, of which only weights are kept
     harm(out / "checkpoints" / "step-2" / "model.safetensors")
     train(out, translation(), resume=True, reporter=reporter)
-    assert "the weights of the last update are kept instead of the best" in reporter.text
+    assert "keeping the weights of the last update instead of the best" in reporter.text
     kept = json.loads((out / "report.json").read_text())["training"]["kept"]
-    assert kept == "update 6 (those of the best, 2, could not be read)"
+    assert kept == "update 6 (the best weights, of update 2, could not be read)"
 
 
 # --- settings

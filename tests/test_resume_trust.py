@@ -100,7 +100,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
     folder = case / run
     flip(folder / name)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(RunError, match=rf"{name} is altered: .*training cannot be resumed with it. Restore the file"):
+    with pytest.raises(RunError, match=rf"{name} is altered: .*training cannot be resumed. Restore the file"):
         resume(folder)
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert not heed.check_run(folder).whole
@@ -108,7 +108,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
 
 def test_a_missing_file_that_training_needs_is_named(case):
     (case / "killed" / "labels.json").unlink()
-    with pytest.raises(RunError, match=r"labels.json is missing: training cannot be resumed with it"):
+    with pytest.raises(RunError, match=r"labels.json is missing: training cannot be resumed"):
         resume(case / "killed")
 
 
@@ -124,7 +124,7 @@ def test_damaged_results_are_made_again(case, made):
     reporter = Listener()
     resume(case / "done", reporter=reporter)
     assert "model.safetensors is altered" in reporter.text and "report.json is altered" in reporter.text
-    assert "it will be made again" in reporter.text
+    assert "it will be written again" in reporter.text
     assert heed.check_run(case / "done").whole
     assert (case / "done" / "model.safetensors").read_bytes() == (made / "done" / "model.safetensors").read_bytes()
     own, whole = (json.loads((p / "done" / "report.json").read_text()) for p in (case, made))
@@ -193,7 +193,7 @@ def test_without_a_whole_copy_of_the_settings_the_edit_is_said_and_used(case, ha
     edit(case / "killed" / "config.yaml", "training.steps", 6)
     reporter = Listener()
     _, result = resume(case / "killed", reporter=reporter)
-    assert "config.yaml was changed after it was written, and no copy of its earlier settings" in reporter.text
+    assert "config.yaml was edited, and there is no copy of the earlier settings" in reporter.text
     assert result.progress.step == 6
 
 
@@ -259,9 +259,7 @@ def test_digests_that_are_damaged_are_said_and_made_anew(own):
     flip(own / "run" / "data.json")
     reporter = Listener()
     resume(own / "run", reporter=reporter)
-    assert (
-        "data.json is altered" in reporter.text and "whether the data has changed until now is unknown" in reporter.text
-    )
+    assert "data.json is altered" in reporter.text and "cannot tell if the data has changed since" in reporter.text
     assert heed.check_run(own / "run").whole
 
 
@@ -311,7 +309,7 @@ def test_a_file_too_large_to_read_whole_is_read_in_pieces(tmp_path, monkeypatch)
 
 
 def test_a_second_start_and_a_resume_are_refused_while_a_run_trains(case, made):
-    refused = rf"is already training, process {os.getpid()} on .* since .*; wait until it ends"
+    refused = rf"is already being trained by process {os.getpid()} on .* since .*; wait until it ends"
     before = {path: path.read_bytes() for path in (case / "killed").rglob("*") if path.is_file()}
     with owned(case / "killed"):
         for again in (True, False):
@@ -330,7 +328,7 @@ def test_a_folder_is_owned_while_a_new_run_trains_there(tmp_path, made):
     seen = []
 
     def again():
-        with pytest.raises(RunError, match="is already training, process") as refused:
+        with pytest.raises(RunError, match="is already being trained by process") as refused:
             train_config(config_of(made), tmp_path / "run", Quiet(), resume=True)
         seen.append(refused)
 
@@ -361,7 +359,7 @@ def test_a_run_whose_folder_goes_away_stops_and_says_so(tmp_path, made, gone):
 
     reporter = Remover()
     what = "was replaced by another folder" if gone == "replaced" else "was deleted or moved"
-    with pytest.raises(DiskError, match=rf"the run folder '.*run' {what} while it was trained; training stops"):
+    with pytest.raises(DiskError, match=rf"the run folder '.*run' {what} during training; stopping"):
         train_config(config_of(made, steps=100, validate_every=50), run, reporter)
     assert reporter.updates <= 2
     assert not run.exists() or not list(run.iterdir())
@@ -431,11 +429,11 @@ def test_a_comparison_owns_its_folder_and_a_killed_one_leaves_no_training_behind
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2
-        assert f"out' is already training, process {parent.pid} on" in capsys.readouterr().err
+        assert f"out' is already being trained by process {parent.pid} on" in capsys.readouterr().err
     finally:
         parent.kill()
         parent.wait()
     until(lambda: not (log.parent / LOCK).exists())
     assert list((log.parent / "checkpoints").glob("step-*"))
-    assert "the comparison was ended; this training stops too" in (tmp_path / "err").read_text()
+    assert "the comparison has ended; stopping this run too" in (tmp_path / "err").read_text()
     until(lambda: not Path(f"/proc/{child}/stat").exists() or ") Z" in Path(f"/proc/{child}/stat").read_text())

@@ -118,7 +118,7 @@ def test_every_command_that_opens_a_run_refuses_a_damaged_one_and_has_a_way_past
         assert named in call(*words, "--force")[2], words
     code, out, err = call("predict", run, "good", "--force")
     assert code == 0 and out
-    assert err == f"heed: {named}: its checksum is not the one that was written; used anyway (--force)\n"
+    assert err == f"heed: {named}: its checksum is not the one that was written; using it anyway (--force)\n"
     flip(run / "report.json")
     code, out, err = call("look", run)  # the curves of training
     assert code == 2 and f"{run / 'report.json'} is altered" in err
@@ -189,7 +189,7 @@ def test_without_checksums_an_ended_run_is_used_as_an_unfinished_one(run, call):
     code, out, err = call("predict", run, "good")
     assert (code, out) == (2, "") and "model.safetensors has no checksum" in err and "--force" in err
     code, out, err = call("predict", run, "good", "--force")
-    assert code == 0 and out and "model.safetensors has no checksum; used anyway (--force)" in err
+    assert code == 0 and out and "model.safetensors has no checksum; using it anyway (--force)" in err
 
 
 class Crash(BaseException):
@@ -212,7 +212,7 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     assert f"training has not finished; resume it with: heed train {out} --resume" in said
     code, said, err = call("predict", out, "1 2")
     assert code == 0 and said and "training has not finished (saved up to update 8 of 8): using the best weights" in err
-    with pytest.raises(RunError, match=r"holds no final model\.safetensors: its training has not finished"):
+    with pytest.raises(RunError, match=r"has no final model\.safetensors: training has not finished"):
         heed.load(out, finished=True)
     assert folders.state_of(out) is folders.State.USABLE
     flip(out / "tokenizer.source.json")  # what was sealed at the start is compared meanwhile

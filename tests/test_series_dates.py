@@ -55,7 +55,7 @@ def test_numbers_texts_and_columns_that_are_forecast_are_no_dates(tmp_path):
     path = write(tmp_path / "b.csv", ["when", "value"], [["2020-01-01", 1], ["2020-01-02", 2]])
     assert date_column(path, ["when"]) is None
     (tmp_path / "c.csv").write_text("2020-01-01,1\n2020-01-02,2\n")
-    with pytest.raises(DataError, match=r"c.csv' line 1 begins a row \('2020-01-01'\), but it should name the columns"):
+    with pytest.raises(DataError, match=r"c.csv' line 1 starts with a date \('2020-01-01'\), but should name"):
         date_column(tmp_path / "c.csv")
 
 
@@ -92,4 +92,4 @@ def test_a_file_without_dates_or_with_uneven_ones_has_a_forecast_without(run, tm
     uneven = [["2020-01-01", 1], ["2020-01-02", 2], ["2020-01-09", 3]]
     rows, err = predicted(run, write(tmp_path / "b.csv", ["day", "sales"], uneven), capsys)
     assert rows[0] == ["sales"]
-    assert err == "heed: the dates of column 'day' are not evenly spaced, so the forecast has none\n"
+    assert err == "heed: the dates of column 'day' are not evenly spaced, so the forecast has no dates\n"

@@ -222,7 +222,10 @@ def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     [
         ({"data": {"extra": [{"files": "b.tsv"}]}}, "data.stream is true and data.extra names further corpora"),
         ({"training": {"guided_attention": 1.0}}, "guided_attention is 1.0 and data.stream true; words are aligned"),
-        ({"data": {"duplicates": "drop"}}, "data.stream is true and data.duplicates drop; what a stream said before"),
+        (
+            {"data": {"duplicates": "drop"}},
+            "data.stream is true and data.duplicates is drop, but a stream is not",
+        ),
         ({"data": {"stream": False}}, "data.window is 150, but only a stream has windows; add data.stream=true"),
     ],
 )

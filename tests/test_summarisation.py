@@ -361,7 +361,9 @@ def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, ca
     file = run.config.data.test[0]
     printed = out_of(capsys, "predict", run.folder, "--input", file)
     assert len(printed.out.splitlines()) == 20
-    cut = len(run.task.cut_in([pair.source for pair in run.examples("test")]))
+    long = run.task.cut_in([pair.source for pair in run.examples("test")])
+    cut, first = len(long), ", ".join(str(n + 1) for n in long[:5])
+    assert f": number {first}" in printed.err
     assert f"{cut} documents are longer than data.max_source 30 tokens; only the beginning was read" in printed.err
 
 

@@ -420,9 +420,9 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
     ("training", "message"),
     [
         ({"alignment": {"data": True, "automatic": True}}, "data true and training.alignment.automatic true are"),
-        ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but nothing says where the links come"),
-        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it is about links from files, and"),
-        ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it is about links from automatic"),
+        ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but no links are given"),
+        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it applies only to links from files, and"),
+        ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it applies only to links from"),
         ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
         ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
         ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2, but must be 0 or 1"),

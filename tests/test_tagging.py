@@ -296,3 +296,8 @@ def test_commands(run, capsys, tmp_path):
     assert out == "Ann\tB-per\n"
     code, out, _ = call(capsys, "evaluate", run.folder, path, "--errors", "2")
     assert code == 0 and "spurious: per" in out and "{Ann}" in out
+
+
+def test_a_type_that_only_begins_in_training_may_go_on_elsewhere(files):
+    assert Tagging.complete(["O", "B-per", "B-loc", "I-loc"]) == ["B-loc", "B-per", "I-loc", "I-per", "O"]
+    assert prepare(settings(files)).selected_by == "entity_f1"

@@ -91,6 +91,12 @@ def test_scores_of_tags_worked_out_by_hand():
     assert plain["per_tag"]["V"]["recall"] == 0.0 and plain["per_tag"]["N"]["precision"] == 0.5
 
 
+def test_precision_is_of_what_was_said_and_recall_of_what_was_there():
+    true, predicted = ["B-A O B-B B-B".split()], ["B-A O O B-A".split()]
+    scores = {one.name: one.score() for one in tag_measures(true, predicted, plain=False)}
+    assert scores == pytest.approx({"entity_f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3, "accuracy": 1 / 2})
+
+
 def test_errors_are_told_apart_and_shown_in_context():
     words = "He met Ann Lee in New York City today".split()
     true = "O O B-per I-per O B-loc I-loc I-loc O".split()

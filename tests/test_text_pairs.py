@@ -168,7 +168,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert code == 0 and len(out.splitlines()) == 2
     assert out == heed_says("predict", run.folder, "red old\tbig", "red\tcat")[1]
     code, _, err = heed_says("predict", run.folder, "red old")
-    assert code != 0 and "this run reads pairs of texts, and 1 text was given; give two: 'FIRST' 'SECOND'" in err
+    assert code != 0 and "reads pairs of texts, but 1 text was given; give two for each pair: 'FIRST' 'SECOND'" in err
     (folder / "two.tsv").write_text("hypothesis\tpremise\nbig\tred old\ncat\tred\n")
     (folder / "lines.txt").write_text("red old\tbig\n\nred\tcat\n")
     code, of_columns, err = heed_says("predict", run.folder, "--input", folder / "two.tsv")
@@ -177,7 +177,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert of_lines.splitlines() == [out.splitlines()[0], "", out.splitlines()[1]], err
     (folder / "one.txt").write_text("red old\n")
     code, _, err = heed_says("predict", run.folder, "--input", folder / "one.txt")
-    assert code != 0 and "one.txt' line 1 is 'red old', but this run reads pairs: two texts with a tab between" in err
+    assert code != 0 and "one.txt' line 1 is 'red old', but this run reads pairs: two texts separated by a tab" in err
     code, out, _ = heed_says("look", run.folder, "red old", "big")
     assert code == 0 and "red" in out
     code, out, _ = heed_says("predict", run.folder, "--json", "red old", "big")

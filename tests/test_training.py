@@ -598,7 +598,7 @@ def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
     change_weights(folder, change)
     with pytest.raises(RunError, match=r"model\.safetensors is altered"):
         heed.load(folder)
-    with pytest.warns(HeedWarning, match="used anyway"), pytest.raises(RunError, match=problem):
+    with pytest.warns(HeedWarning, match="using it anyway"), pytest.raises(RunError, match=problem):
         heed.load(folder, force=True)
 
 
@@ -607,7 +607,7 @@ def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
     [
         ("model.safetensors", None, "holds no model.safetensors"),
         ("format.json", "{", "format.json is damaged"),
-        ("format.json", '{"format": 99}', "newer heed"),
+        ("format.json", '{"format": 99}', "newer version of heed"),
         ("format.json", None, "is not a run folder"),
     ],
 )
@@ -639,7 +639,7 @@ def test_a_damaged_folder_says_which_file(folder, name, content, problem):
         (folder / name).write_text(content)
     with pytest.raises(RunError, match=rf"{name} is {'missing' if content is None else 'altered'}.*--force"):
         heed.load(folder)
-    with pytest.warns(HeedWarning, match="used anyway"), pytest.raises(heed.HeedError, match=problem):
+    with pytest.warns(HeedWarning, match="using it anyway"), pytest.raises(heed.HeedError, match=problem):
         heed.load(folder, force=True)
 
 

@@ -2,7 +2,7 @@
 
     python tools/mutants.py [--only N ...] [--jobs N] [--list]
 
-Every edit of tools/wrong_edits.py is made in a copy of src/heed, which the tests that it names then import. "killed"
+Every edit of tools/wrong_edits/ is made in a copy of src/heed, which the tests that it names then import. "killed"
 means that a test failed, as it should; "survived" that all passed; "stale" that the text to be edited does not occur
 exactly once any more, or that the tests could not run: bring the list up to date. Before the edits all named tests must
 pass on an unchanged copy. Exits with 1 unless every edit was killed.

@@ -1,4 +1,4 @@
-"""Processor cores: which this process may use, and which of them other work leaves free."""
+"""Processor cores: those this process may use, and how many of them other work leaves free."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import NamedTuple
 import torch
 
 _PART = 0.3
-"""The share of a core that other work may use without a thread being too many."""
+"""Share of a core that other work may use while the core still counts as free."""
 _STALE = 5.0
-"""Seconds after which the time since the last measurement says little about now."""
+"""Seconds after which the load since the last measurement says little about the present load."""
 _SHORTEST = 0.05
-"""Seconds that a measurement needs: the system counts in hundredths."""
+"""Shortest measurement in seconds: the system counts in hundredths."""
 
 
 def cores() -> set[int]:
@@ -28,12 +28,12 @@ def cores() -> set[int]:
 
 
 def choices(most: int) -> list[int]:
-    """The numbers of threads that are tried, of at most so many."""
+    """The thread counts to try, up to `most`."""
     return sorted({*(min(count, most) for count in (1, 2, 4, 8)), most})
 
 
 def given_by_user() -> bool:
-    """Whether an environment variable that torch reads says the number of threads."""
+    """True if an environment variable that torch reads sets the number of threads."""
     return any(os.environ.get(name, "").strip() for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"))
 
 
@@ -41,14 +41,14 @@ def given_by_user() -> bool:
 def machine() -> str:
     """Processor, number of cores and version of torch, as one line."""
     name = platform.processor() or platform.machine()
-    with suppress(OSError, StopIteration):  # only Linux has it, and not for every processor
+    with suppress(OSError, StopIteration):  # Linux only, and not for every processor
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return f"{name}, {len(cores())} cores, torch {torch.__version__}"
 
 
 class Times(NamedTuple):
-    """Seconds: of the clock; in all and idle, summed over the cores since the system started; of this process."""
+    """Seconds: of the clock; total and idle, summed over the cores since the system started; of this process."""
 
     clock: float
     counted: float
@@ -57,7 +57,7 @@ class Times(NamedTuple):
 
 
 def read_times() -> Times:
-    """The times until now; without those of the cores where the system does not tell (only Linux does)."""
+    """The present times; those of the cores are 0 where the system does not report them (only Linux does)."""
     counted = idle = 0.0
     with suppress(OSError, ValueError, IndexError):
         tick = os.sysconf("SC_CLK_TCK")
@@ -71,17 +71,17 @@ def read_times() -> Times:
 
 
 class Company:
-    """Measures how many cores the other processes of a machine leave."""
+    """Measures how many cores the other processes of a machine leave free."""
 
     def __init__(self, held: float = 0.25) -> None:
-        """Measure from now on; a measurement holds for so many seconds."""
+        """Measure from now on; a measurement is reused for `held` seconds."""
         self._held, self._before = held, read_times()
         self._free, self._measured = 0, False
 
     def free_cores(self) -> int:
-        """How many threads would have a core each, at least 1; all cores where the system does not tell.
+        """The number of threads that would each have a core, at least 1; all cores where the system does not report it.
 
-        Counted over the time since the last call, over the next twentieth of a second where that is long ago.
+        Measured over the time since the last call, or over the next twentieth of a second if that was long ago.
         """
         passed = time.perf_counter() - self._before.clock
         if self._measured and passed < self._held:

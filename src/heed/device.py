@@ -1,4 +1,4 @@
-"""Batches on a device: every tensor of a dataclass, of the tuples and the dataclasses in it."""
+"""Moving batches to a device: every tensor of a dataclass, and of the tuples and dataclasses in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def to_device(batch: B, device: torch.device) -> B:
 
 
 def pin(batch: B) -> B:
-    """The batch in pinned memory, which a GPU reads by itself."""
+    """The batch in pinned memory, which a GPU can read directly."""
     return _each(batch, Tensor.pin_memory)
 
 
@@ -31,7 +31,7 @@ def _each(batch: B, change: Callable[[Tensor], Tensor]) -> B:
 
 
 def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A field's value with its tensors changed; the same object where none was."""
+    """A field's value with its tensors changed; the same object if none was."""
     if isinstance(value, Tensor):
         return change(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,7 +1,7 @@
-"""Errors that heed raises for what a user gave it.
+"""Errors in the user's input.
 
-Every message carries the user's own input (file, line, field, value) and says what would be right.
-Broken promises of our own code are assertions, not these.
+Every message has the user's file, line, field and value, and says what would be right. Errors in heed's own code are
+assertions, not these.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ R = TypeVar("R")
 
 
 class HeedError(ValueError):
-    """Base of every error that is about the user's input; commands print it and exit with `exit_code`."""
+    """Base class of errors in the user's input; commands print them and exit with `exit_code`."""
 
     exit_code = 2
 
 
 class ConfigError(HeedError):
-    """A configuration field is unknown, missing or has a value that cannot be."""
+    """A configuration field is unknown, missing or has an invalid value."""
 
 
 class UnknownKeywordError(ConfigError, TypeError):
@@ -31,11 +31,11 @@ class UnknownKeywordError(ConfigError, TypeError):
 
 
 class DataError(HeedError):
-    """A data file, or a line or field of it, is not what was promised."""
+    """A data file, or a line or field of it, is not as expected."""
 
 
 class InputError(ConfigError, DataError):
-    """A text cannot be answered by a model that answers others."""
+    """One input cannot be processed by a model; other inputs can."""
 
 
 class RunError(HeedError):
@@ -47,27 +47,27 @@ class ShapeError(HeedError):
 
 
 class TrainingError(HeedError):
-    """Training cannot go on: a loss that is not finite, or no memory left."""
+    """Training cannot continue: a loss that is not finite, or no memory left."""
 
     exit_code = 3
 
 
 class OutOfMemoryError(TrainingError):
-    """There is no memory left, in training or elsewhere; the message says for what, how much, and what to lower."""
+    """Memory has run out, in training or elsewhere; the message says for what, how much, and what to lower."""
 
 
 class DiskError(HeedError):
-    """What must be kept cannot be written: the disk is full, or refuses."""
+    """A file cannot be written: the disk is full, or writing fails."""
 
     exit_code = 3
 
 
 class HeedWarning(UserWarning):
-    """Something that a user should know and that stops nothing; commands print it in one line."""
+    """A warning to the user that stops nothing; commands print it in one line."""
 
 
 def suggest(wrong: str, valid: Iterable[str]) -> str:
-    """The nearest valid word, as `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
+    """A hint with the nearest valid word, `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
     words = sorted(set(valid))
     near = difflib.get_close_matches(wrong, words, n=1, cutoff=0.6)
     if near:
@@ -76,9 +76,9 @@ def suggest(wrong: str, valid: Iterable[str]) -> str:
 
 
 def suggests_keywords(hint: Callable[[str, Any], str] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator of functions: an unknown keyword is an error that names the nearest one.
+    """Decorator: the error for an unknown keyword names the nearest keyword.
 
-    `hint` is asked first: given the keyword and the first argument, it returns what to write instead, or "".
+    If no keyword is near, `hint` is called with the keyword and the first argument; it returns advice, or "".
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

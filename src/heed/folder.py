@@ -1,13 +1,13 @@
-"""The run folder: self-contained, versioned, nothing in it executes.
+"""The run folder: self-contained, versioned, without executable content.
 
-config.yaml (effective, every default written), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
-checkpoints/step-N/, README.md, and checksums.json of all but what grows while training goes on; export/ENGINE/, what
-was written for other programs, with checksums of its own. What the task learned from the data has files of its own
-(`labels.json`, `characters.json`, `standard.json`); `huggingface.json` is of imported runs and their children,
-`data.json` has digests of the data files, and `curves.svg` is for people. The folder can be moved.
+config.yaml (effective, with every default), tokenizer.*.json, model.safetensors, report.json, metrics.jsonl,
+checkpoints/step-N/, README.md, and checksums.json of all files except those that grow during training; export/ENGINE/
+has exports for other programs, with their own checksums. Information that the task learned from the data is in separate
+files (`labels.json`, `characters.json`, `standard.json`); `huggingface.json` is in imported runs and their children,
+`data.json` has digests of the data files, and `curves.svg` is a picture for users. The folder can be moved.
 
-`checksums.json` loses the names of files before they change and gets them back last, with new hashes for those files
-only, so that damage to others stays visible. Weights are final where it names them. Hidden files are not sealed.
+Before files change, they are removed from `checksums.json`; afterwards they are added again, with new hashes for those
+files only, so that damage to others stays visible. Weights that it lists are final. Hidden files are not sealed.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ METRICS = "metrics.jsonl"
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
-"""What a folder may hold of a run that was killed while it began."""
+"""Files that a folder may contain if a run was killed at its start."""
 SETTINGS_COPY = ".config.yaml"
-"""The configuration as heed wrote it: trusted where it is what the checksums say of `config.yaml`, which a user may
-have edited since. Hidden, so that a person sees one configuration."""
+"""The configuration as heed wrote it: trusted if it matches the checksum of `config.yaml`, which the user may have
+edited since. Hidden, so that the user sees only one configuration."""
 _RUNS = Path("runs")
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
 _LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
-"""What a run that has not come far enough lacks."""
+"""Description of a run that has not reached a state."""
 
 
 class State(IntEnum):
-    """How far a run has come."""
+    """The state of a run."""
 
     BEGUN = 0  # no weights were saved yet
     USABLE = 1  # a checkpoint can be used
@@ -60,14 +60,14 @@ class State(IntEnum):
 
 
 def find(run: str | Path, least: State = State.USABLE) -> Path:
-    """The folder of a run; "last" is the newest one under `runs/` that has come far enough to be used.
+    """The folder of a run; "last" is the newest one under `runs/` that has reached the state `least`.
 
     Args:
         run: A folder, or "last".
-        least: How far the run that "last" means must have come.
+        least: The state that "last" requires.
 
     Raises:
-        RunError: There is none.
+        RunError: There is no such folder.
     """
     if str(run) == "last":
         newer, found = _last(least)
@@ -88,14 +88,14 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come: it has finished where the checksums, written last, have the weights to keep."""
+    """The state of a run: it has finished if the checksums, written last, list the final weights."""
     if (path / WEIGHTS).is_file() and (WEIGHTS in listed(path) or CHECKSUMS in damage(path, ())):
         return State.FINISHED
     return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
 
 
 def _last(least: State) -> tuple[list[Path], Path | None]:
-    """The newest run that has come far enough, and before it the newer ones that have not."""
+    """The newer runs that have not reached a state, and the newest run that has."""
     newer: list[Path] = []
     runs = [p.parent for p in _RUNS.glob(f"*/{_FORMAT_FILE}")]
     for path in sorted(runs, key=lambda p: (p / _FORMAT_FILE).stat().st_mtime_ns, reverse=True):
@@ -109,31 +109,33 @@ def check_format(path: Path) -> None:
     """Refuse a folder that is not a run of this format.
 
     Raises:
-        RunError: It says what the folder is.
+        RunError: It is not; the message says what it is.
     """
     try:
         number = read_object(path / _FORMAT_FILE).get("format")
     except MissingFileError:
         raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
     if type(number) is not int:
-        raise damaged(path / _FORMAT_FILE, "it has no number 'format'")
+        raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
     if number != FORMAT:
         age = "a newer" if number > FORMAT else "another"
-        raise RunError(f"{path} was written by {age} heed (format {number}); this one reads format {FORMAT}")
+        raise RunError(
+            f"{path} was written by {age} version of heed (format {number}); this version reads format {FORMAT}"
+        )
 
 
 def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:
-    """Make the folder of a new run, or open the one to go on with.
+    """Make the folder of a new run, or open the one to resume.
 
     Args:
         out: The folder; `runs/<data>-<model>-<n>` by default.
-        config: Of the run.
-        resume: Whether the folder may be there.
-        ownership: Takes the folder before anything is written.
+        config: The run's configuration.
+        resume: Allow an existing run folder.
+        ownership: Locks the folder before anything is written.
 
     Raises:
-        RunError: The folder exists (a run is never overwritten), another process trains into it, or `resume` finds
-            another kind of folder.
+        RunError: The folder exists (a run is never overwritten), another process is training in it, or the folder to
+            resume is not a run.
     """
     path = _claim(out, config, "" if resume else "name another --out, or --resume it")
     ownership.take(path)
@@ -150,7 +152,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
 
 @contextmanager
 def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iterator[tuple[Path, Path]]:
-    """Make the folder of a run that needs no training: nothing is there before all of it is.
+    """Make the folder of a run that needs no training; it appears only when complete.
 
     Args:
         out: The folder; `runs/DATA-MODEL-N` by default.
@@ -158,11 +160,11 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
         needed: Bytes of its weights.
 
     Yields:
-        The run folder, and the folder to write its files into meanwhile; they are sealed.
+        The run folder, and the temporary folder to write its files into; they are sealed at the end.
 
     Raises:
         RunError: The folder exists.
-        DiskError: The disk is full or refuses; no folder is left.
+        DiskError: The disk is full or writing fails; no folder is left.
     """
     there = out is not None and Path(out).exists()
     path = _claim(out, config, "name another --out")
@@ -178,7 +180,7 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
 
 
 def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
-    """Make the empty folder of a new run; one with something in it is refused, saying what to do `instead`, if any."""
+    """Make the empty folder of a new run; if `instead` is given, refuse one that is not empty with this advice."""
     if out is None:
         return _next(f"{config.data.name}-{config.model.name}")
     path = Path(out)
@@ -189,16 +191,16 @@ def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
 
 
 def _begin(path: Path) -> None:
-    """Write what a folder has from its beginning."""
+    """Write the first files of a run folder."""
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
 
 
 def check_free(path: Path, instead: str = "name another --out, or --resume it") -> None:
-    """Refuse a folder for a new run that has files, and say what to do `instead`.
+    """Refuse a folder for a new run that has files, with advice on what to do `instead`.
 
     Raises:
-        RunError: It says so; or which process trains into it.
+        RunError: It has files, or another process is training in it.
     """
     check_not_owned(path)
     if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
@@ -210,12 +212,12 @@ def _not_free(path: Path, instead: str) -> RunError:
 
 
 def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
-    """Write the checksums of a run folder's files, by which `load` and `heed check` find what is missing or altered.
+    """Write the checksums of a run folder's files, by which `load` and `heed check` find missing or altered files.
 
     Args:
         path: The folder.
-        keep: Files that are not read: what was recorded of them still holds, and damage to them must stay visible.
-        final: Whether its weights are those to keep; otherwise they have no checksum, and the run has not finished.
+        keep: Recorded values to reuse: these files are not read, so that damage to them stays visible.
+        final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
     files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out]
@@ -224,11 +226,11 @@ def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool =
 
 @contextmanager
 def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
-    """Within this, files of a run folder may change: those named, or all where none is.
+    """Context manager within which files of a run folder may change: those named, or all if none is named.
 
-    They are not among the checksums meanwhile, so that a kill leaves no file that seems damaged, nor weights that seem
-    final. What was recorded of the others stays as it is. The weights of a run are sealed where they are `final`: while
-    training goes on, the folder of a run that had finished before is that of an unfinished one.
+    Meanwhile they are not in the checksums, so that after a kill no file seems damaged and no weights seem final. The
+    checksums of other files stay. Weights are sealed only if `final`: a finished run that is trained longer counts as
+    unfinished meanwhile.
     """
     kept = {name: one for name, one in _recorded(path).items() if name not in (*changing, WEIGHTS)} if changing else {}
     if kept:
@@ -240,15 +242,15 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
 
 
 def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:
-    """The files of a run folder that are missing or altered, and how; empty where they are as they were written.
+    """The missing or altered files of a run folder and their problems; empty if there are none.
 
     Args:
         path: The folder.
-        names: The files to compare; by default all that commands read. Those that were never sealed are passed over.
+        names: The files to compare; by default all that commands read. Files that were never sealed are ignored.
 
     Returns:
-        By name, the problem as "missing" or "altered: ..."; of `checksums.json` itself where it cannot be read.
-        Nothing where the folder has none, as a run that was killed while it began.
+        By name, the problem as "missing" or "altered: ..."; for `checksums.json` itself if it cannot be read.
+        Empty if the folder has no `checksums.json`, like a run that was killed at its start.
     """
     found = describe_damage(path, names=read_by_commands(path) if names is None else names)
     return {} if found == {CHECKSUMS: "missing"} else found
@@ -263,7 +265,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
         force: True: only warn. None: the caller has no way to use a damaged file, so none is suggested.
 
     Raises:
-        RunError: It names the first damaged file, the problem, and the way out.
+        RunError: A file is damaged; the message names the first one, the problem, and what to do.
     """
     found = damage(path, names)
     if not found:
@@ -272,7 +274,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
     more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
     said = f"{path / name} is {problem}{more}"
     if force:
-        warn(f"{said}; used anyway (--force)", HeedWarning, stacklevel=3)
+        warn(f"{said}; using it anyway (--force)", HeedWarning, stacklevel=3)
         return
     ways = ["restore it from a copy"]
     if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
@@ -283,7 +285,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
 
 
 def _recorded(path: Path) -> Mapping[str, Content]:
-    """What was recorded of each file; nothing where that cannot be read."""
+    """The recorded size and hash of each file; empty if the checksums cannot be read."""
     try:
         return recorded(path) or {}
     except RunError:
@@ -291,7 +293,7 @@ def _recorded(path: Path) -> Mapping[str, Content]:
 
 
 def read_by_commands(path: Path) -> list[str]:
-    """The sealed files of a run folder but for those that are for people only."""
+    """The sealed files of a run folder except those that only users read."""
     return [name for name in listed(path) if not name.endswith(_FOR_PEOPLE)]
 
 
@@ -301,7 +303,7 @@ def _next(name: str) -> Path:
 
 
 def _make(path: Path, exist_ok: bool) -> bool:
-    """Make a folder; whether it was made, or may be there already."""
+    """Make a folder; False if it exists and `exist_ok` is False."""
     try:
         path.mkdir(parents=True, exist_ok=exist_ok)
     except OSError as error:
@@ -314,7 +316,7 @@ def _make(path: Path, exist_ok: bool) -> bool:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """The report of a run; empty while there is none.
+    """The report of a run; empty if there is none yet.
 
     Raises:
         RunError: It is damaged.
@@ -332,7 +334,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 class _Training(TypedDict, total=False):
-    """What commands read of a report's `training`."""
+    """Fields of a report's `training` that commands read."""
 
     updates: int
     planned_updates: int | None
@@ -346,7 +348,7 @@ class _Training(TypedDict, total=False):
 
 
 class _Report(TypedDict, total=False):
-    """What commands read of a report."""
+    """Fields of a report that commands read."""
 
     parameters: int
     data: dict[str, dict[str, Any]]

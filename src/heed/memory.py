@@ -1,4 +1,4 @@
-"""Where memory runs out: what was asked for, what is free, and what to lower, in place of a traceback."""
+"""Messages for running out of memory: what was requested, what is free, and what to lower, instead of a traceback."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ASKED = re.compile(
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 SCORING = "evaluate fewer examples at a time, divide the longest ones, or end other programs"
 READING = "shorten or divide the longest input, give fewer at a time, or end other programs"
-"""What to do where a trained model cannot answer."""
+"""Advice for running out of memory when a trained model is used."""
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Whether an error says that memory ran out: Python's, NumPy's, torch's on any device, or the system's."""
+    """True for an error of running out of memory: Python's, NumPy's, torch's on any device, or the system's."""
     if isinstance(error, OutOfMemoryError):
-        return False  # it has been explained
+        return False  # already explained
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     if isinstance(error, OSError):
@@ -37,7 +37,7 @@ def is_memory_error(error: BaseException) -> bool:
 
 
 def asked_for(error: BaseException) -> int | None:
-    """Bytes that were asked for, where the message of an error says so."""
+    """Bytes that were requested, if the message of an error has them."""
     found = _ASKED.search(str(error))
     if found is None:
         return None
@@ -46,7 +46,7 @@ def asked_for(error: BaseException) -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process may still take: of the machine, of its control group, of its own limit; None if unknown.
+    """Bytes that this process may still use, by the limits of machine, control group and process; None if unknown.
 
     Swap space counts.
     """
@@ -70,7 +70,7 @@ def _of_group() -> int | None:
                 int(line.split()[1])
                 for line in (root / limit).with_name("memory.stat").read_text().splitlines()
                 if line.split()[0] in ("inactive_file", "active_file")
-            )  # what the kernel gives back when it is needed
+            )  # the kernel frees these when needed
             return max(0, int((root / limit).read_text()) - int((root / used).read_text()) + cache)
     return None
 
@@ -86,7 +86,7 @@ def _of_process() -> int | None:
 
 
 def _fields(place: str) -> dict[str, int]:
-    """The sizes in a file of the kernel, in bytes."""
+    """The sizes in a file under /proc, in bytes."""
     with contextlib.suppress(OSError):
         lines = re.findall(r"^(\w+):\s+(\d+) kB$", Path(place).read_text(), re.MULTILINE)
         return {name: int(number) * 1024 for name, number in lines}
@@ -94,12 +94,12 @@ def _fields(place: str) -> dict[str, int]:
 
 
 def size_text(count: int) -> str:
-    """Bytes for people: "512 MiB", "3.7 GiB"."""
+    """A number of bytes as text: "512 MiB", "3.7 GiB"."""
     return f"{count / 2**20:,.0f} MiB" if count < 2**30 else f"{count / 2**30:,.1f} GiB"
 
 
 def explanation(when: str, asked: int | None, lower: str) -> OutOfMemoryError:
-    """The error that says what memory was for, what was asked for, what is free, and what to do."""
+    """The error for running out of memory: during what, bytes requested and free, and what to do."""
     free = free_memory()
     amounts = [f"{size_text(asked)} asked for"] if asked is not None else []
     amounts += [f"{size_text(free)} free"] if free is not None else []
@@ -109,14 +109,14 @@ def explanation(when: str, asked: int | None, lower: str) -> OutOfMemoryError:
 
 @contextlib.contextmanager
 def memory_explained(when: str, lower: str) -> Iterator[None]:
-    """Context manager that says what to do where memory runs out.
+    """Context manager that explains an error of running out of memory.
 
     Args:
-        when: What was being done: "while predicting".
-        lower: What to do: the settings to lower.
+        when: The work being done, such as "while predicting".
+        lower: Advice: the settings to lower.
 
     Raises:
-        OutOfMemoryError: It did.
+        OutOfMemoryError: Memory ran out.
     """
     try:
         yield
@@ -130,10 +130,10 @@ def memory_explained(when: str, lower: str) -> Iterator[None]:
 
 
 def check_memory(needed: int, when: str, lower: str) -> None:
-    """Refuse what needs far more memory than there is: a system may end the program in place of an error.
+    """Refuse work that needs far more memory than there is: the system might kill the program without an error.
 
     Raises:
-        OutOfMemoryError: More than is free, by a quarter, since predictions are not exact.
+        OutOfMemoryError: It needs over 1.25 times the free memory (predictions are not exact).
     """
     free = free_memory()
     if free is not None and needed > 1.25 * free:
@@ -151,9 +151,9 @@ _explaining: ContextVar[bool] = ContextVar("explaining", default=False)
 
 
 def explain_methods(cls: type) -> None:
-    """Let the methods of a class of runs that need memory for an input say what to do where it runs out.
+    """Make the methods of a run class that need memory for an input explain running out of memory.
 
-    Where one of them calls another, the message is that of the one that a user called.
+    If one of them calls another, the message is that of the method that the user called.
     """
     for when, (lower, names) in _METHODS.items():
         for name in names:

@@ -1,8 +1,8 @@
 """Models by name: the file name is the registry.
 
-`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may give several bodies,
-one per interface: as `rnn` is one network, whether it translates or classifies. The task picks the one it can use.
-It is a layer above `config`, whose `check_section` checks a model's fields.
+`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may define several bodies,
+one per interface: `rnn`, for example, is one network for translation and classification. The task picks the body it can
+use. This module is a layer above `config`, whose `check_section` checks a model's fields.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from heed.models.base import Body, ModelConfig
 
 
 def list_models() -> list[tuple[str, type[Body]]]:
-    """Every body with the name of its file; a file with several interfaces occurs once for each."""
+    """Every body with the name of its file; a file with several bodies is listed once for each."""
     return [(name, body) for name in model_names() for body in _bodies_in(name)]
 
 
 def model_names() -> list[str]:
-    """The names of all models, without importing one."""
+    """The names of all models, without importing them."""
     return sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
 
 
 def bodies_of(name: str) -> tuple[type[Body], ...]:
-    """The bodies in one model's file, one per interface; none where there is no such model. Imports that file alone."""
+    """The bodies in one model's file, one per interface; none if there is no such model. Imports only that file."""
     return _bodies_in(name) if name in model_names() else ()
 
 
 def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
-    """Find the model in file `name` for a task that can work with these interfaces, the preferred one first.
+    """Find the body in file `name` for a task that can use these interfaces, the preferred one first.
 
     Raises:
-        ConfigError: There is no such model, or it has other interfaces only; the message lists those that fit, and says
-            why a model that reads a whole text cannot go on writing it.
+        ConfigError: There is no such model, or it has none of these interfaces; the message lists the models that fit,
+            and says why a model that reads a whole text cannot be a language model.
     """
     bodies = {body.interface: body for body in bodies_of(name)}
     for interface in interfaces:
@@ -67,7 +67,7 @@ def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelCo
 
     if size not in body.config_class.sizes:
         sizes = ", ".join(body.config_class.sizes)
-        raise ConfigError(f"model.size is '{size}', which {body.config_class.__name__} does not have; it has {sizes}")
+        raise ConfigError(f"model.size is '{size}', but {body.config_class.__name__} has only {sizes}")
     return check_section(body.config_class, {**body.config_class.sizes[size], **fields}, "model")
 
 

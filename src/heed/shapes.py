@@ -1,4 +1,4 @@
-"""Shape annotations: jaxtyping's where it is installed (tests enforce them), plain tensors elsewhere.
+"""Shape annotations: jaxtyping's if it is installed (tests enforce them), otherwise plain tensors.
 
 `Float[Tensor, "batch query key"]` documents and, under pytest, checks a shape. At run time heed does not need
 jaxtyping: without it the annotation is just `Tensor`.

@@ -8,7 +8,7 @@ They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_par
 
 All have the parameters `model`, `size`, `minutes`, `steps`, `valid`, `random_state`, `settings`, `folder` and
 `verbose`. A run is trained in a temporary folder, which is removed with the estimator, or in `folder/fit-1`, `fit-2`,
-... A pickle holds the run's files, so it needs no folder beside it.
+... A pickle contains the run's files, so it works without the folder.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from heed.runs.loading import load
 from heed.runs.train import train
 
 _NOT_KEPT = "checkpoints"
-"""Folder of a run that a pickled estimator does without: it is for resuming."""
+"""Folder of a run that is left out of a pickle: it is needed only for resuming."""
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What both share: the parameters, the run folder, pickling."""
+    """Common base of the estimators: parameters, run folder, pickling."""
 
     _task: ClassVar[str]
 
@@ -72,7 +72,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             seed = check_random_state(seed).randint(2**31 - 1)
         if self.folder is None:
             out = self._temporary_folder()
-        else:  # fitted again, as a search does, an estimator must not write over what it fitted before
+        else:  # fitting again, as a search does, must not overwrite earlier fits
             out = next(path for n in count(1) if not (path := Path(self.folder) / f"fit-{n}").exists())
         self.run_: Any = train(
             self._task,
@@ -89,14 +89,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Inputs are texts, and outputs are needed."""
+        """Tags for scikit-learn: inputs are texts, and targets are required."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.two_d_array = True, False
         tags.target_tags.required = True
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """With the files of the run in place of the run, so that a pickle needs no folder beside it."""
+        """The state with the files of the run instead of the run, so that a pickle works without the folder."""
         state = dict(super().__getstate__())
         if (run := state.pop("run_", None)) is not None:
             paths = (path for path in sorted(run.folder.rglob("*")) if path.is_file())
@@ -118,7 +118,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
             self.run_ = load(folder)
 
     def _temporary_folder(self) -> Path:
-        """A place for a run, which is removed with this estimator."""
+        """A new folder for a run, removed with this estimator."""
         folder = tempfile.mkdtemp(prefix="heed-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder) / "run"
@@ -128,19 +128,19 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A classifier of texts, trained by heed.
 
     Args:
-        model: Name of the model (`heed models`); heed's default for the amount of data where None.
+        model: Name of the model (`heed models`); None for heed's default for the amount of data.
         size: "auto", "scarce", "tiny", "small" or "base".
-        minutes: Time budget of one fit, evaluation included; 2 where neither it nor `steps` is given.
-        steps: Number of updates in place of a time budget; with it a fit repeats bit for bit.
-        valid: How many texts to hold out of those given, for choosing the best weights; heed's default where None.
-        random_state: Seed of weights, order and dropout; 1 where None.
-        settings: Any other field of the configuration, as `{"training.learning_rate": 0.001}`.
-        folder: Where to keep the run folders of the fits; a temporary place, gone with the estimator, where None.
-        verbose: Whether to print what training prints.
+        minutes: Time budget of one fit, including evaluation; 2 if neither it nor `steps` is given.
+        steps: Number of updates instead of a time budget; with it a fit is reproducible bit for bit.
+        valid: Number of the given texts to hold out for choosing the best weights; None for heed's default.
+        random_state: Seed of weights, order and dropout; None for 1.
+        settings: Any other fields of the configuration, such as `{"training.learning_rate": 0.001}`.
+        folder: Folder for the run folders of the fits; None for a temporary one, removed with the estimator.
+        verbose: Print the messages of training.
 
     Attributes:
         classes_: The classes, sorted.
-        run_: The run of heed: `run_.look(text)` looks inside.
+        run_: The run of heed: `run_.look(text)` shows its attention.
     """
 
     _task = "classification"
@@ -150,7 +150,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """Train on texts `(n,)` and their labels `(n,)`.
 
         Raises:
-            ValueError: A text is none, lengths differ, or there are fewer than two classes.
+            ValueError: An input is not a text, lengths differ, or there are fewer than two classes.
         """
         texts = self._inputs(X)
         if y is None:
@@ -171,7 +171,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self
 
     def _names(self) -> list[str]:
-        """The classes as heed names labels."""
+        """The classes as heed's labels (text)."""
         names = [str(one).strip() for one in self.classes_.tolist()]
         if len(set(names)) < len(names) or "" in names:
             raise ValueError(
@@ -180,7 +180,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return names
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
-        """The probability of each class, `(n, classes)` in the order of `classes_`; of blank texts their shares."""
+        """The probability of each class, `(n, classes)` in the order of `classes_`; class shares for blank texts."""
         check_is_fitted(self, "run_")
         inputs = self._inputs(X)
         found = self._probabilities(inputs)
@@ -200,12 +200,12 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return _texts(given)
 
     def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Of each input and label of the run."""
+        """The probabilities `(n, labels)` of the run's labels."""
         return self.run_.probabilities(inputs).double().numpy()  # type: ignore[no-any-return]
 
 
 class ImageClassifier(Classifier):
-    """A classifier of pictures, trained by heed; parameters and attributes as those of `Classifier`.
+    """A classifier of pictures, trained by heed; parameters and attributes as in `Classifier`.
 
     Pictures are an array `(n, height, width)` or `(n, height, width, channels)`, or a list of arrays, pictures of
     Pillow or names of files.
@@ -235,14 +235,14 @@ class ImageClassifier(Classifier):
 
 
 class Tagger(_Estimator):
-    """A tagger of words, trained by heed; parameters as those of `Classifier`.
+    """A tagger of words, trained by heed; parameters as in `Classifier`.
 
     Sentences are lists of words, and outputs lists of tags, one for each word: names of entities as BIO tags, or plain
     tags such as parts of speech.
 
     Attributes:
         classes_: The tags, in the order of the columns of `predict_proba`.
-        run_: The run of heed: `run_.look(text)` looks inside.
+        run_: The run of heed: `run_.look(text)` shows its attention.
     """
 
     _task = "tagging"
@@ -251,14 +251,14 @@ class Tagger(_Estimator):
         """Train on sentences, lists of words, and the tags of each.
 
         Raises:
-            ValueError: A sentence is no list of words, or has another number of tags.
+            ValueError: A sentence is not a list of words, or the number of its tags differs.
         """
         sentences = _sentences(X, "X")
         if y is None:
             raise ValueError("Tagger requires y to be passed, but the target y is None")
         tags = _sentences(y, "y")
         if len(tags) != len(sentences):
-            raise ValueError(f"there are {len(sentences)} sentences and tags of {len(tags)}; each sentence needs some")
+            raise ValueError(f"X has {len(sentences)} sentences, but y has tags for {len(tags)}")
         self._train(list(zip(sentences, tags, strict=True)))
         self.classes_ = np.array(self.run_.task.labels)
         return self
@@ -276,7 +276,7 @@ class Tagger(_Estimator):
         return [probabilities.numpy() for _, probabilities in self._tagged(X)]
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
-        """F1 of entities, or accuracy where tags mark none."""
+        """F1 of entities, or accuracy for plain tags."""
         check_is_fitted(self, "run_")
         examples = list(zip(_sentences(X, "X"), _sentences(y, "y"), strict=True))
         report = self.run_.report_of(self.run_.held(examples))
@@ -287,7 +287,7 @@ def _texts(given: Any) -> list[str]:
     """Texts of a list, a series, an array `(n,)` or `(n, 1)`, or a data frame of one column.
 
     Raises:
-        DataError: It holds something else.
+        DataError: It contains something else.
     """
     if isinstance(given, str):
         raise DataError(f"X is {described(given)}; expected a list of texts, as [{given!r:.40}]")

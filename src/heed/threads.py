@@ -1,15 +1,15 @@
-"""How many processor threads a piece of prediction uses: learned from what pieces take, and remembered in the cache.
+"""The number of processor threads for prediction: learned by timing pieces of work, and stored in the cache.
 
-A second thread makes large products faster and small ones slower. So pieces of like work (passes over so many
-positions, decoding steps of so many rows) are timed, and now and then one of them is given another number of threads;
-the faster number stays. Trials take about 2 % of the time.
+A second thread makes large products faster and small ones slower. So pieces of similar work (passes over a similar
+number of positions, decoding steps of a similar number of rows) are timed, and occasionally one of them is run with
+another number of threads; the faster number is kept. Trials take about 2 % of the time.
 
-Where other work keeps a core busy, a second thread makes everything slower, since each product waits for the thread
-that has no core: thirty times slower has been seen. So no more threads are used than `heed.cores` counts as free,
+While other work keeps a core busy, a second thread makes everything slower, since each product waits for the thread
+without a core: a factor of thirty has been seen. So at most as many threads are used as `heed.cores` counts as free,
 several times a second.
 
-Nothing is chosen where the user has: `OMP_NUM_THREADS` or `MKL_NUM_THREADS` is set, or torch is left one thread; more
-than torch's number of threads are never used. Results differ between numbers of threads by rounding only.
+heed does not choose if the user has: `OMP_NUM_THREADS` or `MKL_NUM_THREADS` is set, or torch has one thread. It never
+uses more than torch's number of threads. Results differ between thread counts by rounding only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from heed.storage.cache import cache_folder
 _WORTH = 0.95
 """Another number of threads must take less than this share of the time: smaller differences are noise."""
 _RECENT = 4
-"""Pieces by whose times the number in use is judged."""
+"""Number of recent pieces whose times are compared with a trial."""
 _REST = 0.5
-"""Seconds of work between two trials at least."""
+"""Least seconds of work between two trials."""
 _SHARE = 50
-"""Times what a useless trial has cost, until the next one."""
+"""Wait after a useless trial, as a multiple of its cost."""
 _LARGE = 1e9
-"""Floating-point operations (two for each weight and position) from which on more threads are better, as a rule."""
+"""Floating-point operations (two for each weight and position) above which more threads are usually faster."""
 
 
 class Pace:
@@ -50,7 +50,7 @@ class Pace:
     """
 
     def __init__(self, count: int, most: int, wait: float = 0.0) -> None:
-        """Begin with a number of threads, of at most so many; without a trial for some seconds of work."""
+        """Begin with `count` threads, of at most `most`, and no trial for `wait` seconds of work."""
         choice = choices(most)
         self.count = max(one for one in choice if one <= max(1, count))
         self._choices, self._wait = choice, wait
@@ -63,7 +63,7 @@ class Pace:
         return self._trial or self.count
 
     def done(self, work: float, seconds: float) -> bool:
-        """Note what a piece took; `work` is its size in any unit that its time grows with. Whether it ended a trial."""
+        """Record the time of a piece; `work` is its size in any unit proportional to time. True if it was a trial."""
         cost = seconds / work
         if self._trial:
             usual = min(self._recent)
@@ -81,7 +81,7 @@ class Pace:
         return False
 
     def _neighbour(self) -> int:
-        """The next larger and the next smaller number in turns; the other one at either end."""
+        """Alternately the next larger and the next smaller number; at either end, the only neighbour."""
         place = self._choices.index(self.count)
         wanted = place + (1 if self._upwards else -1)
         return self._choices[wanted if 0 <= wanted < len(self._choices) else 2 * place - wanted]
@@ -89,9 +89,9 @@ class Pace:
 
 @contextmanager
 def sparing() -> Iterator[None]:
-    """Context manager around prediction: `threads_for` chooses the threads of a model's work, all else has one.
+    """Context manager around prediction: `threads_for` chooses the threads of a model's work; other work has one.
 
-    Inside of another one, or where the user has chosen, it changes nothing.
+    It does nothing inside another `sparing`, or if the user has set the number of threads.
     """
     most = torch.get_num_threads()
     if _here.limit is not None or given_by_user():
@@ -108,7 +108,7 @@ def sparing() -> Iterator[None]:
 
 @contextmanager
 def fixed(count: int | None = None) -> Iterator[None]:
-    """Context manager in which nothing is chosen; `count` threads are used, or as many as before."""
+    """Context manager without any choice of threads: `count` threads are used, or as many as before."""
     limit, before = _here.limit, torch.get_num_threads()
     _here.limit = 1
     torch.set_num_threads(before if count is None else count)
@@ -121,12 +121,12 @@ def fixed(count: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[None]:
-    """Context manager in which a model computes a piece of prediction, with the threads that suit it.
+    """Context manager around a piece of prediction, run with the number of threads learned for it.
 
     Args:
         model: The model.
-        work: The number of tokens or other positions that it computes.
-        kind: Pieces of one kind are compared: "pass" for those of whole inputs, "step" for those of decoding.
+        work: The number of tokens or other positions to compute.
+        kind: Only pieces of one kind are compared: "pass" over whole inputs, "step" of decoding.
     """
     most = _here.limit or torch.get_num_threads()
     if most == 1 or given_by_user() or next((p.device.type != "cpu" for p in model.parameters()), False):
@@ -145,10 +145,10 @@ def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[Non
 
 
 class Learned:
-    """What is known of models of one shape on this machine: a pace for each kind and size of work."""
+    """Stored measurements for models of one shape on this machine: a `Pace` for each kind and size of work."""
 
     def __init__(self, shape: str, weights: int) -> None:
-        """Read what is kept; `weights` is the number of those that every position is multiplied by."""
+        """Read the stored numbers; `weights` is the number of weights that every position is multiplied by."""
         name = hashlib.blake2b(f"{machine()}, {shape}".encode(), digest_size=16).hexdigest()
         self._path = cache_folder() / "threads" / f"{name}.json"
         self._weights = weights
@@ -159,7 +159,7 @@ class Learned:
             self._known = {name: int(count) for name, count in read.items()}
 
     def pace(self, name: str, work: int, most: int) -> Pace:
-        """The pace of a kind of work, with at most so many threads; begun where it is new."""
+        """The pace of a kind of work with at most `most` threads; a new one if there is none."""
         if (name, most) not in self._paces:
             guess = most if 2.0 * self._weights * work >= _LARGE else 1
             wait = _REST if name in self._known else 0.0
@@ -167,11 +167,11 @@ class Learned:
         return self._paces[name, most]
 
     def known(self, name: str) -> int | None:
-        """The number that was kept for a kind and size of work, which may be any; None where there is none."""
+        """The number stored for a kind and size of work (unchecked: any number); None if there is none."""
         return self._known.get(name)
 
     def keep(self, name: str, count: int) -> None:
-        """Remember a number for other processes."""
+        """Store a number for other processes."""
         if self._known.get(name) == count:
             return
         self._known[name] = count
@@ -183,10 +183,10 @@ class Learned:
 
 
 class _Here(threading.local):
-    """What is decided for the thread that runs."""
+    """State of the running thread."""
 
     limit: int | None = None
-    """The most threads that a piece may have; None where torch says it."""
+    """Most threads for a piece; None for torch's number."""
 
 
 _here = _Here()
@@ -195,7 +195,7 @@ _of_shapes: dict[str, Learned] = {}
 
 
 def learned_of(model: nn.Module) -> Learned:
-    """What is known of models with such parameters."""
+    """The stored measurements for models with these parameter shapes."""
     if model not in _of_models:
         parameters = list(model.parameters())
         shape = f"{type(model).__name__} {[tuple(p.shape) for p in parameters]}"

@@ -1,12 +1,12 @@
-"""Text of users as it is shown: nothing invisible, nothing that a terminal obeys, nothing that turns a line round.
+"""Safe display of users' text: invisible characters, terminal controls and directional overrides are made visible.
 
-Labels, tags, columns, names of files and texts may hold anything that Unicode has: an escape sequence that writes the
-title of a terminal or clears it, an override that reverses the rest of a line, a character without width by which two
+Labels, tags, columns, names of files and texts may contain any Unicode character: an escape sequence that sets the
+title of a terminal or clears it, an override that reverses the rest of a line, a zero-width character in which two
 labels that look the same differ. `clean` is for drawings, where a character stays one character; `escaped` is for
-messages and for what commands print, where it must be possible to say which character it is.
+messages and for output of commands, where the character must be identifiable.
 
-Left as they are: joiners where the writing needs them (Persian, Indic scripts, emoji), one variation selector after a
-character, and marks that combine.
+Left unchanged: joiners where the script needs them (Persian, Indic scripts, emoji), one variation selector after a
+character, and combining marks.
 
 Sources: Unicode 15.1, `Default_Ignorable_Code_Point`; UAX #9, section 2 (directional formatting characters); RFC 5892,
 appendices A.1 and A.2 (where joiners are needed); ECMA-48 (control functions; C1 has ESC [ and ESC ] in one character).
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 MARKS = "\u061c\u200e\u200f"
-"""Directional marks: they have no width, and change the order of their neighbours only."""
+"""Directional marks: they have no width and affect only the order of their neighbours."""
 
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
@@ -38,21 +38,21 @@ _HIDDEN = re.compile(
 _SELECTOR = re.compile(f"[{_SELECTORS}]")
 _REPLACEMENT = "\ufffd"
 _VIRAMA = 9
-"""The canonical combining class of the signs that take the vowel from an Indic consonant."""
+"""The canonical combining class of viramas, the signs that remove the vowel of an Indic consonant."""
 _JOINING = frozenset({"ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC"})
 
 
 def clean(text: str) -> str:
-    """Text in which each hidden character is one that can be seen: a picture (line feed as U+240A) or U+FFFD."""
+    """Replace each hidden character by a visible one: a control picture (U+240A for line feed) or U+FFFD."""
     return _HIDDEN.sub(lambda found: found[0] if _is_needed(found) else _picture(found[0]), text)
 
 
 def escaped(text: str, keep: str = "") -> str:
-    r"""Text in which hidden characters are written out, as Python writes them: `\x1b`, `\u202e`.
+    r"""Replace hidden characters by Python's escapes: `\x1b`, `\u202e`.
 
     Args:
-        text: Anything.
-        keep: Characters that stay, as "\n" in a text of several lines.
+        text: Any text.
+        keep: Characters that stay, such as "\n" in a text of several lines.
     """
 
     def shown(found: re.Match[str]) -> str:
@@ -62,12 +62,12 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def lines(text: str) -> str:
-    """A text of several lines for people: `escaped`, but for line ends and tabs."""
+    """A text of several lines, `escaped` except for line ends and tabs."""
     return escaped(text, "\n\t")
 
 
 def visible(label: str) -> str:
-    """A label that can be seen: outer spaces as U+2423, other blanks as U+237D, a lone mark on a circle."""
+    """A visible label: outer spaces as U+2423, other outer blanks as U+237D, a lone mark on a dotted circle."""
     text = clean(label)
     if not text:
         return "\u2205"
@@ -80,9 +80,9 @@ def visible(label: str) -> str:
 
 
 def to_json(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
-    """A value as JSON for people and programs: letters as they are, hidden characters as escapes of JSON.
+    """A value as JSON: letters unescaped, hidden characters as JSON escapes.
 
-    Numbers that are not finite, for which JSON has no word, are null.
+    Numbers that are not finite, which JSON cannot express, become null.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
@@ -98,12 +98,12 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """One line of text for Markdown, which shows it as it is: no tag, link or emphasis in it counts."""
+    """Escape one line of text for Markdown, so that tags, links and emphasis in it have no effect."""
     return re.sub(r"([\\`*_{}\[\]()<>#+!|~&$])", r"\\\1", escaped(text))
 
 
 def code_span(text: str) -> str:
-    """One line of text as code in a sentence of Markdown, whatever backticks it holds."""
+    """One line of text as a Markdown code span, with any backticks in it."""
     shown = escaped(text)
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence, blank = "`" * (longest + 1), " " if "`" in shown else ""
@@ -111,7 +111,7 @@ def code_span(text: str) -> str:
 
 
 def shell_word(word: str | Path) -> str:
-    """A word of a command that can be pasted into a shell; a path that begins with a dash is no option there."""
+    """Quote a word for a shell; "./" goes before a path that begins with a dash, so that it is not an option."""
     text = f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word)
     if escaped(text) == text:
         return shlex.quote(text)
@@ -120,9 +120,9 @@ def shell_word(word: str | Path) -> str:
 
 
 class VisibleStream:
-    """A stream of text that shows what a terminal would obey or hide; `plain` is the stream below it.
+    """A text stream that makes control characters visible; `plain` is the underlying stream.
 
-    A bar of progress, as other libraries draw it, may go back to the start of its line and up a line.
+    Other libraries' progress bars may still return to the start of their line and move up a line.
     """
 
     def __init__(self, plain: TextIO, keep: str = "\n\t") -> None:
@@ -131,9 +131,9 @@ class VisibleStream:
         self._keep = keep
 
     def write(self, text: str) -> int:
-        """Write a text as `escaped` shows it."""
+        """Write a text through `escaped`."""
         start = _MOVES.match(text)
-        assert start is not None  # it matches nothing too
+        assert start is not None  # it also matches the empty string
         self.plain.write(start[0] + escaped(text[start.end() :], self._keep))
         return len(text)
 
@@ -143,7 +143,7 @@ class VisibleStream:
             self.write(text)
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the stream's own."""
+        """Delegate everything else to the underlying stream."""
         return getattr(self.plain, name)
 
 
@@ -151,12 +151,12 @@ _MOVES = re.compile(r"\r|\n*(\x1b\[A)+\Z|")
 
 
 def plain_stream(stream: Any) -> Any:
-    """The stream below a `VisibleStream`, for what draws with escape sequences of its own; or the stream itself."""
+    """The stream under a `VisibleStream`, for output with its own escape sequences; any other stream unchanged."""
     return stream.plain if isinstance(stream, VisibleStream) else stream
 
 
 def _is_needed(found: re.Match[str]) -> bool:
-    """Whether a joiner or a selector stands where the writing needs it."""
+    """True for a joiner or selector in a place where the script needs it."""
     text, at = found.string, found.start()
     before = text[at - 1] if at else ""
     if not before:
@@ -168,7 +168,7 @@ def _is_needed(found: re.Match[str]) -> bool:
     if unicodedata.combining(before) == _VIRAMA:
         return True
     after = text[at + 1 : at + 2]
-    if found[0] == "\u200d":  # a picture made of several, as a family; the selector is part of its first
+    if found[0] == "\u200d":  # an emoji made of several, such as a family; the selector is part of the first
         return _is_emoji(text[at - 2 : at - 1] if before == "\ufe0f" else before) and _is_emoji(after)
     return _joins(before) and _joins(after)
 
@@ -178,7 +178,7 @@ def _is_emoji(character: str) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character is a letter, or a mark on one, of a script whose letters join."""
+    """True for a letter, or a mark on one, of a script whose letters join."""
     return (
         bool(character)
         and unicodedata.category(character)[0] in "LM"
@@ -200,5 +200,5 @@ def _code(character: str) -> str:
 
 
 def _bytes(character: str) -> str:
-    """A character as the bytes of a file name, in the escapes of a shell: three digits, so that none follows."""
+    """A character as shell escapes of its bytes, with three digits, so that a following digit is not taken for part."""
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))

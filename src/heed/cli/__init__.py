@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that `--help` answers at once."""
+"""The command line. Slow imports happen inside the commands, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TextIO, cast
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""What systems answer that cannot write."""
+"""Error numbers of a failed write."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `heed`; errors about the user's input are one line and an exit code, never a traceback."""
+    """Run `heed`; errors in the user's input are reported as one line and an exit code, never a traceback."""
     with _visible_streams():
         _run(arguments)
 
@@ -29,7 +29,7 @@ def _run(arguments: list[str] | None) -> None:
         with _warnings_in_one_line(), _flushed():
             app(arguments, standalone_mode=True)
     except HeedError as error:
-        text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever a name in it holds
+        text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever characters a name contains
         print(f"heed: {text}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def _run(arguments: list[str] | None) -> None:
 
 
 def _say_memory_or_raise(error: Exception) -> NoReturn:
-    """End with one line where memory ran out in what explains nothing itself."""
+    """Exit with one line if memory ran out in code without its own message; otherwise raise the error again."""
     from heed.memory import READING, asked_for, explanation, is_memory_error
 
     if not is_memory_error(error):
@@ -61,15 +61,15 @@ def _say_memory_or_raise(error: Exception) -> NoReturn:
 
 @contextmanager
 def _visible_streams() -> Iterator[None]:
-    """Show on stderr, and on stdout where it is a terminal, what a terminal would obey or hide.
+    """Make control characters visible on stderr, and on stdout if it is a terminal.
 
-    Whatever a message holds: a label, the name of a file, a word typed. What goes into a pipe or a file stays exact.
+    They may come from a label, the name of a file or a word typed. Output to pipes and files is unchanged.
     """
     from heed.visible import MARKS, VisibleStream
 
     out, err = sys.stdout, sys.stderr
     sys.stderr = cast("TextIO", VisibleStream(err))
-    if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps that hold such
+    if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
         sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
     try:
         yield
@@ -78,13 +78,13 @@ def _visible_streams() -> Iterator[None]:
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What was added to an error on its way: where the output so far is."""
+    """Notes added to an error: where the output written so far is."""
     return getattr(error, "__notes__", [])
 
 
 @contextmanager
 def _flushed() -> Iterator[None]:
-    """Write what is buffered for stdout before the end, where an error can still be told."""
+    """Flush stdout before the end, while an error can still be reported."""
     try:
         yield
     finally:
@@ -92,14 +92,14 @@ def _flushed() -> Iterator[None]:
 
 
 def _give_up_stdout() -> None:
-    """Send what stdout did not take nowhere, so that Python does not try again, and complain, when it ends."""
+    """Discard the rest of stdout's buffer, so that Python does not try to write it, and complain, at exit."""
     with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Print heed's own warnings as its errors are printed, and not as Python does, with the line of code."""
+    """Print heed's warnings like its errors, not as Python does with a line of code."""
     from heed.errors import HeedWarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -15,7 +15,7 @@ from heed.cli.options import ForceOption, RunArgument
 from heed.errors import ConfigError
 
 _TOGETHER = 2_000
-"""Pairs aligned and written at a time, so that links flow."""
+"""Pairs aligned and written at a time, so that output appears continuously."""
 
 
 def align(
@@ -29,7 +29,7 @@ def align(
         option(
             "Links",
             metavar="intersection|union|gd|gdfa",
-            help="With --reverse: how both directions become one; gdfa (grow-diag-final-and) by default.",
+            help="With --reverse: how to combine both directions; gdfa (grow-diag-final-and) by default.",
         ),
     ] = None,
     layer: Annotated[
@@ -38,18 +38,18 @@ def align(
     head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (of all).")] = None,
     state: Annotated[
         Literal["read", "written"] | None,
-        option("Links", metavar="read|written", help="By the state that has read a target word, or that writes it."),
+        option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
     ] = None,
     gold: Annotated[
         Path | None,
         option(
             "Scores",
             metavar="FILE",
-            help="True links, a line for each pair: layer and head are chosen on every second pair, the others scored.",
+            help="True links, one line per pair: every second pair chooses layer and head, the others are scored.",
         ),
     ] = None,
     gold_base: Annotated[
-        int, option("Scores", metavar="0|1", help="What --gold calls the first word.", min=0, max=1)
+        int, option("Scores", metavar="0|1", help="Number of the first word in --gold.", min=0, max=1)
     ] = 0,
     scores: Annotated[
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
@@ -82,7 +82,7 @@ class AlignOptions:
 
 
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
-    """Write the links between the words of pairs, a line for each pair; where they were read, and scores, on stderr."""
+    """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
     import heed
     from heed.cli.terminal import open_output
     from heed.tasks.base.capabilities import Aligns, capability
@@ -92,8 +92,8 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     aligns = capability(run, Aligns)
     if options.symmetrize is not None and options.reverse is None:
         raise ConfigError(
-            f"--symmetrize {options.symmetrize} needs the links of both directions; name a run that translates back "
-            "with --reverse"
+            f"--symmetrize {options.symmetrize} needs the links of both directions; give a run that translates in the "
+            "reverse direction with --reverse"
         )
     if options.gold is None and options.gold_base:
         raise ConfigError("--gold-base says how --gold counts words; give both")

@@ -1,4 +1,4 @@
-"""Answers to inputs, in their order, as they come: `heed predict` without its options."""
+"""Predictions for inputs, in their order, as they arrive: the work of `heed predict`."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError
 from heed.tasks.base.outputs import TextOutputs, Written, one_line
 
 _OF_ALL = (ConfigError, RunError, DiskError)
-"""Errors that are not about one input of several, unless they are `InputError`s."""
+"""Errors that concern all inputs, not one of them, unless they are `InputError`s."""
 _EMPTY = Written(("",))
-"""What is written for an input that cannot be used."""
+"""The output for an input that cannot be used."""
 _HEAD = 1_000
-"""Lines by which a task judges what its input is."""
+"""Lines by which a task recognises the kind of its input."""
 _DISTINCT = 10_000
-"""Unknown pieces that are counted one by one."""
+"""Number of different unknown pieces that are counted separately."""
 
 
 class Unseen:
-    """Counts of the pieces that training never saw: of the first 10,000 one by one, so that memory is bounded."""
+    """Counts of pieces never seen in training: separately for the first 10,000, so that memory is bounded."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._total = 0
 
     def add(self, pieces: Sequence[str]) -> None:
-        """Count some."""
+        """Count pieces."""
         self._total += len(pieces)
         for piece in pieces:
             if piece in self._counts or len(self._counts) < _DISTINCT:
                 self._counts[piece] += 1
 
     def note(self, unit: str) -> str:
-        """One line about them; "" where there are none. `unit` is a plural, as "words"."""
+        """One line about the unseen pieces; "" if there are none. `unit` is a plural such as "words"."""
         if not self._total:
             return ""
         listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in self._counts.most_common(10))
@@ -46,28 +46,28 @@ class Unseen:
 
 
 class Answering:
-    """Writes answers; an input that cannot be used is an error, or named and answered by an empty line."""
+    """Writes answers; an unusable input is an error, or is reported and answered by an empty line."""
 
     def __init__(self, outputs: TextOutputs, findings: InputFindings, strict: bool) -> None:
-        """With `strict` an answer that says why there is none is an error too."""
+        """With `strict`, an input for which the task returns a problem instead of an answer is an error too."""
         self.outputs, self.findings, self._strict = outputs, findings, strict
         self.unseen = Unseen()
 
     def write(
         self, batches: Iterable[list[Numbered]], where: str | None, file: TextIO, head: Sequence[str] | None = None
     ) -> None:
-        """Answer each input, batch by batch; what is written is flushed after each.
+        """Answer each input, batch by batch; the output is flushed after each batch.
 
-        On a terminal an answer that nobody has to wait for is shown as it is written.
+        On a terminal, the answer to a single input is shown while it is generated.
 
         Args:
             batches: The inputs.
             where: The name of their source in messages; None for arguments.
-            file: Where the answers go.
-            head: All inputs, where they are known before.
+            file: The output.
+            head: All inputs, if they are known beforehand.
 
         Raises:
-            HeedError: An input cannot be answered, and that is an error; the answers before it are written.
+            HeedError: An input cannot be answered, and the policy is to stop; the answers before it are written.
         """
         live = file is sys.stdout and file.isatty() and self.outputs.streams
         single = head is not None and len(head) == 1
@@ -84,10 +84,10 @@ class Answering:
             file.flush()
 
     def sort(self, batches: Iterable[list[Numbered]], where: str | None, file: TextIO) -> None:
-        """The answers to all inputs, the most uncertain first; blank ones and those that cannot be used say nothing.
+        """Write the answers to all inputs, the most uncertain first; blank and unusable inputs are left out.
 
         Raises:
-            HeedError: An input cannot be answered, and that is an error.
+            HeedError: An input cannot be answered, and the policy is to stop.
         """
         answers: list[Written] = []
         for batch in self._expected(batches, where, None):
@@ -99,7 +99,7 @@ class Answering:
     def _expected(
         self, batches: Iterable[list[Numbered]], where: str | None, head: Sequence[str] | None
     ) -> Iterator[list[Numbered]]:
-        """The batches, after the task has seen the first lines; again whenever there are twice as many of these."""
+        """Yield the batches, showing the first lines to the task, and again whenever their number has doubled."""
         if head is not None:
             self.outputs.expect(head, where)
             yield from batches
@@ -122,7 +122,7 @@ class Answering:
         """Each input with its answer.
 
         Raises:
-            HeedError: One cannot be answered, and that is an error; after the answers to those before it.
+            HeedError: An input cannot be answered, and the policy is to stop; raised after the answers before it.
         """
         checked, error = self._checked(batch, where, single)
         usable = [(number, str(text)) for (number, text), good in checked if good]
@@ -140,7 +140,7 @@ class Answering:
     def _grown(
         self, batch: list[Numbered], where: str | None, file: TextIO, single: bool
     ) -> Iterator[tuple[Numbered, Written]]:
-        """As `_answered`, one by one, each written to the file piece by piece; the one of a single text as it is."""
+        """As `_answered`, one by one, each written piece by piece; a single text's answer keeps its line breaks."""
         for one in batch:
             checked, error = self._checked([one], where, single)
             if error is not None:
@@ -160,7 +160,7 @@ class Answering:
     def _checked(
         self, batch: list[Numbered], where: str | None, single: bool
     ) -> tuple[list[tuple[Numbered, bool]], HeedError | None]:
-        """Inputs and whether each can be used, until the first that is an error, and that error."""
+        """Each input with True if it is usable, up to the first one that is an error, and that error."""
         checked: list[tuple[Numbered, bool]] = []
         for number, text in batch:
             good = isinstance(text, str)
@@ -177,10 +177,10 @@ class Answering:
         return checked, None
 
     def _each(self, batch: list[tuple[int, str]], where: str | None, single: bool) -> Iterator[Written]:
-        """Answers to good inputs, computed together; where that fails, each half by itself.
+        """Answers to usable inputs, computed together; if that fails, each half separately.
 
         Raises:
-            HeedError: One cannot be answered, and that is an error.
+            HeedError: An input cannot be answered, and the policy is to stop.
         """
         done = 0
         try:
@@ -202,7 +202,7 @@ class Answering:
         yield _EMPTY
 
     def _report(self, problem: str, number: int) -> None:
-        """An input that has no answer."""
+        """Report an input that has no answer."""
         if self._strict:
             raise DataError(problem)
         self.findings.count(f"{problem}; left empty", number)
@@ -218,7 +218,7 @@ def put(lines: Iterable[str], file: TextIO) -> None:
 
 
 def _place(where: str | None, number: int, single: bool) -> str:
-    """What messages call an input."""
+    """The name of an input in messages."""
     if where is None:
         return "the text" if single else f"text {number}"
     return f"{where} line {number}"

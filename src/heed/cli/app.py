@@ -63,11 +63,11 @@ def _heed(
 
 @app.command(cls=called(""))
 def demo(
-    minutes: Annotated[float, option(metavar="N", help="Time for training and scoring.", min=0.1)] = 2.0,
+    minutes: Annotated[float, option(metavar="N", help="Minutes for training and scoring.", min=0.1)] = 2.0,
     seed: Annotated[int, option(metavar="N", help="Seed of weights, order and dropout.")] = 1,
     out: Annotated[Path | None, option(metavar="DIR", help="Run folder; runs/dates-bahdanau-N by default.")] = None,
 ) -> None:
-    """Train on dates in many languages and see where it looks."""
+    """Train on dates in many languages and show the attention."""
     from heed.cli.demo import run_demo
 
     run_demo(minutes, seed, out)
@@ -82,14 +82,14 @@ def train(
     valid: ValidOption = None,
     test: FilesOption = None,
     minutes: Annotated[
-        float | None, option("Training", metavar="N", help="Time budget, scoring included; 2 by default.")
+        float | None, option("Training", metavar="N", help="Time budget, including scoring; 2 by default.")
     ] = None,
     epochs: Annotated[
         float | None, option("Training", metavar="N", help="Passes over the data, instead of --minutes.")
     ] = None,
     train_size: Annotated[
         int | None,
-        option("Training", "--train-size", metavar="N", help="Train on so many of the examples."),
+        option("Training", "--train-size", metavar="N", help="Train on only N of the examples."),
     ] = None,
     seed: Annotated[
         int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
@@ -100,7 +100,7 @@ def train(
     ] = None,
     resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
-    verbose: Annotated[bool, option("--verbose", help="Print all settings, not only those that were changed.")] = False,
+    verbose: Annotated[bool, option("--verbose", help="Print all settings, not only those that differ.")] = False,
 ) -> None:
     """Train a model on your files."""
     from heed.cli.train import run_train
@@ -122,10 +122,10 @@ def train(
 
 @app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))
 def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption = None, out: PageOption = None) -> None:
-    """Say what is in your data, or whether a run is whole.
+    """Check your data, or the files of a run.
 
-    Reads all the data and shows counts, lengths, unknown tokens and samples; trains nothing. Of a run folder (or
-    last): whether every file is there as it was written.
+    Reads all the data and shows counts, lengths, unknown tokens and samples; trains nothing. Given a run folder (or
+    last), checks that no file is missing or altered.
     """
     from heed.cli.check import run_check
 
@@ -137,14 +137,14 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
 def predict(
     run: RunArgument,
     text: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="Texts; without any, and without --input, stdin.")
+        list[str] | None, Argument(metavar="TEXT", help="Texts; without texts and --input, stdin is read.")
     ] = None,
     input: Annotated[
         Path | None,
         option("Files", "--input", "-i", metavar="PATH", help="A file, one text a line; or a folder of files."),
     ] = None,
     out: Annotated[
-        Path | None, option("Files", metavar="PATH", help="Write here; for a folder of input, a folder.")
+        Path | None, option("Files", metavar="PATH", help="Write here; a folder if the input is one.")
     ] = None,
     bad_lines: BadLinesOption = None,
     window: WindowOption = 2_000,
@@ -155,7 +155,7 @@ def predict(
 ) -> None:
     """Write the output for each text or line of input.
 
-    Lines are answered as they come. On a terminal, without texts and --input, it asks for texts.
+    Lines are answered as they arrive. On a terminal, without texts and --input, it asks for texts.
     """
     from heed.cli.predict import Given, run_predict
 
@@ -173,13 +173,13 @@ def import_(
     ],
     settings: Annotated[
         list[str] | None,
-        Argument(metavar="SECTION.KEY=VALUE", help="How its data is read, as data.columns.text=[premise,hypothesis]."),
+        Argument(metavar="SECTION.KEY=VALUE", help="How to read data, as data.columns.text=[premise,hypothesis]."),
     ] = None,
     out: Annotated[
         Path | None, option(metavar="DIR", help="The run folder to make; runs/<name>-<model>-N by default.")
     ] = None,
 ) -> None:
-    """Make a run folder of a Hugging Face checkpoint.
+    """Import a Hugging Face checkpoint as a run.
 
     BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
     """
@@ -195,7 +195,7 @@ def export(
     run: RunArgument,
     to: Annotated[
         Literal["ctranslate2", "huggingface"],
-        option(metavar="ctranslate2|huggingface", help="The program that is to run the model."),
+        option(metavar="ctranslate2|huggingface", help="The program to export for."),
     ],
     quantization: Annotated[
         Literal["float32", "int8"], option(metavar="float32|int8", help="int8 is smaller and faster.")
@@ -205,7 +205,7 @@ def export(
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a run for another program, and compare the outputs.
+    """Export a run for another program, and compare the outputs.
 
     Written into RUN/export.
     """
@@ -219,11 +219,11 @@ def export(
 def evaluate(
     run: RunArgument,
     files: Annotated[
-        list[str] | None, Argument(metavar="FILE", help="Test files; else the run's test set, or its validation set.")
+        list[str] | None, Argument(metavar="FILE", help="Test files; by default the run's test or validation set.")
     ] = None,
     split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
-    as_json: Annotated[bool, option("--json", help="The whole report as JSON.")] = False,
+    as_json: Annotated[bool, option("--json", help="Print the whole report as JSON.")] = False,
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
@@ -247,7 +247,7 @@ def compare(
         option(
             "Training what is compared",
             metavar="NAMES",
-            help="Train and compare, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
+            help="Train and compare these, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
             complete=complete_model,
         ),
     ] = None,
@@ -257,14 +257,14 @@ def compare(
             "Training what is compared",
             "--train-size",
             metavar="N,N,all",
-            help="Numbers of training examples, as: 100,1000,all; several make learning curves.",
+            help="Numbers of training examples, as: 100,1000,all; several give learning curves.",
         ),
     ] = None,
     minutes: Annotated[
         float | None, option("Training what is compared", metavar="N", help="Time budget of each run.")
     ] = None,
     seeds: Annotated[
-        int, option("Training what is compared", metavar="N", help="Trainings of each, with seeds 1, 2, ...", min=1)
+        int, option("Training what is compared", metavar="N", help="Runs of each, with seeds 1 to N.", min=1)
     ] = 1,
     size: Annotated[
         str | None,
@@ -274,14 +274,14 @@ def compare(
     test: FilesOption = None,
     split: Annotated[
         str | None,
-        option("Comparison", metavar="NAME", help="test by default, valid where there is none; for dates also unseen."),
+        option("Comparison", metavar="NAME", help="test by default, valid if there is none; for dates also unseen."),
     ] = None,
     baseline: Annotated[
         str | None,
-        option("Comparison", metavar="RUN", help="Test against this run too; the first by default."),
+        option("Comparison", metavar="RUN", help="Run to test the others against; the first by default."),
     ] = None,
     beam: Annotated[
-        int | None, option("Comparison", metavar="N", help="One beam for all; each run's own by default.", min=1)
+        int | None, option("Comparison", metavar="N", help="Beam for all runs; each run's own by default.", min=1)
     ] = None,
     threads: Annotated[
         int | None, option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1)
@@ -295,7 +295,7 @@ def compare(
         option(
             "Comparison",
             metavar="N",
-            help="Resamples of intervals (evaluation.bootstrap by default), trials of the tests (10,000 by default).",
+            help="Resamples for intervals (evaluation.bootstrap by default) and trials of tests (10,000 by default).",
             min=1,
         ),
     ] = None,
@@ -308,7 +308,7 @@ def compare(
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
 ) -> None:
-    """Compare runs on one test set, or train several and compare.
+    """Compare runs on one test set, or train several models and compare them.
 
     Scores with intervals, significance, speed and memory.
     """
@@ -333,11 +333,11 @@ def look(
         list[str] | None,
         Argument(
             metavar="[TEXT]",
-            help="What the model reads (of pairs, two texts; of pictures, a file or test:N of its test set); none: "
-            "the curves of its training.",
+            help="Input of the model (for pairs, two texts; for pictures, a file, or test:N of the test set); without "
+            "it, the curves of training.",
         ),
     ] = None,
-    steps: Annotated[bool, option("What is shown", "--steps", help="A frame per token read and written.")] = False,
+    steps: Annotated[bool, option("What is shown", "--steps", help="One frame per token read or written.")] = False,
     mechanism: Annotated[
         str | None,
         option("What is shown", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
@@ -346,7 +346,7 @@ def look(
         str, option("What is shown", metavar="N", help="Layer from 0, negative from the end, or all.")
     ] = "-1",
     head: Annotated[
-        str, option("What is shown", metavar="N", help="Head from 0, or mean (of all), or all (one by one).")
+        str, option("What is shown", metavar="N", help="Head from 0, mean (of all heads) or all (each by itself).")
     ] = "mean",
     form: FormOption = None,
     out: OutOption = None,
@@ -355,9 +355,9 @@ def look(
     *,
     flags: dict[str, Any],
 ) -> None:
-    """See where a model looked, or the curves of its training.
+    """Show a model's attention, or its training curves.
 
-    With TEXT: where it looked while it read and wrote. Without: loss, scores, learning rate and speed.
+    With TEXT: its attention while it reads and writes. Without: loss, scores, learning rate and speed.
     """
     from heed.cli.look import Drawing, run_look
 
@@ -371,7 +371,7 @@ def lesson(
         Argument(metavar="NAME|FILE.yaml", help="A lesson, or your own matrices; without it, the lessons are listed."),
     ] = None,
     row: Annotated[
-        str | None, option(metavar="TOKEN", help="Work out this token's row (or row N from 0) alone.")
+        str | None, option(metavar="TOKEN", help="Compute only the row of this token (or row N from 0).")
     ] = None,
     stage: Annotated[list[str] | None, option(metavar="NAME", help="Only this stage; repeatable.")] = None,
     form: Annotated[
@@ -380,7 +380,7 @@ def lesson(
     ] = None,
     out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .json, .txt.")] = None,
 ) -> None:
-    """Work attention out by hand, every number shown."""
+    """Compute attention step by step, showing every number."""
     from heed.cli.lesson import run_lesson_command
 
     run_lesson_command(name, row, stage or [], form, out)
@@ -390,11 +390,11 @@ def lesson(
 def models(
     name: Annotated[
         str | None,
-        Argument(metavar="NAME", help="A model: its fields and sizes.", autocompletion=complete_model),
+        Argument(metavar="NAME", help="Show the fields and sizes of this model.", autocompletion=complete_model),
     ] = None,
     scores: Annotated[bool, option("--scores", help="List the attention scores (model.score).")] = False,
 ) -> None:
-    """List the models by task; of one, its fields and sizes."""
+    """List the models by task, or the fields and sizes of one."""
     from heed.cli.models import list_scores_text, model_text, models_table
 
     print(list_scores_text() if scores else models_table() if name is None else model_text(name))

@@ -1,4 +1,4 @@
-"""`heed check`: read all the data and say what is in it; or see whether a run folder is whole."""
+"""`heed check`: read all the data and report on it, or check the files of a run folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from heed.tasks.base.capabilities import DrawsSamples
 
 
 def run_check(words: list[str], fields: list[str], out: Path | None = None) -> None:
-    """Print what is in the data and what is wrong with it; of a run folder, the state of each file.
+    """Print a report on the data and its problems; for a run folder, the state of each file.
 
-    `out` is a file for a page of samples, of tasks that have one.
+    `out` is a file for a page of samples, for tasks that have one.
 
     Raises:
         ConfigError: The task has no such page.
-        SystemExit: With 2, a file of the run folder is missing, altered or not usable.
-        DataError: The data cannot be trained on. Where bad lines are why, everything is printed before as it would be
-            without them, so that one sees them all and not the first alone.
+        SystemExit: With status 2: a file of the run folder is missing, altered or not usable.
+        DataError: The data cannot be trained on. If the reason is bad lines, a report on the data without them is
+            printed first, which lists all of them and not only the first.
     """
     if words[0] == "last" or Path(words[0]).is_dir():
         if out is not None:

@@ -48,7 +48,7 @@ class CompareOptions:
 
 
 def run_compare(words: list[str], fields: list[str], options: CompareOptions) -> None:
-    """Train what is missing, compare, print the tables, write the files."""
+    """Train missing runs, compare, print the tables, write the files."""
     reporter = TerminalReporter()
     out = options.out
     drawn = options.resamples
@@ -56,7 +56,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     sizes = [] if options.train_size is None else read_sizes(options.train_size)
     if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
-            raise ConfigError("--open shows the page that --out DIR keeps; give both")
+            raise ConfigError("--open shows the page that --out DIR writes; give both")
         tests = [field for field in fields if field.startswith("data.test=")]
         _refuse_training_options([field for field in fields if field not in tests], options)
         conduct = replace(conduct, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else conduct
@@ -89,22 +89,22 @@ def _refuse_training_options(fields: list[str], options: CompareOptions) -> None
     given = [field.split("=")[0] for field in fields] + (["--seeds"] if options.seeds != 1 else [])
     if given:
         raise ConfigError(
-            f"{given[0]} is for training, and runs are trained already; to train, name --models, and instead of runs "
-            "a configuration or a task and its files"
+            f"{given[0]} is for training, but these runs are already trained; to train, give --models and, instead of "
+            "runs, a configuration or a task and its files"
         )
 
 
 def _refuse_model_fields(words: list[str]) -> None:
-    """Fields of a model are those of one row: given for all, they would be left out."""
+    """Refuse model fields given for all models: they belong to one model and would be ignored."""
     for word in words[1:]:
         name, equals, _ = word.partition("=")
         if equals and name.startswith("model.") and name != "model.size":
             key = word.removeprefix("model.")
-            raise ConfigError(f"'{word}': give a model's fields in --models, as: --models NAME:{key}")
+            raise ConfigError(f"'{word}': give the fields of a model in --models, as: --models NAME:{key}")
 
 
 def _opened(words: list[str], force: bool) -> dict[int | None, list[Entry]]:
-    """Runs by folder, in one group; the folder of a comparison stands for all its runs, by size."""
+    """Open runs by folder as one group; the folder of a comparison means all its runs, grouped by size."""
     if len(words) == 1 and is_comparison(Path(words[0])):
         return finished_entries(Path(words[0]), force=force)
     runs: list[Run[Any, Any] | str] = []

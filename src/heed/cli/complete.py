@@ -1,4 +1,4 @@
-"""Shell completion: tasks, models, sizes and run folders; imports nothing heavy, since it runs at every Tab."""
+"""Shell completion: tasks, models, sizes and run folders; without slow imports, since it runs at every Tab."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from heed.tasks import task_names
 
 
 def complete_task(ctx: typer.Context, incomplete: str) -> list[str]:
-    """A task, a configuration or a run for the first word; files after it."""
+    """Complete a task, a configuration or a run for the first word, then files."""
     if ctx.params.get("words"):
         return _files(incomplete)
     return _beginning(incomplete, [*task_names(), *map(str, Path().glob("*.y*ml")), *_runs()]) or _files(incomplete)
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """A run folder."""
+    """Complete a run folder."""
     return _beginning(incomplete, _runs()) or _files(incomplete)
 
 
 def complete_run_or_task(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Run folders; for the first word also a task or a configuration."""
+    """Complete run folders; for the first word also a task or a configuration."""
     return complete_run(incomplete) if ctx.params.get("words") else complete_task(ctx, incomplete)
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """The name of a model; of several, separated by commas, the last one."""
+    """Complete the name of a model, the last one in a list separated by commas."""
     before, comma, name = incomplete.rpartition(",")
     names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
     return [f"{before}{comma}{one}" for one in _beginning(name, names)]
 
 
 def complete_size(incomplete: str) -> list[str]:
-    """A named size."""
+    """Complete a named size."""
     from heed.config import ModelSection
 
     return _beginning(incomplete, get_args(ModelSection.model_fields["size"].annotation))
 
 
 def complete_file(incomplete: str) -> list[str]:
-    """A file, or a folder."""
+    """Complete a file or a folder."""
     return _files(incomplete)
 
 
@@ -59,7 +59,7 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 
 def _files(incomplete: str) -> list[str]:
-    """Files for fish; other shells complete them by themselves where nothing is given, and do it better."""
+    """Files for fish only; other shells complete files themselves if nothing is offered, and do it better."""
     if os.environ.get("_HEED_COMPLETE") != "complete_fish":
         return []
     folder, _, name = incomplete.rpartition("/")

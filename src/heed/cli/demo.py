@@ -1,4 +1,4 @@
-"""`heed demo`: dates in many languages to ISO, trained and looked at within a few minutes."""
+"""`heed demo`: train a model that converts dates in many languages to ISO, and show its attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
 
 
 def run_demo(minutes: float, seed: int, out: Path | None) -> None:
-    """Train, show a map within seconds, and tell what came of it."""
+    """Train, show a map within seconds, and report the results."""
     settings = {"data": {"name": "dates"}, "training": {"minutes": minutes, "seed": seed}}
     config = check_config({"task": "translation", **settings}, "command line")
     print(
@@ -40,9 +40,9 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
             return
         shown.append(True)
         print(
-            f"\nAfter {seconds:.0f} s (set-up included) it writes {scores['exact_match']:.0%} of held-out dates "
-            f"exactly right, {scores['token_accuracy']:.0%} of the characters.\n"
-            f"Where it looks now if it is made to write {_ANSWER} (in the end it should be at the right field):\n"
+            f"\nAfter {seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates and "
+            f"{scores['token_accuracy']:.0%} of their characters correctly.\n"
+            f"Its attention now while it is made to write {_ANSWER} (later it should be on the matching field):\n"
         )
         assert isinstance(run, TranslationRun)
         show_drawing(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
@@ -60,7 +60,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         ask(outputs)
     folder = shell_word(run.folder)
     print(
-        f"\nThe run lies in {run.folder}. Next:\n"
+        f"\nThe run is in {run.folder}. Next:\n"
         f"  heed look {folder} '{_EXAMPLE}' --steps\n"
         f"  heed look {folder} '{_EXAMPLE}' --open\n"
         f"  heed predict {folder} '3 mars 2024'\n"
@@ -77,7 +77,7 @@ def _tell(run: TranslationRun) -> None:
         languages = ", ".join(sorted({p.origin.split(":")[1] for p in run.task.splits.examples["unseen"]}))
         print(f"In languages it never saw ({languages}): {_interval(unseen['exact_match'])}")
     print(
-        f"Characters of year, month and day for which it looked outside the text that says them: "
+        f"Characters of year, month and day whose largest weight is outside the matching part of the input: "
         f"{_interval(test['alignment_error'])}"
     )
     pairs = run.task.splits.examples["test"]
@@ -85,7 +85,7 @@ def _tell(run: TranslationRun) -> None:
     right = [pair for pair, out in zip(pairs, outputs, strict=True) if pair.target == out.text]
     if right:
         example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
-        print("\nA held-out date that it reads right:\n")
+        print("\nA held-out date that it reads correctly:\n")
         show_drawing(run.look(example.source).text(width(), use_color()))
     with edit(run.model, Uniform("cross")):
         uniform = run.predict([pair.source for pair in pairs])

@@ -21,14 +21,14 @@ from heed.visible import to_json
 def run_evaluate(
     names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any], force: bool = False
 ) -> None:
-    """Score a run, or several that write together, on the data of the first, and print the report."""
+    """Score a run, or an ensemble on the data of its first run, and print the report."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
     run: Run[Any, Any] = open_together(names, force)
     options = options_of(run.config.task, "evaluate", flags)
     most, page = options.get("errors", 0), options.get("page")
     if page is not None and (not most or as_json):
-        raise ConfigError("--page writes the wrong examples that --errors N lists; give both, and no --json")
+        raise ConfigError("--page writes the wrong examples that --errors N lists; give both, without --json")
     alignment = options.get("alignment")
     if alignment is not None and not files:
         raise ConfigError("--alignment has a line for each pair of files; name the files after the run")

@@ -1,4 +1,4 @@
-"""Options that only some tasks have: added to the commands from the tasks' specifications, refused elsewhere."""
+"""Options of some tasks only: added to the commands from the tasks' specifications, refused for other tasks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from heed.tasks.base.spec import Flag
 
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 _MANY = 4
-"""With more tasks than this that have an option, help names those that have not, so that it fits a line."""
+"""If more tasks than this have an option, the help lists those that lack it, to fit on a line."""
 
 
 def with_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, by its name, the options of all tasks; it gets those that were typed as `flags`, by name."""
+    """Add the options of all tasks to a command, found by its name; those typed are passed as `flags`, by name."""
     owners: dict[str, tuple[Flag, list[str]]] = {}
     for task in task_names():
         for flag in spec_of(task).flags:
@@ -65,7 +65,7 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
 
 
 def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The value of each option that a task has for a command.
+    """The values of the options that a task has for a command.
 
     Raises:
         ConfigError: An option was given that the task does not have.

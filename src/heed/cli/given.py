@@ -1,4 +1,4 @@
-"""What is typed for options, as fields of a configuration."""
+"""Conversion of command-line options to fields of a configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def fields(given: dict[str, Any]) -> list[str]:
 
 
 def split_files(files: list[str] | None) -> list[str] | None:
-    """`--valid a --valid b` and `--valid a,b` are the same."""
+    """The files of an option; `--valid a --valid b` and `--valid a,b` are the same."""
     if files is None:
         return None
     return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
 
 
 def held_out(files: list[str] | None) -> list[str] | int | None:
-    """Validation files, or how many examples to hold out."""
+    """Validation files, or the number of examples to hold out."""
     names = split_files(files)
     is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
     return int(names[0]) if names and is_number else names

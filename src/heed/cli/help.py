@@ -1,4 +1,4 @@
-"""The text of `--help`: ways to call a command, then its options in groups."""
+"""The text of `--help`: the usage lines of a command, then its options in groups."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typer.core import TyperCommand
 
 _REST = "Other options"
 _WIDEST = 24
-"""Names of options that are longer than this have a line of their own."""
+"""Longest option name, in characters, that shares a line with its help text."""
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help has a line for each way to call it and a list for each group of options.
+    """A command whose help has several usage lines and a list for each group of options.
 
     The group of an option is its `rich_help_panel`.
     """
 
     usages: ClassVar[tuple[str, ...]] = ()
-    """What may stand between the name of the command and its options."""
+    """Arguments between the name of the command and its options, one text for each usage line."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the ways to call the command under one another."""
+        """Write the usage lines."""
         for number, usage in enumerate(self.usages or ("",)):
             formatter.write_usage(ctx.command_path, f"{usage} [OPTIONS]".strip(), None if number == 0 else " " * 7)
 
@@ -47,12 +47,12 @@ class HelpCommand(TyperCommand):
 
 
 def called(*usages: str) -> type[HelpCommand]:
-    """The class of a command that is called in these ways."""
+    """The class of a command with these usage lines."""
     return type("CalledCommand", (HelpCommand,), {"usages": usages})
 
 
 def option(*words: str, complete: Any = None, **given: Any) -> Any:
-    """A `typer.Option`: the words that begin with a dash are its names, the other one is its group in the help."""
+    """A `typer.Option`: words that begin with a dash are its names, the other word is its group in the help."""
     names = [word for word in words if word.startswith("-")]
     group = next((word for word in words if not word.startswith("-")), None)
     return Option(*names, rich_help_panel=group, autocompletion=complete, **given)

@@ -14,18 +14,18 @@ from heed.lessons.files import TRAINED
 def run_lesson_command(
     name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
 ) -> None:
-    """Work a lesson out in the terminal, stage by stage, or write it to a file or a pipe; without a name, list them."""
+    """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
     if name is None:
         lessons = list_lessons()
         if row is not None or stages or out is not None or form is not None:
-            raise ConfigError(f"which lesson? one of {', '.join(lessons)}, or a .yaml file")
+            raise ConfigError(f"name a lesson: {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
-        print("\nheed lesson NAME works one out; heed lesson FILE.yaml does it for your own matrices.")
+        print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
         return
     form = form_of(form, out, ("html", "json", "text"))
     if name in TRAINED and TRAINED[name].seconds and row is None:
-        print(f"training small networks: about {TRAINED[name].seconds} seconds of one thread", file=sys.stderr)
+        print(f"training small networks: about {TRAINED[name].seconds} seconds on one thread", file=sys.stderr)
     lesson = run_lesson(name, row=row)
     if stages:
         lesson = lesson.only(stages)
@@ -38,7 +38,7 @@ def run_lesson_command(
 
 
 def _page(lesson: Lesson) -> None:
-    """Show one stage at a time to a person; a pipe gets all of them."""
+    """Show one stage at a time, asking before each next one."""
     names = [stage.name for stage in lesson.stages]
     print(lesson.head(width()))
     place, wanted = 0, 1
@@ -56,7 +56,7 @@ def _page(lesson: Lesson) -> None:
 
 
 def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
-    """The stage to go to, and how many to show from there; none after an answer that is no stage."""
+    """The stage to go to, and the number of stages to show from there; 0 after an invalid answer."""
     if answer in names:
         return names.index(answer), 1
     if answer.isdecimal() and 1 <= int(answer) <= len(names):

@@ -22,7 +22,7 @@ from heed.threads import sparing
 
 @dataclass(frozen=True)
 class Drawing:
-    """What of a look is drawn, and how: the options of `heed look`."""
+    """The options of `heed look`: what is drawn, and how."""
 
     steps: bool
     form: str | None
@@ -40,7 +40,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
-            raise ConfigError(f"--open shows a page of HTML, not {form}; leave --as away, and end --out in .html")
+            raise ConfigError(f"--open shows an HTML page, not {form}; leave --as out, and end --out in .html")
         form = "html"
     if not texts:
         _refuse_options_of_a_text(flags, drawing)
@@ -63,7 +63,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     typed = run.typed(texts) if isinstance(run, TextRun) else texts
     several = getattr(run, "looks_at_several", False)
     if len(typed) != 1 and not several:
-        raise ConfigError(f"look takes one text, and {len(typed)} were given; put a text with spaces in quotes")
+        raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
     layer, head = drawing.layer, drawing.head
     return capability(run, Looks).look(
         typed[0] if len(typed) == 1 else typed,
@@ -80,12 +80,12 @@ def _no_png() -> str:
 
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
-    """Refuse what only a look at a text can do."""
+    """Refuse options that need a text."""
     plain = {"steps": False, "mechanism": None, "layer": "-1", "head": "mean"}
     given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
     if given:
         raise ConfigError(
-            f"--{given[0]} is for a look at a text, and without one the curves of training are drawn; give the text "
+            f"--{given[0]} needs a text to look at (without one, the curves of training are drawn); give the text "
             "after the run"
         )
 

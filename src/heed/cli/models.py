@@ -17,7 +17,7 @@ _NAME = 16
 
 
 def models_table() -> str:
-    """Every model by task: its name, what it is, and its paper."""
+    """All models by task: name, description and paper."""
     blocks = []
     for task in task_names():
         default = config_class(task).model_fields["model"].default.name
@@ -27,12 +27,12 @@ def models_table() -> str:
                 mark = "*" if name == default else " "
                 lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
         blocks.append("\n".join(lines))
-    blocks.append("* the model where none is named\nheed models NAME shows the fields and sizes of a model.")
+    blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
 
 
 def model_text(name: str) -> str:
-    """The fields and sizes of one model, for each kind of task that it is for.
+    """The fields and sizes of one model, for each kind of task that can use it.
 
     Raises:
         ConfigError: There is no such model.
@@ -51,7 +51,7 @@ def list_scores_text() -> str:
 
 
 def _fits(task: str, body: type[Body]) -> bool:
-    """Whether a task can use a model."""
+    """True if a task can use a model."""
     spec = spec_of(task)
     return body.interface in spec.interfaces and not (spec.per_token and issubclass(body, TextEncoder))
 
@@ -70,21 +70,21 @@ def _body_text(name: str, body: type[Body]) -> str:
 
 
 def _whose(config: type[ModelConfig]) -> str:
-    """What the docstring of a configuration says of its defaults."""
+    """The remark on the defaults in the docstring of a configuration."""
     first = (config.__doc__ or "").partition("\n\n")[0]
     said = " ".join(first.split()).partition("; ")[2].rstrip(".")
     return f"; {said}" if said else ""
 
 
 def _written(value: Any) -> str:
-    """A value as it is written in YAML."""
+    """A value in YAML notation."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(list(value) if isinstance(value, tuple) else value)
 
 
 def _wrapped(start: str, text: str, indent: int) -> list[str]:
-    """Text after a beginning, in lines no wider than the terminal."""
+    """`start` and a text, wrapped to the width of the terminal."""
     return textwrap.wrap(
         text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
     ) or [start.rstrip()]

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILES = (
 )
 WordsArgument = Annotated[
     list[str],
-    Argument(metavar="TASK FILE...", help=f"{_FILES} With --resume a run folder.", autocompletion=complete_task),
+    Argument(metavar="TASK FILE...", help=f"{_FILES} With --resume, a run folder.", autocompletion=complete_task),
 ]
 CheckedArgument = Annotated[
     list[str],
@@ -42,12 +42,12 @@ ComparedArgument = Annotated[
     ),
 ]
 FilesOption = Annotated[
-    list[str] | None, option("Data", metavar="FILE", help="Test files, written as those of training; two as a,b.")
+    list[str] | None, option("Data", metavar="FILE", help="Test files, in the form of the training files; two as a,b.")
 ]
 ValidOption = Annotated[
-    list[str] | None, option("Data", metavar="FILE|N", help="Validation files, two as a,b; or how many to hold out.")
+    list[str] | None, option("Data", metavar="FILE|N", help="Validation files, two as a,b; or examples to hold out.")
 ]
-SIZES = "auto, tiny, small or base; scarce and large where the model has them (heed models NAME)."
+SIZES = "auto, tiny, small or base; for some models also scarce and large (heed models NAME)."
 ModelOption = Annotated[
     str | None, option("Model", metavar="NAME", help="Name of the model (heed models).", complete=complete_model)
 ]
@@ -62,7 +62,7 @@ BadLinesOption = Annotated[
         "Files",
         "--bad-lines",
         metavar="error|skip",
-        help="A line that cannot be used: stop there (the default, or as in training), or write an empty line for it.",
+        help="For an unusable line: stop (the default, unless the run was trained with skip), or write an empty line.",
     ),
 ]
 WindowOption = Annotated[
@@ -71,17 +71,17 @@ WindowOption = Annotated[
         "Files",
         "--sort-window",
         metavar="N",
-        help="Lines sorted by length and computed together; 2,000 by default.",
+        help="Number of lines sorted by length and computed together; 2,000 by default.",
         min=1,
     ),
 ]
 ForceOption = Annotated[
-    bool, option("--force", help="Use a run of which files are missing or altered, as it is; heed check names them.")
+    bool, option("--force", help="Use a run despite missing or altered files; heed check lists them.")
 ]
 FormOption = Annotated[
     Literal["text", "html", "svg", "json"] | None,
     option(
-        "Output", "--as", metavar="text|html|svg|json", help="How to write it; as the ending of --out says, or text."
+        "Output", "--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."
     ),
 ]
 OutOption = Annotated[
@@ -89,5 +89,5 @@ OutOption = Annotated[
     option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; a look at a picture also .png."),
 ]
 PageOption = Annotated[
-    Path | None, option(metavar="FILE", help="Also write a page (HTML) of samples as the model sees them.")
+    Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")
 ]

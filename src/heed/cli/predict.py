@@ -1,9 +1,9 @@
 """`heed predict`.
 
-Each input line gives an output line, a blank one for a blank one; a line break or tab inside an output is written as a
-space (`--json` keeps it). Characters and words that training never saw are counted on stderr. On a terminal, runs that
-write a continuation or a response show a single text, or a line that comes alone, while it is written, unless with a
-beam, several candidates or `--json`.
+Each input line gives an output line, blank for a blank line; a line break or tab inside an output is written as a space
+(`--json` keeps it). Counts of characters and words never seen in training go to stderr. On a terminal, runs that write
+a continuation or a response show the output for a single text or line while it is generated, except with a beam,
+several candidates or `--json`.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from heed.tasks.base.run import Run
 from heed.threads import sparing
 
 SOME_BAD = 4
-"""Exit status where some inputs could not be used."""
+"""Exit status if some inputs could not be used."""
 _HINT = "--bad-lines skip writes an empty line in its place and continues"
 
 
 def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:
-    """The outputs of a run by the options that were typed.
+    """The outputs of a run for the options typed.
 
     Raises:
-        ConfigError: The task has no outputs of the kind, or an option does not apply.
+        ConfigError: The task does not predict, or an option does not apply to it.
     """
     return capability(run, Writes).outputs(options_of(run.config.task, "predict", given))
 
 
 @dataclass(frozen=True)
 class Given:
-    """What is answered, and how."""
+    """The input of `heed predict`, and how to treat it."""
 
     texts: list[str]
     input: Path | None = None
     out: Path | None = None
-    bad_lines: Literal["error", "skip"] | None = None  # as in training where it is not given
-    window: int = 2_000  # lines that are sorted by length and computed together
-    force: bool = False  # whether a damaged run is used
+    bad_lines: Literal["error", "skip"] | None = None  # as in training by default
+    window: int = 2_000  # lines sorted by length and computed together
+    force: bool = False  # use a damaged run
 
     def findings(self, run: Run[Any, Any]) -> InputFindings:
-        """The policy for lines that cannot be used."""
+        """The policy for unusable lines."""
         data = run.config.data
         policy = self.bad_lines or getattr(data, "bad_lines", "error")
         return InputFindings(data, policy == "skip", _say, "" if self.texts else _HINT)
@@ -60,7 +60,7 @@ class Given:
 
 @sparing()
 def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
-    """Write the output for each text in the order of the input, blank lines included; several runs write together."""
+    """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
     if given.texts and given.input is not None:
         raise ConfigError("give either texts or --input, not both")
     run: Run[Any, Any] = open_together(names, given.force)
@@ -92,7 +92,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
 
 
 def ask(outputs: TextOutputs) -> None:
-    """Answer what a person types until an empty line or the end of input."""
+    """Answer typed texts until an empty line or the end of input."""
     print(f"Type {outputs.asks}; an empty line ends.")
     said: set[str] = set()
     while True:
@@ -116,14 +116,14 @@ def ask(outputs: TextOutputs) -> None:
 
 
 def _show(outputs: TextOutputs, text: str) -> None:
-    """Print the answer to one text, as it is written where the task can."""
+    """Print the answer to one text, while it is generated if the task can."""
     for piece in outputs.pieces(text):
         print(piece, end="", flush=True)
     print()
 
 
 def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
-    """The output of a file that only makes sense as a whole."""
+    """Write the output for a file that is read as a whole."""
     if given.texts or given.input is None or not given.input.is_file():
         raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
     if given.bad_lines == "skip":
@@ -134,7 +134,7 @@ def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
 
 
 def _answer_file(answering: Answering, path: Path | None, out: Path | None, window: int) -> None:
-    """A file of lines, of columns or of JSON lines, or standard input."""
+    """Answer a file of lines, of columns or of JSON lines, or standard input."""
     found = None if path is None else answering.outputs.inputs(path, answering.findings)
     if found is None:
         lines = Incoming(path, answering.findings)
@@ -161,7 +161,7 @@ def _answer(
 
 
 def _folder(answering: Answering, given: Given) -> None:
-    """Each file of a folder to a file of the same name in another folder."""
+    """Answer each file of a folder into a file of the same name in another folder."""
     folder, out = given.input, given.out
     assert folder is not None
     if out is None:
@@ -176,14 +176,16 @@ def _folder(answering: Answering, given: Given) -> None:
     for path in files:  # outputs are not compressed
         name = without_compression(path).name
         if name in names:
-            raise ConfigError(f"'{names[name]}' and '{path}' would both be written to '{out / name}'; move one away")
+            raise ConfigError(
+                f"the outputs of '{names[name]}' and '{path}' would both be written to '{out / name}'; rename one"
+            )
         names[name] = path
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:
-        _say(f"left out, hidden or no file: {', '.join(left)}")
+        _say(f"skipped (hidden, or not a file): {', '.join(left)}")
     for name, path in names.items():
         _answer_file(answering, path, out / name, given.window)
         print(f"wrote {out / name}", file=sys.stderr)
@@ -198,7 +200,7 @@ def _bad(findings: InputFindings) -> str:
 
 
 def _say(*lines: str) -> None:
-    """Tell something on stderr."""
+    """Print messages on stderr, without empty ones."""
     for line in lines:
         if line:
             print(f"heed: {line}", file=sys.stderr)

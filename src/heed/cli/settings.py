@@ -1,4 +1,4 @@
-"""From the words of a command line to a configuration."""
+"""Conversion of command-line words to a configuration."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if files and files[0].startswith("hub:"):
             if len(files) > 1:
                 raise ConfigError(
-                    f"'{files[0]}' is a whole data set and '{files[1]}' one more; data.train, --valid and --test name "
-                    "its splits, data.extra further files"
+                    f"'{files[0]}' is a whole data set, so '{files[1]}' cannot be added; data.train, --valid and "
+                    "--test name its splits, data.extra further files"
                 )
             overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
         for word in files:
@@ -46,8 +46,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         spec = spec_of(first)
         if spec.num_files[1] is not None and len(files) > spec.num_files[1]:
             raise ConfigError(
-                f"{len(files)} training files were given ({', '.join(files)}); expected {spec.files}; --valid and "
-                "--test name the others"
+                f"{len(files)} training files were given ({', '.join(files)}), expected {spec.files}; give validation "
+                "and test files with --valid and --test"
             )
         if files:
             overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
@@ -62,7 +62,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             hint = f"; name its task first ({tasks}), as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [*overrides, *fields])
-    values = with_paths(values, Path.cwd())  # files on the command line are relative to where the user stands
+    values = with_paths(values, Path.cwd())  # files on the command line are relative to the current directory
     return check_config(values, where)
 
 

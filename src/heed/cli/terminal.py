@@ -1,4 +1,4 @@
-"""Terminals, and the files that commands read and write."""
+"""Output of commands: terminals and files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".tx
 
 
 def use_color() -> bool:
-    """Whether stdout is a terminal that wants colour (NO_COLOR and pipes do not)."""
+    """True if stdout is a terminal with colour (not with NO_COLOR, and not a pipe)."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def colors_of_pictures() -> bool | Literal["grey"]:
-    """How pictures are drawn on stdout: in 24-bit colour (True), in grey where a terminal does not say it has it."""
+    """Colours for pictures on stdout: 24-bit (True), grey if the terminal does not announce 24-bit, or none."""
     if not use_color():
         return False
     return True if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") else "grey"
 
 
 def interactive() -> bool:
-    """Whether a person can answer."""
+    """True if the user can be asked for input."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -40,20 +40,20 @@ def width() -> int:
 
 
 def show(text: object) -> None:
-    """Print lines for people: nothing in them is hidden or obeyed by a terminal, whatever they hold."""
+    """Print lines with all control characters made visible."""
     print(lines(str(text)))
 
 
 def show_drawing(text: str) -> None:
-    """Print what was drawn for this terminal, with colours; its labels were made visible where it was drawn."""
+    """Print a drawing with colours; control characters in its labels must have been made visible already."""
     print(text, file=plain_stream(sys.stdout), flush=True)
 
 
 def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
-    """The form that was asked for by --as, else the one that the ending of the file names, else "text".
+    """The format given by --as, else by the ending of the file, else "text".
 
     Raises:
-        ConfigError: The ending names none of the forms.
+        ConfigError: The ending is of none of the formats.
     """
     if form is not None:
         return form
@@ -67,14 +67,14 @@ def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """A file for the output, which gets its name when it is whole; or stdout."""
+    """A file for the output, which gets its name when it is complete; or stdout."""
     if path is None:
         yield sys.stdout
         return
     try:
         with outputs.open_output(path) as file:
             yield file
-    except KeyboardInterrupt as error:  # typer, which would catch it, says nothing
+    except KeyboardInterrupt as error:  # typer would catch it without a message
         print(f"heed: {'; '.join(['interrupted', *getattr(error, '__notes__', [])])}", file=sys.stderr)
         raise SystemExit(130) from None
 

@@ -23,9 +23,9 @@ from heed.visible import shell_word
 def run_train(
     words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool, verbose: bool
 ) -> None:
-    """Train, print the scores, say what to type next."""
+    """Train, print the scores and the next command."""
     if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
-        raise ConfigError("--minutes and --epochs are two ways to say how long to train; give one of them")
+        raise ConfigError("--minutes and --epochs both set how long to train; give only one of them")
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")

@@ -1,4 +1,4 @@
-"""The main score by source length as one drawing: a line per entry, its intervals as whiskers."""
+"""Chart of the main score by source length: a line per entry, with intervals as whiskers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 680, 260, 48, 46, 14
 
 
 def chart(comparison: Compared) -> str:
-    """An `<svg>` with its legend, or nothing where all examples are of one length."""
+    """An `<svg>` with its legend, or "" if all examples have the same length."""
     if len(comparison.buckets) < 2:
         return ""
     measure, side = comparison.measures[0], comparison.examiner.names[0]
@@ -87,7 +87,7 @@ def _ink(number: int) -> str:
 
 
 def _axis(low: float, high: float) -> tuple[float, float, float]:
-    """Ends and step of an axis of four to ten round ticks that holds both numbers."""
+    """Ends and step of an axis of four to ten round ticks that includes both numbers."""
     step = next(s for s in _steps() if max(high - low, 1.0) / s <= 6)
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
     return bottom, max(top, bottom + step), step

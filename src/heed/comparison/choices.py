@@ -1,4 +1,4 @@
-"""What `--models a,b:field=value` asks for: one configuration per model, seed and size of the training set."""
+"""The runs requested by `--models a,b:field=value`: one configuration per model, seed and size of the training set."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _COMMON_SECTIONS = ("task", "data", "tokenizer", "evaluation")
 class Planned:
     """One run of a comparison."""
 
-    label: str  # what the tables call it: the model as it was asked for, "luong:score=dot", or a name given to it
-    name: str  # of its folder: "luong_score=dot-n1000-seed1"
+    label: str  # label in tables: the model as requested, "luong:score=dot", or a name given to it
+    name: str  # name of its folder: "luong_score=dot-n1000-seed1"
     config: RunConfig  # what to train
 
     @property
     def train_size(self) -> int | None:
-        """On how many training examples; None for all."""
+        """Number of training examples; None for all."""
         return self.config.training.train_size
 
 
 def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequence[int | None] = ()) -> list[Planned]:
-    """Every model under every seed and size, the seeds outermost: whatever time allows is then a whole comparison.
+    """Plan every model with every seed and size; seeds are the outer loop, so that a part is a complete comparison.
 
     Args:
-        base: What all have in common: data, tokenizer, budget; its model section only gives the size.
+        base: The common settings: data, tokenizer, budget; of its model section only the size is used.
         models: Each `name`, or `name@RUN` to start from the weights of a run, or `@RUN` for that run's model; then
-            `:field=value:field=value`. A plain field is the model's; `section.field` may be any that does not decide
-            what is compared on, as `training.learning_rate`. `LABEL=` before it names the row.
-        seeds: How many, from the configuration's own on.
+            `:field=value:field=value`. A plain field is the model's; `section.field` may be any field that need not be
+            the same for all, such as `training.learning_rate`. `LABEL=` before it names the row.
+        seeds: Number of seeds, starting from the configuration's.
         sizes: Numbers of training examples, None for all (`training.train_size`); by default the configuration's.
 
     Raises:
-        ConfigError: A model is named twice, or a field cannot be.
+        ConfigError: A model is named twice, or a field is invalid.
     """
     if sizes and base.training.train_size is not None:
         raise ConfigError(
-            f"--train-size is given, and training.train_size is {base.training.train_size}; leave one of the two out"
+            f"--train-size is given, but training.train_size is {base.training.train_size} too; leave one of them out"
         )
     sizes = sizes or [base.training.train_size]
     if not models:
@@ -67,7 +67,7 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
                 name = re.sub(r"[^\w.=+-]", "_", label) + f"{part}-seed{seed}"
                 if name in planned:
                     raise ConfigError(
-                        f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; write them "
+                        f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; rename one "
                         "so that they differ in letters or digits"
                     )
                 planned[name] = Planned(label, name, config.model_copy(update={"training": training}))
@@ -75,10 +75,10 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
 
 
 def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None]:
-    """The sizes of `100,1000,all` or of [100, 1000, "all"], rising; None, which is last, stands for all.
+    """Parse the sizes `100,1000,all` or [100, 1000, "all"]; in rising order, with None (last) for all.
 
     Raises:
-        ConfigError: One is no positive whole number, or stands there twice.
+        ConfigError: A size is not a positive whole number, or is given twice.
     """
     words = given.split(",") if isinstance(given, str) else [given] if isinstance(given, int) else given
     sizes: list[int | None] = []
@@ -86,8 +86,8 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
         text = "all" if word is None else str(word).strip()
         if text != "all" and not (text.isdecimal() and int(text) > 0):
             raise ConfigError(
-                f"--train-size: '{text}' is no number of training examples; give whole numbers and perhaps all, as: "
-                "100,1000,all"
+                f"--train-size: '{text}' is not a number of training examples; give whole numbers, and all for the "
+                "whole set, as: 100,1000,all"
             )
         size = None if text == "all" else int(text)
         if size in sizes:
@@ -97,18 +97,18 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
 
 
 def split_models(text: str) -> list[str]:
-    """The models of `a,b:field=[1,2],c`: a comma inside brackets does not part them."""
+    """Split `a,b:field=[1,2],c` into models; a comma inside brackets does not separate them."""
     return [model.strip() for model in re.split(r",(?![^\[]*\])", text) if model.strip()]
 
 
 def _label(model: str) -> tuple[str, str]:
-    """What the tables call a model, and the model: of `vectors=rnn:word_vectors=FILE` "vectors" and the rest."""
+    """The label of a model in tables, and the model: `vectors=rnn:word_vectors=FILE` gives "vectors" and the rest."""
     found = re.match(r"([^:@=]+)=(.*)", model, re.DOTALL)
     return (model, model) if found is None else (found[1].strip(), found[2].strip())
 
 
 def _configured(base: RunConfig, model: str) -> RunConfig:
-    """The common settings with one model. What the user left open stays open, as for `heed train`."""
+    """The common settings with one model. Fields that the user has not set stay unset, as for `heed train`."""
     start, *fields = model.split(":")
     name, at, parent = start.partition("@")
     section: dict[str, Any] = {**({"name": name} if name else {}), **({"from": parent} if at else {})}
@@ -123,13 +123,15 @@ def _configured(base: RunConfig, model: str) -> RunConfig:
             raise ConfigError(f"--models: '{field}' in '{model}' is not field=value")
         over = key.split(".")[0]
         if key in _COMMON or ("." in key and over in _COMMON_SECTIONS):
-            raise ConfigError(f"--models: '{key}' in '{model}' must be the same for all; give it once for all of them")
+            raise ConfigError(
+                f"--models: '{key}' in '{model}' must be the same for all models; give it outside --models"
+            )
         overrides.append(field if "." in key else f"model.{field}")
     values = base.model_dump(mode="json", by_alias=True, exclude_unset=True)
     values["model"] = section
     values = with_paths(apply_overrides(values, overrides), Path.cwd())
     if (parent := values["model"].get("from")) is not None:
-        if parent in ("", "last"):  # which run is the last one changes while the comparison trains
+        if parent in ("", "last"):  # the last run changes while the comparison trains
             raise ConfigError(f"--models: name the folder of the run that '{model}' starts from")
         values["model"]["from"] = str(Path(parent).absolute())
     return check_config(values, f"--models {model}")

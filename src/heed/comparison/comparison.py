@@ -1,4 +1,4 @@
-"""Runs scored on the same examples in one session, and everything that is made of it."""
+"""A comparison of runs on the same examples, and its output as text, files and a page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Comparison(Compared):
 
         Raises:
             ConfigError: The folder cannot be made.
-            DiskError: The disk is full or refuses; older files stay.
+            DiskError: The disk is full or writing fails; older files stay.
         """
         texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
         return save_texts(Path(folder), texts)
@@ -45,7 +45,7 @@ class Comparison(Compared):
 def compare_entries(
     entries: Sequence[Entry], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
 ) -> Comparison:
-    """Score the rows of a comparison on the examples that all share, and test their differences.
+    """Score the rows of a comparison on their common examples, and test their differences.
 
     Raises:
         ConfigError: An option does not fit the runs.
@@ -72,12 +72,12 @@ def compare_entries(
 
 
 def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
-    """Under a time budget a busy machine trains less: seeds of one model should have had about the same work."""
+    """Remarks on seeds with very different numbers of updates, which a time budget on a busy machine may cause."""
     for entry in entries:
         trained = [run.report.get("training", {}) for run in entry.runs]
         updates = [training["updates"] for training in trained if "updates" in training]
         if updates and min(updates) < 0.8 * max(updates):
             yield (
                 f"The seeds of {entry.label} were trained for very different numbers of updates "
-                f"({', '.join(map(str, updates))}): their spread is not only that of seeds."
+                f"({', '.join(map(str, updates))}): their spread is not due to the seeds alone."
             )

@@ -1,4 +1,4 @@
-"""Tables of text, drawn for a terminal, a page and a paper."""
+"""Tables of text for the terminal, HTML, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heed.visible import clean, escaped
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a cell; the best of its column stands out."""
+    """Text of a cell; the best of its column is emphasised."""
 
     text: str
     best: bool = False
@@ -29,19 +29,19 @@ class Cell:
 class Table:
     """One table."""
 
-    title: str  # what it shows
-    columns: tuple[str, ...]  # head of each column, without that of the labels
+    title: str  # title
+    columns: tuple[str, ...]  # head of each column, except that of the labels
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
-    notes: tuple[str, ...] = ()  # what must be known to read it
+    notes: tuple[str, ...] = ()  # explanations for the reader
 
 
 def notes_of(tables: Sequence[Table]) -> list[str]:
-    """What must be known to read all of some tables, each note once."""
+    """The notes of some tables, each once."""
     return list(dict.fromkeys(note for table in tables for note in table.notes))
 
 
 def in_text(tables: Sequence[Table], width: int = 100, color: bool = False) -> str:
-    """Tables and their notes with characters, fitted to the terminal's width."""
+    """Tables and their notes as text, fitted to the terminal's width."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
     for table in tables:
@@ -61,7 +61,7 @@ def in_text(tables: Sequence[Table], width: int = 100, color: bool = False) -> s
 
 
 def in_html(tables: Sequence[Table]) -> str:
-    """Tables and their notes, to stand in a page."""
+    """Tables and their notes as HTML for a page."""
     notes = "".join(f"<li>{escape(clean(line))}</li>" for line in notes_of(tables))
     return "\n".join([*map(_table_html, tables), f'<ul class="notes">{notes}</ul>'])
 
@@ -88,7 +88,7 @@ def _strong(cell: Cell) -> str:
 
 
 def in_latex(table: Table) -> str:
-    """A `table` of LaTeX, which needs booktabs; its caption says how the numbers were made."""
+    """A LaTeX `table`, which needs booktabs; its caption has the notes."""
     text = ". ".join([table.title[:1].upper() + table.title[1:], " ".join(table.notes)])
     lines = [
         _command("begin", "table"),
@@ -100,7 +100,7 @@ def in_latex(table: Table) -> str:
     ]
     for label, cells in table.rows:
         shown = (_command("textbf", latex_escaped(c.text)) if c.best else latex_escaped(c.text) for c in cells)
-        # After the end of a row "[" and "*" would be taken for an option of it.
+        # After the end of a row, "[" and "*" would be read as an option.
         start = "{}" if label[:1] in ("[", "*") else ""
         lines.append(" & ".join([start + latex_escaped(label), *shown]) + " \\\\")
     lines += ["\\bottomrule", _command("end", "tabular")]
@@ -111,8 +111,8 @@ def in_latex(table: Table) -> str:
 def csv_text(table: Sequence[Mapping[str, Any]]) -> str:
     """Rows as CSV with a header; an empty cell where there is no number.
 
-    A spreadsheet takes text that begins with one of `=+-@` for a formula, and runs it: such text gets an apostrophe in
-    front, by which a spreadsheet knows text.
+    A spreadsheet runs text that begins with one of `=+-@` as a formula: an apostrophe is put before such text, which
+    marks it as text.
     """
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(table[0]))
@@ -129,7 +129,7 @@ def _cell(value: Any) -> Any:
 
 
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-"""Beginnings of formulas, also in full width (OWASP, "CSV Injection"); tabs and returns are written out."""
+"""First characters of formulas, also in full width (OWASP, "CSV Injection"); tabs and returns are escaped."""
 
 
 def _command(name: str, *arguments: str) -> str:
@@ -149,6 +149,6 @@ _MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
 
 
 def latex_escaped(text: str) -> str:
-    """Text for LaTeX; signs of numbers as mathematics sets them."""
+    """Text escaped for LaTeX; signs of numbers in math mode."""
     shown = "".join(_SPECIAL.get(character, character) for character in escaped(text))
     return _MINUS.sub(r"$\1$", shown)

@@ -1,4 +1,4 @@
-"""Which runs are compared, and on which examples: opened, grouped by seed, and held to one test set."""
+"""The runs of a comparison (opened, grouped by seed) and their common examples."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from heed.tasks.base.run import Run
 class Entry:
     """One row of a comparison."""
 
-    label: str  # what the tables call it
-    runs: tuple[Run[Any, Any], ...]  # one run, or several that differ in their seed only
+    label: str  # label in tables
+    runs: tuple[Run[Any, Any], ...]  # one run, or several that differ only in their seed
 
     @property
     def seeds(self) -> list[int]:
@@ -30,11 +30,11 @@ class Entry:
 
 
 def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:
-    """Open what was named; `force` uses files that are missing or altered as they are, with a warning.
+    """Open runs; `force` opens them despite missing or altered files, with a warning.
 
     Raises:
         ConfigError: Fewer than two runs, or one run twice.
-        RunError: A folder is none, or unfinished.
+        RunError: A folder is not a run, or its training has not finished.
     """
     opened = [run if isinstance(run, Run) else load(run, finished=True, force=force) for run in runs]
     if len(opened) < 2:
@@ -48,7 +48,7 @@ def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -
 
 
 def group_by_seed(runs: Sequence[Run[Any, Any]]) -> list[Entry]:
-    """Runs that differ in nothing but their seed make one entry; where only one would be left, each run is one."""
+    """Group runs that differ only in their seed into one entry; if only one would be left, each run is an entry."""
     groups: dict[str, list[Run[Any, Any]]] = {}
     for run in runs:
         groups.setdefault(_without_seed(run.config), []).append(run)
@@ -66,7 +66,7 @@ def _without_seed(config: RunConfig) -> str:
 
 
 def _label(names: list[str]) -> str:
-    """What the names of a group's folders share: "luong-seed1" and "luong-seed2" are luong."""
+    """The common part of the names of a group's folders: "luong-seed1" and "luong-seed2" give "luong"."""
     if len(names) == 1:
         return names[0]
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
@@ -75,15 +75,15 @@ def _label(names: list[str]) -> str:
 
 
 def find_entry(entries: Sequence[Entry], name: str) -> int:
-    """Which entry is meant by its label or by one of its run folders.
+    """The number of the entry with a label or run folder.
 
     Raises:
-        ConfigError: None is.
+        ConfigError: There is no such entry.
     """
     for i, entry in enumerate(entries):
         if name == entry.label or any(name in (str(run.folder), run.folder.name) for run in entry.runs):
             return i
-    raise ConfigError(f"baseline '{name}' is none of the runs{suggest(name, [entry.label for entry in entries])}")
+    raise ConfigError(f"baseline '{name}' is not one of the runs{suggest(name, [entry.label for entry in entries])}")
 
 
 def common_examples(
@@ -94,11 +94,11 @@ def common_examples(
 ) -> tuple[str, list[Any]]:
     """The name of a split, and its examples, that all runs are scored on.
 
-    By default it is the test set, or where no run has one the validation set; with `files` it is these, as the first
-    run reads them. A run that was imported has no examples of its own and is scored on those of the others.
+    By default it is the test set, or the validation set if no run has a test set; with `files` it is these, as read by
+    the first run. An imported run has no data and is scored on that of the others.
 
     Raises:
-        DataError: The runs do not have the same examples; the message says which differ and where.
+        DataError: The runs do not have the same examples; the message says which runs differ and where.
         ConfigError: No such split.
     """
     if files:
@@ -109,11 +109,11 @@ def common_examples(
     owners = [run for run in runs if getattr(run.config.data, "imported", None) is None]
     if not owners:
         raise DataError(
-            f"'{runs[0].folder}' was imported and has no data of its own, and neither have the others; give a test "
-            "file: heed compare RUN RUN --test FILE"
+            f"'{runs[0].folder}' and the other runs were imported and have no data; give a test file: heed compare RUN "
+            "RUN --test FILE"
         )
     runs = owners
-    readers: list[Run[Any, Any]] = []  # runs of one configured data set read it once
+    readers: list[Run[Any, Any]] = []  # a data set that several runs share is read once
     for run in runs:
         readers.append(next((other for other in readers if other.config.data == run.config.data), run))
     if split is None:
@@ -121,7 +121,7 @@ def common_examples(
     for run, reader in zip(runs, readers, strict=True):
         if split not in reader.task.split_names:
             have = ", ".join(name for name in reader.task.split_names if name != "train")
-            raise ConfigError(f"'{run.folder}' has no {split} set (it has {have}); name a --split that all runs have")
+            raise ConfigError(f"'{run.folder}' has no {split} set (it has {have}); give a --split that all runs have")
     first = list(readers[0].examples(split))
     if not first:
         raise DataError(f"the {split} set of '{runs[0].folder}' is empty")

@@ -1,4 +1,4 @@
-"""What runs say of the examples that they share: predicted one after the other under the same conditions."""
+"""Predictions of several runs for their common examples, one after the other under the same conditions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from heed.threads import fixed
 from heed.training.device import choose_device
 
 _TRIALS = 10_000
-"""Of the tests: p-values are then known down to 0.0001."""
+"""Trials of the tests, which resolve p-values down to 0.0001."""
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a comparison is to be made; see `heed.compare`."""
+    """The options of a comparison; see `heed.compare`."""
 
     split: str | None = None
     beam_size: int | None = None
@@ -43,22 +43,22 @@ class Conduct:
 class Examined:
     """The outputs of several entries for the same examples."""
 
-    split: str  # which set the examples are
+    split: str  # name of the set of examples
     examiner: Examiner[Any, Any, Any]  # of the task
     outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
-    speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, how fast they were given; empty where not measured
+    speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty if not measured
     resampling: Resampling  # of intervals and p-values
     conditions: Conditions  # of the outputs
 
 
 def predict_all(entries: Sequence[Entry], conduct: Conduct, say: Callable[[str], None], timed: bool = True) -> Examined:
-    """Let every run predict the examples that all have, on the same device with the same threads and batches.
+    """Predict the common examples with every run, on the same device with the same threads and batches.
 
     Args:
         entries: The runs.
-        conduct: How.
-        say: Told which run predicts.
-        timed: Whether the set is predicted again until the speed is known.
+        conduct: The options.
+        say: Called with a message for each run.
+        timed: Repeat the predictions until the speed is known.
 
     Raises:
         ConfigError: An option does not fit the runs.
@@ -102,26 +102,26 @@ def predict_all(entries: Sequence[Entry], conduct: Conduct, say: Callable[[str],
 
 
 def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
-    """What a reader must know of the scores and speeds of runs."""
+    """Remarks on the scores and speeds of runs."""
     remarks, runs = [], examiner.runs
     if split == "valid":
         remarks.append("Each run's weights were selected on this set, so its scores are optimistic.")
     remarks += examiner.remarks
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
-        remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam gives all the same.")
+        remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam sets one for all.")
     for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
         found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
         if len(found) > 1:
             remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
     if any(not run.report for run in runs):
-        remarks.append("A run without a report has no numbers of its training.")
+        remarks.append("Numbers of training are missing for runs without a report.")
     return tuple(remarks)
 
 
 @contextmanager
 def _on(run: Run[Any, Any], device: torch.device) -> Iterator[None]:
-    """A run's model on a device, and then where it was."""
+    """Context manager that moves a run's model to a device and back."""
     before = next(run.model.parameters()).device
     run.model.to(device)
     try:

@@ -16,11 +16,11 @@ from heed.storage.outputs import make_folder, write_outputs
 
 
 def save_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write `compare.ENDING` for each ending; none replaces an older file before all are whole.
+    """Write `compare.ENDING` for each ending; older files are replaced only when all new ones are complete.
 
     Raises:
         ConfigError: The folder cannot be made.
-        DiskError: The disk is full or refuses; older files stay.
+        DiskError: The disk is full or writing fails; older files stay.
     """
     make_folder(folder)
     files = {folder / f"compare.{ending}": text for ending, text in texts.items()}
@@ -72,7 +72,7 @@ def to_csv(comparison: Compared) -> str:
 
 
 def to_json(comparison: Compared) -> str:
-    """`rows`, what must be known about them, and every example with every output."""
+    """`rows`, notes on them, and every example with every output."""
     content = {
         "split": comparison.split,
         "rows": rows(comparison),
@@ -97,6 +97,6 @@ def to_json(comparison: Compared) -> str:
 
 
 def to_latex(comparison: Compared) -> str:
-    """One `table` each for scores, differences, scores by length and cost; each caption says how it was made."""
+    """A `table` each for scores, differences, scores by length and cost, with notes in the captions."""
     head = "% made by heed compare; needs \\usepackage{booktabs}"
     return "\n\n".join([head, *map(in_latex, tables(comparison))]) + "\n"

@@ -1,4 +1,4 @@
-"""Learning curves: models trained on more and more of the training examples, scored on one test set."""
+"""Learning curves: models trained on increasing numbers of training examples, scored on one test set."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ L = TypeVar("L", bound="Learned")
 class Size:
     """A size of the training set."""
 
-    asked: int | None  # as it was asked for; None for all
-    examples: int  # how many examples that is
+    asked: int | None  # size as requested; None for all
+    examples: int  # actual number of examples
 
     @property
     def label(self) -> str:
-        """For people: "1,000", or "3,394 (all)"."""
+        """The size as text: "1,000", or "3,394 (all)"."""
         return f"{self.examples:,} (all)" if self.asked is None else f"{self.examples:,}"
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model trained on one size of the training set, perhaps under several seeds."""
+    """A model trained on one size of the training set, with one or several seeds."""
 
-    model: int  # which model
-    size: int  # which size
+    model: int  # number of the model
+    size: int  # number of the size
     entry: Entry  # its runs
     scores: Scores  # by measure: mean over seeds, 95 % interval over test examples
     against: Differences  # by measure: its score minus those of other models at the same size; `other` is a model
@@ -45,21 +45,21 @@ class Point:
 class Learned:
     """Several models on several sizes of one training set."""
 
-    models: tuple[str, ...]  # the rows, as they were asked for
+    models: tuple[str, ...]  # the rows, as requested
     sizes: tuple[Size, ...]  # the columns, rising
-    points: tuple[Point, ...]  # what was trained: not every model need have every size
+    points: tuple[Point, ...]  # the trained models; not every model need have every size
     measures: tuple[Measure, ...]  # the main one first
-    split: str  # which set was scored
-    tested: int  # how many examples it has
-    unit: str  # what the training examples are, in the plural
-    baseline: int  # the model that the others are tested against besides the best
+    split: str  # name of the set that was scored
+    tested: int  # number of its examples
+    unit: str  # name of the training examples, in the plural
+    baseline: int  # the model that the others are tested against, in addition to the best
     data: str  # name of the data
     resampling: Resampling  # of intervals and p-values
     conditions: Conditions  # of the outputs
-    remarks: tuple[str, ...]  # what a reader must know besides
+    remarks: tuple[str, ...]  # further remarks for the reader
 
     def point(self, model: int, size: int) -> Point | None:
-        """What a model reached on a size, None where it was not trained on it."""
+        """The result of a model on a size; None if it was not trained on this size."""
         return next((one for one in self.points if (one.model, one.size) == (model, size)), None)
 
     def of_model(self, model: int) -> list[Point]:
@@ -68,7 +68,7 @@ class Learned:
 
     @property
     def has_seeds(self) -> bool:
-        """Whether a point stands for several trainings."""
+        """True if a point has several runs."""
         return any(len(point.entry.runs) > 1 for point in self.points)
 
 
@@ -79,14 +79,14 @@ def learned_of(
     baseline: str | None,
     say: Callable[[str], None],
 ) -> L:
-    """Score the runs of every size on the examples that all share, and test their differences at each size.
+    """Score the runs of every size on their common examples, and test their differences at each size.
 
     Args:
         kind: The class of the result.
         groups: A row for each model, by the number of training examples, None for all.
-        conduct: How.
-        baseline: Label of the model that the others are tested against besides the best; the first by default.
-        say: Told what happens.
+        conduct: The options.
+        baseline: Label of the model that the others are tested against in addition to the best; the first by default.
+        say: Called with progress messages.
 
     Raises:
         ConfigError: An option does not fit the runs.
@@ -131,7 +131,7 @@ def _order(size: Size) -> tuple[bool, int]:
 
 
 def _examples(run: Run[Any, Any], asked: int | None) -> int:
-    """How many examples a run was trained on."""
+    """The number of examples that a run was trained on."""
     counted = run.report.get("data", {}).get("train", {}).get("examples")
     return counted if asked is None and counted is not None else asked or len(run.task.splits.examples["train"])
 

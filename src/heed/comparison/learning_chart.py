@@ -56,7 +56,7 @@ def _scale(measure: Measure) -> int:
 
 
 def learning_svg(learned: Learned) -> str:
-    """The curves of the main score as one self-contained image, seeds as small dots, the models named below."""
+    """The curves of the main score as a self-contained image, with seeds as small dots and a legend below."""
     measure, shown = learned.measures[0], learned.models
     scale, right, bottom = _scale(measure), _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     known = [point for model in range(len(shown)) for point in _known(learned, measure, model)]

@@ -1,4 +1,4 @@
-"""What is made of learning curves: text with a drawing, CSV, JSON, LaTeX, an image, a page."""
+"""Output of learning curves: text with a drawing, CSV, JSON, LaTeX, an image, a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROWS, _WIDEST = 14, 100
 
 
 class LearningCurves(Learned):
-    """Models trained on more and more examples; a notebook displays the drawing and the tables."""
+    """Models trained on increasing numbers of examples; a notebook displays the drawing and the tables."""
 
     rows = property(learning_files.learning_rows)
     to_latex = learning_files.learning_latex
@@ -38,7 +38,7 @@ class LearningCurves(Learned):
 
         Raises:
             ConfigError: The folder cannot be made.
-            DiskError: The disk is full or refuses; older files stay.
+            DiskError: The disk is full or writing fails; older files stay.
         """
         texts = {
             "html": self.to_html(),

@@ -74,7 +74,7 @@ def learning_csv(learned: Learned) -> str:
 
 
 def learning_json(learned: Learned) -> str:
-    """`learning_rows`, and what must be known about them."""
+    """`learning_rows`, and notes on them."""
     content = {
         "split": learned.split,
         "examples": learned.tested,
@@ -87,7 +87,7 @@ def learning_json(learned: Learned) -> str:
 
 
 def learning_latex(learned: Learned) -> str:
-    """The curves of the main score as a `figure` of pgfplots, and a `table` for each table."""
+    """The curves of the main score as a pgfplots `figure`, and a `table` for each table."""
     head = (
         "% made by heed compare; needs \\usepackage{booktabs} and \\usepackage{pgfplots}, "
         "with \\pgfplotsset{compat=1.12} or newer"

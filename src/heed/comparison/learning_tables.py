@@ -13,7 +13,7 @@ from heed.evaluation.measures import Measure
 
 
 def learning_tables(learned: Learned) -> list[Table]:
-    """The main score, its differences from the best and from the baseline, the other scores, the time of training."""
+    """The main score, its differences from the best and the baseline, the other scores, the training time."""
     main, *others = learned.measures
     differences = [_differences(learned, main, "the best")]
     if len(learned.models) > 2:
@@ -81,11 +81,11 @@ def _minutes(learned: Learned) -> Table:
 
 
 def size_note(learned: Learned) -> str:
-    """What the training sets are."""
+    """A note on the training sets."""
     return (
-        f"Training sets are random parts of the {learned.unit}, drawn by the seed of each run; labels keep their "
-        "shares, and a smaller part lies inside a larger one. What is learned from the data besides (vocabulary, "
-        "tokenizer) is learned from the part; validation and test sets are the same for all."
+        f"Training sets are random parts of the {learned.unit}, drawn by the seed of each run, with labels in the same "
+        "shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from the part; "
+        "validation and test sets are the same for all."
     )
 
 
@@ -95,6 +95,6 @@ def _seeds(learned: Learned) -> list[str]:
     counts = sorted({len(point.entry.runs) for point in learned.points})
     several = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return [
-        f"Scores are means over {several} seeds; sd is their standard deviation over seeds, that is over the draw of "
-        "the part, the first weights and the order of the data; the interval does not cover it."
+        f"Scores are means over {several} seeds; sd is their standard deviation over seeds (the draw of the part, the "
+        "initial weights and the order of the data), which the interval does not cover."
     ]

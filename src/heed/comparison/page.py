@@ -1,4 +1,4 @@
-"""A comparison as one page: tables, the score by length, and the same sentences under every model with their maps."""
+"""A comparison as one page: tables, the score by length, and the same sentences for every model with their maps."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
 
 _AT_RANDOM = 2 / 3
-"""Share of the sentences that is drawn at random."""
+"""Share of the sentences drawn at random."""
 
 
 def to_html(comparison: Compared, sentences: int = 15) -> str:
-    """One self-contained page: the tables, the score by length, and sentences under every model with their maps.
+    """One self-contained page: the tables, the score by length, and the same sentences for every model with maps.
 
-    Of the `sentences`, two thirds are drawn at random; on the others the models differ most.
+    Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most.
     """
     models = ", ".join(entry.label for entry in comparison.entries)
     title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
@@ -43,7 +43,7 @@ def to_html(comparison: Compared, sentences: int = 15) -> str:
         _sentences(
             comparison,
             f"{kind} on which the models differ most",
-            "Chosen for the largest distance between the best and the worst output: not what is typical.",
+            "Chosen for the largest distance between the best and the worst output: these are not typical.",
             different,
             numbers,
         ),
@@ -54,7 +54,7 @@ def to_html(comparison: Compared, sentences: int = 15) -> str:
 
 
 def _training(comparison: Compared) -> str:
-    """The curves of every run, a colour for each entry; nothing where no run has a log."""
+    """The curves of every run, a colour for each entry; "" if no run has a log."""
     curves = compared(
         [
             (clean(entry.label), number, run.folder, run.config)
@@ -66,9 +66,9 @@ def _training(comparison: Compared) -> str:
         return ""
     several = any(len(entry.runs) > 1 for entry in comparison.entries)
     hints = [
-        f"To the right: {curves.x}.",
+        f"Horizontal axis: {curves.x}.",
         "Validation scores are those of greedy search." if comparison.examiner.has_beam else "",
-        "Each seed has a line of its own." if several else "",
+        "Each seed has its own line." if several else "",
     ]
     said = " ".join(hint for hint in hints if hint)
     return (
@@ -78,12 +78,12 @@ def _training(comparison: Compared) -> str:
 
 
 def _chosen(comparison: Compared, wanted: int) -> tuple[list[int], list[int]]:
-    """Examples drawn at random, and of the others those with the largest spread of the main measure."""
+    """Random examples, and of the others those with the largest spread of the main measure."""
     total = len(comparison.examples)
     wanted = min(wanted, total)
     drawn = random.Random(comparison.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
     each = torch.tensor([runs[0].measures[0].each().tolist() for runs in comparison.outcomes])  # (entries, examples)
-    each = each.nan_to_num(1.0)  # nothing to find and nothing found
+    each = each.nan_to_num(1.0)  # NaN: nothing to find and nothing found
     spread = (each.amax(0) - each.amin(0)).tolist()
     others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
     different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
@@ -94,7 +94,7 @@ def _sentences(comparison: Compared, title: str, hint: str, chosen: Sequence[int
     if not chosen:
         return ""
     several = any(len(entry.runs) > 1 for entry in comparison.entries)
-    opened = "A click on an output shows where its model looked: the last layer, the mean over its heads."
+    opened = "Click an output to show its model's attention: the last layer, the mean over its heads."
     hints = [hint, opened, "Outputs and maps are those of each model's first seed." if several else ""]
     said = " ".join(part for part in hints if part)
     return "\n".join(
@@ -120,7 +120,7 @@ def _sentence(comparison: Compared, index: int, numbers: Iterator[int]) -> str:
         score = f"{float(runs[0].measures[0].each()[index]):.{measure.digits - 1}f}"
         said = "differs" if measure.is_share else f"{measure.label} {score}"
         if output == reference:
-            said = f"as the {names[1]}"
+            said = f"same as the {names[1]}"
         shown = escape(clean(output)) or "(nothing)"
         lines.append(
             f'<li><details><summary><span class="name"><bdi>{escape(clean(entry.label))}</bdi></span>'

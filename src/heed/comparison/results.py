@@ -1,4 +1,4 @@
-"""The numbers of a comparison, from the outcomes of its runs: whatever the task, whatever the measures."""
+"""The numbers of a comparison, computed from the outcomes of its runs, for any task and measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.evaluation.significance import interval, randomisation_test, resampled
 
 @dataclass(frozen=True)
 class Resampling:
-    """How intervals and p-values are drawn."""
+    """Number and seed of the resamples for intervals and p-values."""
 
     count: int  # resamples of the intervals
     trials: int  # of the tests
@@ -25,7 +25,7 @@ class Score:
     """A score over all examples."""
 
     value: float  # mean over the runs (seeds) of an entry
-    low: float  # lower end of the 95 % bootstrap interval over examples; NaN where there is none
+    low: float  # lower end of the 95 % bootstrap interval over examples; NaN if there is none
     high: float  # its upper end
     runs: tuple[float, ...]  # the score of each run
 
@@ -39,7 +39,7 @@ class Score:
 class Difference:
     """An entry's score minus another's, paired over examples."""
 
-    other: int  # which entry
+    other: int  # number of the other entry
     value: float  # the difference
     low: float  # lower end of its 95 % paired bootstrap interval
     high: float  # its upper end
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Examples of like length: source lengths `first` to `last`, and how many there are."""
+    """Examples of similar length: source lengths `first` to `last`, and the number of examples."""
 
     first: int
     last: int
@@ -56,7 +56,7 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """The range, for people."""
+        """The range as text."""
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
 
@@ -78,7 +78,7 @@ class Result:
 Scores = dict[str, Score]
 """By measure."""
 Differences = dict[str, tuple[Difference, ...]]
-"""By measure, those to the entries that an entry was tested against."""
+"""By measure, the differences from the entries that an entry was tested against."""
 
 
 def results_of(
@@ -123,7 +123,7 @@ def scores_of(
 
 
 def best_of(measure: Measure, scores: Sequence[Score]) -> int | None:
-    """The entry with the best score, the first of equal ones; None where no entry has one."""
+    """The entry with the best score, the first of equal ones; None if no entry has a score."""
     sign = 1 if measure.higher_is_better else -1
     known = [i for i, score in enumerate(scores) if not math.isnan(score.value)]
     return max(known, key=lambda i: sign * scores[i].value, default=None)

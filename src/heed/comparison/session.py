@@ -1,4 +1,4 @@
-"""`heed.compare`: runs that are there, or models to train on several seeds and sizes of the training set."""
+"""`heed.compare`: compare existing runs, or train models with several seeds and training-set sizes first."""
 
 from __future__ import annotations
 
@@ -95,50 +95,50 @@ def compare(
     seed: int = SEED,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison | LearningCurves:
-    """Score runs on the examples they share, and test their differences; with `models`, train them first.
+    """Score runs on their common examples, and test their differences; with `models`, train them first.
 
     Every run predicts the examples in this session, one after the other, on the same device with the same threads and
-    batches. Runs that differ in their seed only are one row: the mean over seeds.
+    batches. Runs that differ only in their seed are one row: the mean over seeds.
 
     Args:
         runs: Runs of one task, or their folders. Or the folder of a comparison. Or, with `models`, a task or a
             configuration file.
         models: Models to train and compare, each "name", "name@RUN" (from the weights of a run) or "@RUN", then
-            ":field=value"; every run has a process of its own, and one that is in `out` already is not trained again.
-        train_size: Numbers of training examples, as [100, 1000, "all"]: learning curves. Smaller sets are parts of
-            larger ones, drawn by the seed of each run, labels in the same shares.
-        seeds: Trainings of each model, with seeds 1, 2, ...
+            ":field=value"; every run is trained in a separate process, and a run already in `out` is not trained again.
+        train_size: Numbers of training examples, such as [100, 1000, "all"], for learning curves. Smaller sets are
+            parts of larger ones, drawn by the seed of each run, with labels in the same shares.
+        seeds: Number of runs of each model, with seeds 1, 2, ...
         train: Training files.
-        valid: Validation files, or how many examples to hold out.
-        test: Test files; of runs, the files that they are scored on instead of a split.
+        valid: Validation files, or the number of examples to hold out.
+        test: Test files; for existing runs, the files to score instead of a split.
         data: Embedded data instead of files.
         minutes: Time budget of each run.
         steps: Number of updates of each run instead.
         size: Named size of the models.
-        settings: Any other field that all runs share, as `{"training.learning_rate": 0.001}`.
+        settings: Any other common fields, such as `{"training.learning_rate": 0.001}`.
         out: Folder for the runs and the files of the comparison; `runs/compare-<data>` by default.
         quiet: Print nothing while training.
-        split: Which examples: "test" by default, "valid" where no run has a test set.
-        baseline: Label or folder of the run that the others are tested against besides the best; the first by default.
-        beam_size: One beam for all; each run's own by default (translation only).
+        split: The set to score: "test" by default, "valid" if no run has a test set.
+        baseline: Label or folder of the run to test the others against in addition to the best; the first by default.
+        beam_size: Beam for all runs; each run's own by default (translation only).
         threads: Processor threads; by default the largest number that a run was trained with.
-        device: Where to train and to predict.
-        resamples: Resamples of intervals, and trials of the tests. By default intervals are resampled as often as the
-            runs' own reports do (`evaluation.bootstrap`), so that both show the same; the tests have 10,000 trials.
-        seed: Their seed; the reports' is 1.
-        say: Told what happens.
+        device: Device for training and predicting.
+        resamples: Resamples of intervals, and trials of the tests. By default intervals have as many resamples as in
+            the runs' reports (`evaluation.bootstrap`), so that both are the same; the tests have 10,000 trials.
+        seed: Seed of the resamples; the reports use 1.
+        say: Called with progress messages.
 
     Raises:
         ConfigError: Fewer than two runs, or an option that does not fit them.
         DataError: The runs do not have the same examples.
         RunError: A run cannot be opened.
-        KeyboardInterrupt: Training was interrupted; the same call goes on.
+        KeyboardInterrupt: Training was interrupted; the same call resumes it.
     """
     conduct = Conduct(split, beam_size, threads, device, resamples, seed)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     if not isinstance(runs, str | os.PathLike):
         if models or sizes:
-            raise ConfigError("models and train_size are for training; instead of runs give a task or a YAML file")
+            raise ConfigError("models and train_size are for training; give a task or a YAML file instead of runs")
         if test is not None:
             conduct = replace(conduct, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
         entries = [one for one in runs if isinstance(one, Entry)]
@@ -162,14 +162,14 @@ def compare(
 
 
 def default_folder(config: RunConfig) -> Path:
-    """Where the runs of a comparison lie by default."""
+    """The default folder of a comparison."""
     return Path("runs") / f"compare-{config.data.name}"
 
 
 def train_and_compare(
     planned: Sequence[Planned], out: Path, conduct: Conduct, baseline: str | None, reporter: Reporter
 ) -> Comparison | LearningCurves | None:
-    """Train what is missing in a folder, and compare what was planned; None where training was interrupted."""
+    """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
     if not train_missing(out, planned, reporter):
         return None
     return compare_groups(finished_entries(out, planned), conduct, baseline, reporter.say)
@@ -178,7 +178,7 @@ def train_and_compare(
 def compare_groups(
     groups: Mapping[int | None, Sequence[Entry]], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
 ) -> Comparison | LearningCurves:
-    """Learning curves, or with one size of the training set a comparison."""
+    """Learning curves, or a comparison if there is only one size of the training set."""
     if len(groups) == 1:
         return compare_entries(next(iter(groups.values())), conduct, baseline, say)
     return learned_of(LearningCurves, groups, conduct, baseline, say)
@@ -187,7 +187,7 @@ def compare_groups(
 def chosen_sizes(
     groups: Mapping[int | None, Sequence[Entry]], sizes: Sequence[int | None]
 ) -> Mapping[int | None, Sequence[Entry]]:
-    """The rows of some sizes, or where none is named of all.
+    """The rows of some sizes, or of all if none is given.
 
     Raises:
         ConfigError: No run has such a size.
@@ -195,16 +195,16 @@ def chosen_sizes(
     for size in sizes:
         if size not in groups:
             have = ", ".join("all" if one is None else str(one) for one in groups)
-            raise ConfigError(f"--train-size: no run has size {'all' if size is None else size}; there are {have}")
+            raise ConfigError(f"--train-size: no run has size {'all' if size is None else size}; sizes: {have}")
     return {size: group for size, group in groups.items() if size in sizes} if sizes else groups
 
 
 def _configured(what: str, fields: Mapping[str, Any]) -> RunConfig:
-    """What all runs share: a task or a configuration file, and further fields."""
+    """The common configuration: a task or a configuration file, and further fields."""
     is_file = what.endswith((".yaml", ".yml"))
     if not is_file and what not in task_names():
         raise ConfigError(
-            f"'{what}' is no task, configuration or folder of a comparison; runs are compared as heed.compare([a, b])"
+            f"'{what}' is not a task, configuration or folder of a comparison; to compare runs: heed.compare([a, b])"
         )
     values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": what}
     for name, value in fields.items():
@@ -220,6 +220,6 @@ def _paths(name: str, files: Any) -> list[str]:
     if isinstance(files, list | tuple) and all(isinstance(one, str | Path) for one in files):
         return [str(one) for one in files]
     raise ConfigError(
-        f"{name.removeprefix('data.')} is data in memory; each run trains in a process of its own, which reads files: "
-        "write the data into one, and give its name"
+        f"{name.removeprefix('data.')} is data in memory, but each run trains in a separate process, which reads "
+        "files; write the data to a file, and give its name"
     )

@@ -38,7 +38,7 @@ def _table(
 
 
 def _significance(comparison: Compared) -> list[Table]:
-    """Differences and p-values: against the best, and where that is another against the baseline."""
+    """Differences and p-values: against the best, and against the baseline if it is not the best."""
     best = {measure.name: comparison.best(measure.name) for measure in comparison.measures}
     wanted = [("the best", best)]
     if len(comparison.entries) > 2 and set(best.values()) != {comparison.baseline}:
@@ -85,7 +85,7 @@ _COSTS = {
 
 
 def costs(comparison: Compared, place: int) -> dict[str, float | None]:
-    """What an entry cost, the mean over its runs; None where its report does not say."""
+    """The costs of an entry, as means over its runs; None if the report lacks a number."""
     runs, speeds = comparison.entries[place].runs, comparison.speeds[place]
 
     def reported(name: str, scale: float = 1.0) -> float | None:
@@ -116,13 +116,13 @@ def _number(value: float | None, places: int) -> str:
 
 
 def head_of(measure: Measure) -> str:
-    """What a column of scores is called: the measure with its unit."""
+    """The head of a column of scores: the measure with its unit."""
     unit = " %" if measure.is_share else ""
     return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (less is better)")
 
 
 def score_text(score: Score, measure: Measure) -> str:
-    """A score with its spread over seeds and its interval; "-" where there is none."""
+    """A score with its spread over seeds and its interval; "-" if there is none."""
     if math.isnan(score.value):
         return "-"
     scale = 100 if measure.is_share else 1
@@ -140,22 +140,22 @@ def difference_text(difference: Difference, measure: Measure, resampling: Resamp
 
 
 def p_text(p: float, trials: int) -> str:
-    """A p-value as far as so many trials can tell; never 0."""
+    """A p-value with the precision that the number of trials allows; never 0."""
     if p * (trials + 1) < 1.5:  # no trial was as extreme
         return f"< {1 / trials:.2g}" if trials < 1000 else f"< {1 / trials:g}"
     return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
 
 
 def caption(comparison: Compared) -> list[str]:
-    """What must be known to read all of the tables."""
+    """The notes of all tables."""
     return notes_of(tables(comparison))
 
 
 def intervals_note(drawn: Resampling) -> str:
-    """What intervals are."""
+    """A note on intervals."""
     return (
         f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
-        "cover the choice of test examples, not what another training would give."
+        "cover the choice of test examples, not the variation between training runs."
     )
 
 
@@ -167,13 +167,13 @@ def _seeds(comparison: Compared) -> list[str]:
         listed = [f"{entry.label}: {seeds}" for entry, seeds in zip(comparison.entries, listed, strict=True)]
     return [
         f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over seeds, "
-        "which the interval does not cover. The tests take each example's mean over seeds: they too are about test "
-        "examples, given these trainings."
+        "which the interval does not cover. The tests use each example's mean over seeds: they too cover the choice of "
+        "test examples, given these training runs."
     ]
 
 
 def test_note(drawn: Resampling) -> str:
-    """What differences, their intervals and p-values are."""
+    """A note on differences, their intervals and p-values."""
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
         f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
@@ -197,10 +197,10 @@ def _conditions(comparison: Compared) -> str:
 
 
 def tables_text(comparison: Compared, width: int = 100, color: bool = False) -> str:
-    """The tables with characters, fitted to the terminal's width."""
+    """The tables as text, fitted to the terminal's width."""
     return in_text(tables(comparison), width, color)
 
 
 def tables_html(comparison: Compared) -> str:
-    """The tables and their caption, to stand in a page."""
+    """The tables and their notes as HTML for a page."""
     return in_html(tables(comparison))

@@ -1,7 +1,7 @@
-"""Training what a comparison lacks: every run in a process of its own, in one folder that can be gone on with.
+"""Training the missing runs of a comparison: each in a separate process, in one folder that can be resumed.
 
-The peak memory of one process is that of its largest run, and speed must not depend on what ran before. Seeds are the
-outer loop, so that an interrupted comparison has all models with fewer seeds.
+Separate processes, because the peak memory of a process is that of its largest run, and speed must not depend on
+earlier runs. Seeds are the outer loop, so that an interrupted comparison has all models with fewer seeds.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _PLAN = "compare.plan.json"
 
 
 def is_comparison(path: Path) -> bool:
-    """Whether a folder is one that `train_missing` made."""
+    """True for a folder made by `train_missing`."""
     return (path / _PLAN).is_file()
 
 
 def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) -> bool:
-    """Train the runs that are not there yet, one after the other; an unfinished one goes on.
+    """Train the missing runs one after the other; unfinished ones are resumed.
 
-    Each has a process of its own, so that its memory is its own and no run inherits another's state.
+    Each has a separate process, so that its memory is measured by itself and no run inherits another's state.
 
     Returns:
-        False where it was interrupted.
+        False if it was interrupted.
 
     Raises:
-        ConfigError: A model cannot be built, which is found before anything trains; or the folder has a run of that
-            name under other settings.
-        RunError, TrainingError: A run failed; or another process trains into the folder.
+        ConfigError: A model cannot be built (checked before any training), or the folder has a run of that name with
+            other settings.
+        RunError, TrainingError: A run failed, or another process is training in the folder.
     """
     with Ownership() as ownership:
         if is_comparison(folder):
@@ -71,7 +71,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
                 )
                 reporter.say(f"{described(one)}: {parameters:,} parameters")
         ownership.take(folder, make=True)
-        _write_plan(folder, _agree(folder, planned))  # once more, as another process may have made the folder
+        _write_plan(folder, _agree(folder, planned))  # checked again: another process may have made the folder
         minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
@@ -84,7 +84,7 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
 
 
 def described(planned: Planned) -> str:
-    """A planned run without its seed, for people."""
+    """A description of a planned run, without its seed."""
     size = planned.train_size
     return planned.label if size is None else f"{planned.label} on {size:,} training examples"
 
@@ -92,15 +92,15 @@ def described(planned: Planned) -> str:
 def finished_entries(
     folder: Path, only: Sequence[Planned] | None = None, force: bool = False
 ) -> dict[int | None, list[Entry]]:
-    """The runs of a comparison's folder (or `only` some), a row for each model as it was asked for.
+    """The runs of a comparison's folder (or `only` some), a row for each model as requested.
 
-    `force` uses files that are missing or altered as they are, with a warning.
+    `force` opens runs despite missing or altered files, with a warning.
 
     Returns:
-        Such rows by the number of training examples, rising; None, which is last, stands for all.
+        The rows by the number of training examples, in rising order; None (last) stands for all.
 
     Raises:
-        RunError: One has not finished.
+        RunError: A run has not finished.
     """
     plan = _read_plan(folder)
     names = list(plan) if only is None else [one.name for one in only]
@@ -122,27 +122,27 @@ def _is_finished(path: Path) -> bool:
 
 
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
-    """The folder's plan with the runs asked for now; those it has already must be the same."""
+    """The folder's plan with the runs requested now; runs that it already has must have the same settings."""
     if (
         folder.exists()
         and not is_comparison(folder)
         and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir()))
     ):
-        raise RunError(f"'{folder}' exists and is no comparison; name another --out")
+        raise RunError(f"'{folder}' exists and is not a comparison; give another --out")
     plan = _read_plan(folder) if is_comparison(folder) else {}
     for one in planned:
         asked = one.config.model_dump(mode="json", by_alias=True)
         for found in differences(plan[one.name]["config"], asked) if one.name in plan else ():
             raise ConfigError(
-                f"'{folder / one.name}' was planned with {found.name} {found.before}, and now it is {found.after}; "
-                "name another --out"
+                f"'{folder / one.name}' was planned with {found.name} {found.before}, but now {found.name} is "
+                f"{found.after}; give another --out"
             )
         plan[one.name] = {"label": one.label, "config": asked}
     first = next(iter(plan.values()))["config"]
     for name, entry in plan.items():
         for section in ("task", "data", "tokenizer"):
             if entry["config"][section] != first[section]:
-                raise ConfigError(f"'{folder / name}' has another {section} section; name another --out")
+                raise ConfigError(f"'{folder / name}' has a different section '{section}'; give another --out")
     return plan
 
 
@@ -154,7 +154,7 @@ def _read_plan(folder: Path) -> dict[str, Any]:
 
 
 def _is_planned(run: Any) -> bool:
-    """Whether an entry of a plan has what `_agree` reads of it."""
+    """True if an entry of a plan has the fields that `_agree` reads."""
     return (
         isinstance(run, dict)
         and isinstance(run.get("label"), str)
@@ -170,7 +170,7 @@ def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
 
 
 def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
-    """Train one run in a new process; False where it was interrupted. Its errors come with the model's name."""
+    """Train one run in a new process; False if it was interrupted. The model's name is added to its errors."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -183,7 +183,7 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     with alive, _Forwarding(process):
         try:
             outcome = receiver.recv()
-        except EOFError:  # it ended without a word
+        except EOFError:  # it ended without a result
             outcome = None
         process.join()
     if isinstance(outcome, HeedError):
@@ -197,10 +197,10 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
 
 
 def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:
-    """In the new process: train, and say how it ended: True, False for interrupted, or an error."""
+    """In the new process: train, and send the outcome: True, False for interrupted, or an error."""
     threading.Thread(target=_stop_at_end_of, args=(until,), daemon=True).start()
     if hasattr(os, "setpgrp"):
-        os.setpgrp()  # Ctrl-C in the terminal then reaches the parent only, which hands it on once
+        os.setpgrp()  # Ctrl-C in the terminal then reaches only the parent, which forwards it once
     outcome: bool | HeedError
     try:
         config = check_config(values, str(path))
@@ -210,23 +210,23 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, 
         outcome = False
     except HeedError as error:
         outcome = error
-    with suppress(OSError):  # the process that began this may have been killed
+    with suppress(OSError):  # the parent process may have been killed
         sys.stderr.flush()
         sender.send(outcome)
 
 
 def _stop_at_end_of(other: Connection) -> None:
-    """Wait until the process at the other end of a pipe has ended, which a kill ends too; then stop as for SIGTERM."""
+    """Wait until the process at the other end of a pipe has ended, even by a kill; then stop as for SIGTERM."""
     with suppress(EOFError, OSError):
         other.recv()
     with suppress(OSError):
-        print("the comparison was ended; this training stops too", file=sys.stderr, flush=True)
+        print("the comparison has ended; stopping this run too", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Start a process that does not import the user's script, which would compare again if nothing guards it."""
+    """Context manager to start a process without importing the user's script, which might compare again."""
     before = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -236,7 +236,7 @@ def _without_main() -> Iterator[None]:
 
 
 class _Forwarding:
-    """Hands Ctrl-C, SIGTERM and a closed terminal on to the process that trains."""
+    """Forwards Ctrl-C, SIGTERM and a closed terminal to the training process."""
 
     def __init__(self, process: BaseProcess) -> None:
         self._process = process

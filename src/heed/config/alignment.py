@@ -1,4 +1,4 @@
-"""The section of a configuration that says where attention should look in training."""
+"""The configuration section of guided attention."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ Head = Annotated[int, Field(ge=0)]
 
 
 class AlignmentSection(Section):
-    """Supervised attention: a loss that holds the attention to the source to known links between words.
+    """Guided attention: a loss that pulls the attention to the source towards known links between words.
 
-    It needs one of `files`, `data` and `automatic`; without them there is no such loss. Writing and scoring never use
-    the links.
+    It needs one of `files`, `data` and `automatic`; without them there is no such loss. Prediction and scoring never
+    use the links.
     """
 
     files: list[DataPath] = []  # noqa: RUF012  # pydantic copies it
-    """Links in the Pharaoh format, a line for each pair: one file for data.train, then one for each of data.extra; the
-    last corpora may go without. Relative to the configuration."""
+    """Links in the Pharaoh format, one line per pair: one file for data.train, then one for each of data.extra; the
+    last corpora may have none. Relative to the configuration."""
     data: bool = False
-    """Use the alignment that embedded data knows of its examples."""
+    """Use the alignment that embedded data provides with its examples."""
     automatic: bool = False
-    """Use a word alignment that is learned from the training pairs beforehand (IBM model 1 with a prior on the
+    """Use a word alignment learned from the training pairs before training (IBM model 1 with a prior on the
     diagonal)."""
     base: Literal[0, 1] = 0
-    """What `files` call the first word of a text: 0 or 1."""
+    """Number of the first word of a text in `files`: 0 or 1."""
     possible: Literal["use", "ignore"] = "use"
     """Links of `files` that are only possible (written 3p5): use them as sure ones, or ignore them."""
     min: float = Field(0.3, ge=0, lt=1)
-    """Links of the automatic alignment that are weaker than this (of 1) are left out."""
+    """Links of the automatic alignment with a smaller probability are left out."""
     loss: Literal["cross_entropy", "mse"] = "cross_entropy"
     """Cross-entropy of the weights under the links (- sum of a_true ln a_pred), or their mean squared difference, which
     is smaller and needs a larger weight, about 10."""
     weight: float = Field(1.0, gt=0, allow_inf_nan=False)
-    """Factor on this loss."""
+    """Weight of this loss."""
     layer: int = -1
-    """Which of the layers that attend to the source, from 0; negative numbers count from the last, -1."""
+    """Number of the layer, among those that attend to the source, from 0; negative numbers count from the last, -1."""
     heads: Literal["mean"] | Head | list[Head] = "mean"
-    """Which heads of that layer, from 0: mean is the mean over all, a number is one head, a list is their mean."""
+    """Heads of that layer, from 0: mean is the mean over all, a number is one head, a list is the mean of these."""
 
     @field_validator("files", mode="before")
     @classmethod
@@ -49,7 +49,7 @@ class AlignmentSection(Section):
 
     @property
     def given(self) -> str:
-        """Which of the three sources of links is used, as a field and its value; "" for none."""
+        """The source of links in use, as a field and its value; "" for none."""
         ways = {"files": f"files {', '.join(self.files)}", "data": "data true", "automatic": "automatic true"}
         used = [f"training.alignment.{shown}" for name, shown in ways.items() if getattr(self, name)]
         return " and ".join(used)
@@ -66,13 +66,13 @@ class AlignmentSection(Section):
                 continue
             if not used:
                 raise ValueError(
-                    f"training.alignment.{name} is {value!r}, but nothing says where the links come from; give "
+                    f"training.alignment.{name} is {value!r}, but no links are given; set "
                     "training.alignment.files=FILE, training.alignment.data=true or training.alignment.automatic=true"
                 )
             if name in owners and owners[name] not in used:
                 raise ValueError(
-                    f"training.alignment.{name} is {value!r}, but it is about links from {owners[name]}, and these "
-                    f"come from {used[0]}; leave it out"
+                    f"training.alignment.{name} is {value!r}, but it applies only to links from {owners[name]}, and "
+                    f"these come from {used[0]}; leave it out"
                 )
         if self.heads == []:
             raise ValueError("training.alignment.heads is an empty list; give numbers of heads, or mean")

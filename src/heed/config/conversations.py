@@ -1,4 +1,4 @@
-"""Sections of a configuration that say which conversations are read, and how much of them a model is given."""
+"""Configuration sections of conversations: files, fields, and the length of the history."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from heed.config.sections import DataPath, Section
 
 
 class ConversationColumns(Section):
-    """What the parts of a conversation are called."""
+    """Names of the parts of a conversation."""
 
     turns: int | str | None = None
-    """JSON lines: field with the list of turns; by default turns, messages, conversation or a like name, or the only
-    list. Text: column with the turns where tabs part columns, from 0, the default."""
+    """JSON lines: field with the list of turns; by default turns, messages, conversation or a similar name, or the only
+    list. Text: column with the turns if tabs separate columns, from 0, the default."""
     text: str | None = None
-    """Field of a turn with what was said; by default text, utterance, content, value or a like name."""
+    """Field of a turn with its text; by default text, utterance, content, value or a similar name."""
     speaker: str | None = None
-    """Field of a turn with who said it; by default speaker, role, from or a like name."""
+    """Field of a turn with its speaker; by default speaker, role, from or a similar name."""
 
 
 class FirstOf(Section):
-    """How many conversations of each set are read: the first ones of its files; null for all."""
+    """Number of conversations to read of each set, from the start of its files; null for all."""
 
     train: int | None = Field(None, gt=0)
     """Training conversations."""
     valid: int | None = Field(None, gt=0)
-    """Validation conversations, where files are named."""
+    """Validation conversations, if files are given."""
     test: int | None = Field(None, gt=0)
     """Test conversations."""
 
 
 class DialogueOptions(Section):
-    """Which turns are responses, and how much of a conversation is read before one."""
+    """Which turns are responses, and how much history is read before each."""
 
     respond: str = "both"
-    """Whose turns the model learns to give: both (every speaker's), or the name of one speaker."""
+    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
     history: int | None = Field(None, gt=0)
-    """Turns that are read before a response, the last ones; null for all of them."""
+    """Number of last turns read before a response; null for all."""
     max_length: int = Field(250, gt=0)
-    """Models that read the history as one text: most tokens of it; the oldest turns are left out, and counted."""
+    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
     max_turn: int = Field(100, gt=0)
-    """Most tokens that are read of one turn; longer ones are cut there and counted, and not trained on as responses."""
+    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
 
     @model_validator(mode="after")
     def _turns_fit(self) -> Self:
@@ -60,16 +60,16 @@ class ConversationFiles(DialogueOptions, OwnData):
     """Your own conversations: JSON lines with a list of turns, or text (`heed.data.read.conversations`)."""
 
     max_line: int = Field(1_000_000, gt=0)
-    """A line with more characters than this is a bad line; a whole conversation may be one."""
+    """A line with more characters than this is a bad line; a line may be a whole conversation."""
     train: list[DataPath] = Field(min_length=1)
     """Training files; several are read one after the other. Relative to the configuration."""
     columns: ConversationColumns = ConversationColumns()
-    """What the parts of a conversation are called."""
+    """Names of the parts of a conversation."""
     separator: str | None = None
-    r"""Text: what stands between two turns of a line, as __eou__ or \t; "" where each turn is a line of its own and an
-    empty line ends a conversation. By default __eou__ or tabs, whichever there are."""
+    r"""Text: separator of turns in a line, such as __eou__ or \t; "" if each turn is on its own line and an empty line
+    ends a conversation. By default __eou__ or tabs, whichever occurs."""
     first: FirstOf = FirstOf()
-    """Read only so many conversations of a set."""
+    """Read only this many conversations of a set."""
 
     @field_validator("separator")
     @classmethod
@@ -78,7 +78,7 @@ class ConversationFiles(DialogueOptions, OwnData):
 
 
 class MemoryConversations(InMemory, ConversationFiles):
-    """Conversations handed over in Python."""
+    """Conversations passed in Python."""
 
 
 class BookingsData(DialogueOptions, EmbeddedData):
@@ -93,4 +93,4 @@ class BookingsData(DialogueOptions, EmbeddedData):
     test: int = Field(500, gt=0)
     """Number of test conversations."""
     respond: str = "host"
-    """Whose turns the model learns to give: host, whose turns follow from what was said; guest; or both."""
+    """Speaker whose turns are the responses: host, whose turns follow from the conversation; guest; or both."""

@@ -1,4 +1,4 @@
-"""Sections of a configuration that say what data is read: own files, columns, further corpora, embedded data."""
+"""Configuration sections of data: own files, columns, further corpora, embedded data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class EmbeddedData(Section):
     """The tokenizer.kind that auto means."""
 
     name: str
-    """Which embedded data."""
+    """Name of the embedded data."""
     seed: int = 1
     """Seed of the generated examples."""
     train: int = Field(40_000, gt=0)
@@ -35,12 +35,11 @@ class DatesData(EmbeddedData):
     """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.dates`)."""
 
     name: Literal["dates"] = "dates"
-    """Which embedded data."""
+    """Name of the embedded data."""
     languages: list[str] | Literal["all"] | None = None
     """CLDR codes of the languages to train on; about twenty by default."""
     unseen: list[str] | None = None
-    """CLDR codes of languages kept for a score on languages never seen, on as many examples as test; a few by
-    default."""
+    """CLDR codes of languages kept for a score on unseen languages, on as many examples as test; a few by default."""
     styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]  # noqa: RUF012  # pydantic copies it
     """CLDR date styles."""
     joined: int | tuple[int, int] = 1
@@ -53,7 +52,7 @@ class DigitsData(EmbeddedData):
     """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.digits`)."""
 
     name: Literal["copy", "reverse"]
-    """What to do with the string."""
+    """Copy or reverse the string."""
     length: tuple[int, int] = (3, 12)
     """Smallest and largest number of digits."""
 
@@ -64,15 +63,15 @@ class GrammarData(EmbeddedData):
     auto_tokenizer: ClassVar[str] = "word"
 
     name: Literal["grammar"] = "grammar"
-    """Which embedded data."""
+    """Name of the embedded data."""
     language: Literal["es", "de", "hi"] = "es"
-    """The language beside English: Spanish, German or Hindi in Latin letters."""
+    """The other language: Spanish, German or Hindi in Latin letters."""
     direction: Literal["from_english", "to_english"] = "from_english"
-    """Whether English is translated into that language, or that language into English."""
+    """Translate from English into that language, or from that language into English."""
 
 
 class Columns(Section):
-    """Where both sides stand in a file of columns."""
+    """Columns of both sides in a file of columns."""
 
     source: int | str | None = None
     """Column of the source: a number from 0 or a name; 0 by default, "source" in JSON lines."""
@@ -81,7 +80,7 @@ class Columns(Section):
 
 
 def _listed(value: Any) -> Any:
-    """One file may stand without brackets."""
+    """Allow one file without brackets."""
     return [value] if isinstance(value, str) else value
 
 
@@ -91,12 +90,12 @@ class ExtraData(Section):
     files: list[DataPath] = Field(min_length=1, max_length=2)
     """Two parallel files, source first, or one with both sides; relative to the configuration."""
     columns: Columns = Columns()
-    """Where both sides stand in a file of columns."""
+    """Columns of both sides in a file of columns."""
     weight: float = Field(1.0, gt=0, allow_inf_nan=False)
-    """How often a pair is seen in one pass over data.train: 0.5 is half of the corpus, drawn anew each pass, 2 is
+    """Times a pair is seen in one pass over data.train: 0.5 is half of the corpus, drawn again for each pass, 2 is
     twice."""
     tag: str | None = None
-    """Token put before the source of these pairs, as <bt> (Caswell et al. 2019); no text is ever cut into it."""
+    """Token put before the source of these pairs, such as <bt> (Caswell et al. 2019); no text is ever split into it."""
 
     _one_file = field_validator("files", mode="before")(_listed)
 
@@ -108,32 +107,32 @@ class ExtraData(Section):
                 f"data.extra tag is {value!r}, expected a name in angle brackets without spaces, such as <bt>"
             )
         if value in ("<pad>", "<unk>", "<s>", "</s>"):
-            raise ValueError(f"data.extra tag {value} has a meaning already; choose another name, as <bt>")
+            raise ValueError(f"data.extra tag {value} is a special token; choose another name, such as <bt>")
         return value
 
 
 class OwnData(Section):
-    """Your own data, as far as all tasks share it: which files, and what becomes of lines that cannot be used."""
+    """Common fields of your own data: files, and the treatment of unusable lines."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files. Relative to the configuration."""
     valid: list[DataPath] | int | None = None
-    """Validation files, or how many training examples to hold out; by default a twentieth, 200 to 1,000. Never more
-    than a fifth; chosen by a hash of the source or text."""
+    """Validation files, or the number of training examples to hold out; by default a twentieth, 200 to 1,000. Never
+    more than a fifth; chosen by a hash of the source or text."""
     test: list[DataPath] | None = None
     """Test files."""
     bad_lines: Literal["error", "skip"] = "error"
-    """What becomes of a line that cannot be used (docs/data.md lists why): error stops at the first, skip leaves them
-    out, counts them and says where the first are."""
+    """Treatment of unusable lines (docs/data.md lists the reasons): error stops at the first, skip leaves them out,
+    counts them and lists the first ones."""
     encoding: str = "utf-8"
-    """How a line is read that is not UTF-8: windows-1252, iso-8859-2, gb18030 or another encoding that has ASCII in it;
-    such lines are counted. utf-8 makes them bad lines. Decided line by line: a line that is UTF-8 stays UTF-8."""
+    """Encoding of lines that are not UTF-8: windows-1252, iso-8859-2, gb18030 or another that includes ASCII; such
+    lines are counted. With utf-8 they are bad lines. Decided line by line: a line in UTF-8 is always read as UTF-8."""
     max_line: int = Field(100_000, gt=0)
     """A line with more characters than this is a bad line."""
     duplicates: Literal["keep", "drop"] = "keep"
-    """Training examples that stand there more than once: keep them all, or drop all but the first of each."""
+    """Repeated training examples: keep them all, or drop all but the first of each."""
     overlap: Literal["keep", "drop"] = "keep"
-    """Training examples whose source or text stands in the validation or test set: keep them, or drop them."""
+    """Training examples whose source or text is in the validation or test set: keep or drop them."""
 
     _one_file = field_validator("train", "valid", "test", mode="before")(_listed)
 
@@ -148,7 +147,7 @@ class OwnData(Section):
         if not same:
             wide = value.lower().startswith(("utf-16", "utf16"))
             raise ValueError(
-                f"data.encoding is {value!r}, expected an encoding that Python knows and that has ASCII in it, as "
+                f"data.encoding is {value!r}, expected an encoding that Python knows and that includes ASCII, such as "
                 "windows-1252, iso-8859-2, koi8-r, gb18030, euc-kr"
                 + ("; convert the file (iconv -f UTF-16 -t UTF-8)" if wide else "")
             )
@@ -156,22 +155,22 @@ class OwnData(Section):
 
     @property
     def name(self) -> str:
-        """What to call the data: the first training file without its endings, or its folder where it is "train"."""
+        """Name of the data: the first training file without its endings, or its folder if the file is "train"."""
         path = Path(self.train[0]).absolute()
         stem = path.name.split(".")[0]
         return (path.parent.name if stem in ("", "train") else stem) or "data"
 
 
 class CorpusData(OwnData):
-    """Your own data where it may be larger than memory, as far as the tasks that read such corpora share it."""
+    """Common fields of your own corpora that may be larger than memory."""
 
     in_memory: int = Field(100_000, ge=0)
     """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory. Tokens are then
-    encoded batch by batch; in memory are lengths, order and hashes. A learned alignment stays in memory, kilobytes a
-    pair."""
+    encoded batch by batch; only lengths, order and hashes are in memory. A learned alignment stays in memory, some
+    kilobytes a pair."""
     stream: bool = False
-    """Read data.train forward, without end, and never hold it; data.valid is then files, or how many of the first
-    examples to hold out (1,000 by default). A file that ends is read again from its beginning."""
+    """Read data.train forward, endlessly, without storing it; data.valid is then files, or the number of first
+    examples to hold out (1,000 by default). At its end, a file is read again from the beginning."""
     window: int = Field(100_000, gt=0)
     """Examples of a stream that are shuffled and batched together; one window is one pass."""
 
@@ -179,13 +178,13 @@ class CorpusData(OwnData):
     def _of_a_stream(self) -> Self:
         if self.stream and getattr(self, "extra", None):
             raise ValueError(
-                "data.stream is true and data.extra names further corpora; a weight is counted in passes over "
-                "data.train, and a stream has none: join the files, or leave one of the two fields out"
+                "data.stream is true and data.extra names further corpora, but their weight is counted in passes over "
+                "data.train, and a stream has no passes: join the files, or leave one of the two fields out"
             )
         if self.stream and self.duplicates == "drop":
             raise ValueError(
-                "data.stream is true and data.duplicates drop; what a stream said before is not held, so that repeats "
-                "are not known: leave one of the two fields out"
+                "data.stream is true and data.duplicates is drop, but a stream is not stored, so repeats cannot be "
+                "recognised: leave one of the two fields out"
             )
         if not self.stream and self.window != type(self).model_fields["window"].default:
             raise ValueError(f"data.window is {self.window}, but only a stream has windows; add data.stream=true")
@@ -196,18 +195,18 @@ class FilesData(CorpusData):
     """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
 
     train: list[DataPath] = Field(min_length=1, max_length=2)
-    """Training files: two parallel ones, source first, or one with both sides. Relative to the configuration."""
+    """Training files: two parallel files, source first, or one with both sides. Relative to the configuration."""
     max_length: int = Field(250, gt=0)
     """Training examples with more tokens than this on a side are left out, and counted."""
     columns: Columns = Columns()
-    """Where both sides stand in a file of columns."""
+    """Columns of both sides in a file of columns."""
     extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it
-    """Further training corpora, weighted and perhaps tagged; their pairs are never held out."""
+    """Further training corpora, weighted and optionally tagged; their pairs are never held out."""
     shuffle_source: Literal["words"] | None = None
-    """Make the source from the target: words is its words in another order. Files then hold one sentence a line, the
+    """Make the source from the target: words is its words in another order. Files then have one sentence a line, the
     target (docs/word-order.md)."""
     shuffle_seed: int = 1
-    """Seed of the orders; the order of a sentence depends on it and on the sentence."""
+    """Seed of the shuffled orders; the order of a sentence depends on it and on the sentence."""
 
     @model_validator(mode="after")
     def _one_side(self) -> Self:
@@ -237,13 +236,13 @@ class HubSection(OwnData):
     hub: Annotated[str, IsPath(if_folder=True)]
     """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
     config: str | None = None
-    """Which of its configurations, where it has several."""
+    """Name of a configuration of the data set, if it has several."""
     revision: str | None = None
     """Branch, tag or commit of the data set; the newest by default."""
     train: list[str] = Field(["train"], min_length=1, max_length=1)
-    """Split to train on, also a part of one as train[:1000]."""
+    """Split to train on, or a part of it such as train[:1000]."""
     valid: list[str] | int | None = None
-    """Split to validate on, or how many training examples to hold out; by default its split validation, if it has
+    """Split to validate on, or the number of training examples to hold out; by default its split validation, if it has
     one."""
     test: list[str] | None = None
     """Split to test on; by default its split test, if it has one."""
@@ -252,7 +251,7 @@ class HubSection(OwnData):
     @classmethod
     def _no_bytes(cls, value: str) -> str:
         if value != "utf-8":
-            raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub holds texts, not bytes")
+            raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub contains texts, not bytes")
         return value
 
     @model_validator(mode="after")
@@ -263,7 +262,7 @@ class HubSection(OwnData):
 
     @property
     def name(self) -> str:
-        """What to call the data."""
+        """Name of the data."""
         return Path(self.hub).name or "data"
 
 
@@ -272,13 +271,13 @@ class HubData(HubSection, FilesData):
 
 
 class LabelledData(OwnData):
-    """Your own labelled files, as far as classification and tagging share them."""
+    """Common fields of your own labelled files."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files (for classification also folders); several are read one after the other. Relative to the
     configuration."""
     max_line: int = Field(1_000_000, gt=0)
-    """A line with more characters than this is a bad line; a whole document may be one."""
+    """A line with more characters than this is a bad line; a line may be a whole document."""
 
 
 class EmbeddedLabels(EmbeddedData):
@@ -293,7 +292,7 @@ class EmbeddedLabels(EmbeddedData):
 
 
 class TagColumns(Section):
-    """Where word and tag stand in a file with one word a line."""
+    """Columns of word and tag in a file with one word a line."""
 
     word: int = 0
     """Column of the word, from 0; negative numbers count from the last, -1."""
@@ -302,18 +301,19 @@ class TagColumns(Section):
 
 
 class TagOptions(Section):
-    """What data of sentences with tags has besides its files."""
+    """Options of data of sentences with tags."""
 
     columns: TagColumns = TagColumns()
-    """Where word and tag stand."""
+    """Columns of word and tag."""
     scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
-    """How the tags mark entities; auto finds out for each set, plain tags (as parts of speech) mark none."""
+    """Tagging scheme of entities; auto detects it for each set, plain tags (such as parts of speech) mark no
+    entities."""
     max_length: int = Field(500, gt=0)
     """Training sentences with more tokens than this are left out, and counted."""
 
 
 def by_name(files: str, hub: bool = False) -> Callable[[Any], str]:
-    """Tells which class a `data` section is: embedded data by its name, a data set of the Hub by "hub", else files."""
+    """Discriminator of `data` sections: embedded data by its name, a data set of the Hub by "hub", else files."""
 
     def kind(value: Any) -> str:
         if isinstance(value, EmbeddedLabels):

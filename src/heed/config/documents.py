@@ -1,4 +1,4 @@
-"""Sections of a configuration that say which documents are read, for the tasks that learn from unlabelled text."""
+"""Configuration sections of documents, for the tasks that learn from unlabelled text."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from heed.config.sections import DataPath, Section
 
 
 class DocumentColumns(Section):
-    """Where the text stands in a file of columns or of JSON lines."""
+    """Column of the text in a file of columns or of JSON lines."""
 
     text: int | str | None = None
     """Column of the text: a number from 0 or a name; "text" by default."""
 
 
 class DocumentReading(Section):
-    """How documents are read."""
+    """Reading of documents."""
 
     format: Literal["auto", "text", "lines", "jsonl", "csv", "tsv"] = "auto"
-    """How the files are written: auto goes by the ending; text is one document a file, lines one a line."""
+    """Format of the files: auto goes by the ending; text is one document a file, lines is one document a line."""
     columns: DocumentColumns = DocumentColumns()
-    """Where the text stands in a file of columns or of JSON lines."""
+    """Column of the text in a file of columns or of JSON lines."""
     separator: str | None = None
-    """A line that says this ends a document of a text file; "" is an empty line. By default a file is one document."""
+    """A line with this content ends a document of a text file; "" is an empty line. By default a file is one
+    document."""
 
 
 class DocumentFiles(DocumentReading, CorpusData):
@@ -34,7 +35,7 @@ class DocumentFiles(DocumentReading, CorpusData):
     train: list[DataPath] = Field(min_length=1)
     """Training files and folders. Relative to the configuration."""
     max_line: int = Field(10_000_000, gt=0)
-    """A line with more characters than this is a bad line; a whole document may be one."""
+    """A line with more characters than this is a bad line; a line may be a whole document."""
     in_memory: int = Field(100_000, ge=0)
     """Splits with more documents than this, or of more than 1 GiB, are kept in the cache folder (HEED_CACHE)."""
 
@@ -49,13 +50,13 @@ class DocumentFiles(DocumentReading, CorpusData):
 
 
 class DocumentHub(HubSection):
-    """Documents of a data set of the Hub: how a file is written does not apply to them."""
+    """Documents of a data set of the Hub; options of file formats do not apply to them."""
 
     @field_validator("format", "separator", check_fields=False)
     @classmethod
     def _no_files(cls, value: Any) -> Any:
         if value not in (None, "auto"):
             raise ValueError(
-                f"{value!r} says how a file is written, but a data set of the Hub is no file; leave it out"
+                f"{value!r} sets the format of a file, but a data set of the Hub is not a file; leave it out"
             )
         return value

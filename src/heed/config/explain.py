@@ -1,4 +1,4 @@
-"""Errors of a configuration as messages that name the field, the value and what would be right."""
+"""Error messages of a configuration that name the field, the value and the valid values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = TypeVar("S", bound=BaseModel)
 
 
 def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
-    """Build a section, with errors that name the field, the value and what would be right.
+    """Build a section, with errors that name the field, the value and the valid values.
 
     Raises:
         ConfigError: All problems, one line each, after `where` (a file, "command line", "model").
@@ -28,7 +28,7 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
     loc, kinds = problem["loc"], _data_kinds(kind)
-    # pydantic names the chosen member of a union in it, which users never wrote
+    # pydantic adds the chosen member of a union to the path, which users never wrote
     path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in kinds)]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
@@ -50,7 +50,7 @@ _KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false",
 
 
 def _expected(problem: Any) -> str:
-    """What would be right, in words that continue "NAME is VALUE"."""
+    """The valid values, as a continuation of "NAME is VALUE"."""
     for kind, what in _KINDS.items():
         if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
             return f", but must be {what}"
@@ -61,7 +61,7 @@ def _expected(problem: Any) -> str:
 
 
 def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The classes that a `data` section may be, by the tags of their union."""
+    """The possible classes of a `data` section, by the tags of their union."""
     if "data" not in kind.model_fields:
         return {}
     members = [get_args(member) for member in get_args(kind.model_fields["data"].annotation)]

@@ -1,4 +1,4 @@
-"""YAML in which no field stands twice: PyYAML takes the last value silently, against YAML 1.2, section 3.2.1.3."""
+"""YAML without repeated fields: PyYAML silently takes the last value, against YAML 1.2, section 3.2.1.3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RepeatedFieldError(yaml.constructor.ConstructorError):
 
 
 class _OnceLoader(yaml.SafeLoader):
-    """Loads plain values, and refuses a mapping with a key twice; a merged key (`<<`) may be given anew."""
+    """Loads plain values, and refuses a mapping with a repeated key; a merged key (`<<`) may be overridden."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping as a dict.
@@ -36,7 +36,7 @@ def load_yaml(text: str) -> Any:
     """The plain values of a YAML document.
 
     Raises:
-        yaml.YAMLError: It is no YAML, or a mapping in it has a key twice.
+        yaml.YAMLError: It is not YAML, or a mapping in it has a key twice.
     """
     loader = _OnceLoader(text)
     try:

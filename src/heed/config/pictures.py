@@ -1,4 +1,4 @@
-"""Sections of a configuration that say which pictures are read, and at what size a model sees them."""
+"""Configuration sections of pictures: files, columns, and the size that a model sees."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from heed.config.memory import InMemory
 from heed.config.sections import DataPath, Section
 
 _LARGEST = 4_096
-"""Pixels of one side."""
+"""Most pixels of one side."""
 
 
 def _sides(value: object) -> object:
-    """A size as it was given; one message for what is none of its forms."""
+    """Check a size and return it unchanged; one error message covers all its forms."""
     sides = value if isinstance(value, list | tuple) and len(value) == 2 else [value]
     if value != "auto" and not all(type(side) is int and 0 < side <= _LARGEST for side in sides):
         raise ValueError(
-            f"data.size is {value!r}, expected pixels of each side as 64, [height, width] as [48, 64], each at most "
-            f"{_LARGEST:,}, or auto"
+            f"data.size is {value!r}, expected pixels of each side such as 64, [height, width] such as [48, 64], each "
+            f"at most {_LARGEST:,}, or auto"
         )
     return value
 
@@ -30,36 +30,36 @@ PictureSize = Annotated[int | tuple[int, int] | Literal["auto"], BeforeValidator
 
 
 class PictureColumns(Section):
-    """Where picture and label stand in a file of columns or in a data set of the Hub."""
+    """Columns of picture and label in a file of columns or in a data set of the Hub."""
 
     path: int | str | None = None
-    """Column of the picture: a number from 0 or a name. In a file it holds paths, relative to the file; by default the
-    column "path", "file", "filename" or "image", or the one that names pictures."""
+    """Column of the picture: a number from 0 or a name. In a file it has paths, relative to the file; by default the
+    column "path", "file", "filename" or "image", or the one with names of pictures."""
     label: int | str | None = None
     """Column of the label: a number from 0 or a name; by default the column "label" or "class"."""
 
 
 class PictureOptions(Section):
-    """What data of pictures has besides its files."""
+    """Options of data of pictures."""
 
     size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
-    pictures where all have the same, else a square of 32 to 224 by their median."""
+    pictures if all have the same, else a square of 32 to 224 by their median."""
     crop: Literal["centre", "pad", "squash"] = "centre"
-    """How a picture of another shape gets that size: centre cuts off what is too long on both sides, pad adds a margin
-    to what is too short, squash changes the proportions."""
+    """Treatment of a picture of another shape: centre crops the longer side at both ends, pad adds margins to the
+    shorter side, squash changes the proportions."""
     channels: Literal["auto", 1, 3] = "auto"
-    """1 reads pictures as grey, 3 as red, green and blue; auto is 1 where all training pictures are grey."""
+    """1 reads pictures as grey, 3 as red, green and blue; auto is 1 if all training pictures are grey."""
     in_memory: int = Field(2_000, ge=0)
-    """Megabytes of sized pictures that are kept in memory; of larger sets each picture is read as it is needed."""
+    """Megabytes of resized pictures to keep in memory; in larger sets each picture is read when it is needed."""
     workers: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
-    """Threads that read and decode pictures; auto is as many as help, 0 is none beside the main one. Results do not
-    depend on it."""
+    """Threads that read and decode pictures; auto is as many as help, 0 is only the main thread. Results do not depend
+    on it."""
     class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
-    """How much a picture of each class counts in the loss: balanced is inverse to the class's share, or a weight per
-    class (1 where none is given)."""
+    """Weight of each class in the loss: balanced is inverse to the class's share, or a weight per class (1 if none is
+    given)."""
     max_pixels: int = Field(100_000_000, gt=0)
-    """A picture with more pixels than this is bad: a file of some kilobytes can name a size that fills the memory."""
+    """A picture with more pixels than this is bad: a file of some kilobytes can declare a size that fills memory."""
 
 
 class PictureData(PictureOptions, LabelledData):
@@ -73,10 +73,10 @@ class PictureData(PictureOptions, LabelledData):
     of paths and labels (.csv, .tsv), or idx files (.gz or not). A folder or an archive with train and test inside gives
     both sets. Relative to the configuration."""
     columns: PictureColumns = PictureColumns()
-    """Where picture and label stand in a table."""
+    """Columns of picture and label in a table."""
     classes: list[str] | DataPath | None = None
-    """The classes in their order, or a file with one a line; with idx files the names of labels 0, 1, ... By default in
-    the order of the alphabet, numbers by value."""
+    """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
+    alphabetical order, numbers by value."""
 
 
 class HubPictures(HubSection, PictureData):
@@ -84,11 +84,11 @@ class HubPictures(HubSection, PictureData):
 
 
 class MemoryPictures(InMemory, PictureData):
-    """Pictures with labels handed over in Python; `columns` name those of a data frame."""
+    """Pictures with labels passed in Python; `columns` name those of a data frame."""
 
 
 class EmbeddedPictures(EmbeddedLabels, PictureOptions):
-    """Embedded pictures; a subclass says which."""
+    """Embedded pictures; base class of each data set."""
 
 
 class DigitPictures(EmbeddedPictures):
@@ -127,9 +127,9 @@ class ShapePictures(EmbeddedPictures):
     size: PictureSize = "auto"
     """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
     distance: int = Field(16, gt=0)
-    """Pixels from the arrow to the next figures, from middle to middle, before each is moved by a pixel at most;
+    """Pixels from the middle of the arrow to the middle of the next figures, before each is moved by at most a pixel;
     figures have 5 pixels."""
     colours: bool = False
-    """Give each figure a colour of its own, which says nothing of the label; pictures then have 3 channels."""
+    """Give each figure a random colour, unrelated to the label; pictures then have 3 channels."""
     noise: float = Field(0.05, ge=0, allow_inf_nan=False)
     """Standard deviation of the normal noise on each pixel, as a share of full brightness."""

@@ -23,7 +23,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     """Read a YAML file into plain values.
 
     Raises:
-        ConfigError: The file is missing, is not YAML, or does not hold fields.
+        ConfigError: The file is missing, is not YAML, or has no fields.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -40,12 +40,12 @@ def read_config(path: str | Path) -> dict[str, Any]:
         is_yaml = isinstance(error, RepeatedFieldError)
         raise ConfigError(f"{path}{where}: {problem}" if is_yaml else f"{path}{where} is not YAML: {problem}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} holds {type(values).__name__}, expected fields such as 'task: translation'")
+        raise ConfigError(f"{path} contains {type(values).__name__}, expected fields such as 'task: translation'")
     return values
 
 
 def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
-    """Values with paths relative to a folder made absolute: a run must find its data from anywhere.
+    """Make paths in values absolute, relative to a folder: a run must find its data from any current folder.
 
     `annotation` is the section's class, or the type of the field; values that do not fit it stay as they are.
     """
@@ -57,7 +57,7 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
 
 
 def data_files(config: RunConfig) -> dict[str, str]:
-    """Every file and folder of data that a configuration names, and the field that does: "data.train"."""
+    """Every data file and folder that a configuration names, with the field that names it, such as "data.train"."""
     found: dict[str, str] = {}
     for section in type(config).model_fields:
         part = getattr(config, section)
@@ -75,7 +75,7 @@ def data_files(config: RunConfig) -> dict[str, str]:
 
 
 def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], str]) -> Any:
-    """Values with a function applied to those that their type marks as paths."""
+    """Apply a function to the values whose type marks them as paths."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         for mark in marks:
@@ -91,8 +91,8 @@ def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], s
     if isinstance(values, list):
         (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
         return [_map_paths(one, inner, function) for one in values]
-    for member in get_args(annotation):  # a union, of which one member at most knows paths
-        if isinstance(values, str) and get_origin(member) is list:  # one file may stand without brackets
+    for member in get_args(annotation):  # a union, in which at most one member has paths
+        if isinstance(values, str) and get_origin(member) is list:  # one file may be given without brackets
             member = get_args(member)[0]
         if (made := _map_paths(values, member, function)) != values:
             return made
@@ -100,7 +100,7 @@ def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], s
 
 
 def _types(section: type[BaseModel]) -> dict[str, Any]:
-    """The types of a section's fields, by the names that a file has for them."""
+    """The types of a section's fields, by their names in a file."""
     return {
         field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
         for name, field in section.model_fields.items()
@@ -132,10 +132,10 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
 
 
 def set_field(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set `section.key`; a section that is absent or has nothing in it is made.
+    """Set `section.key`; a missing or empty section is created.
 
     Raises:
-        ConfigError: It is no section.
+        ConfigError: `section` is not a section.
     """
     *sections, key = name.split(".")
     for section in sections:

@@ -1,4 +1,4 @@
-"""Sections of a configuration that every task has: frozen, every field documented, unknown fields refused."""
+"""Configuration sections of every task: frozen, every field documented, unknown fields refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 @dataclass(frozen=True)
 class IsPath:
-    """Marks a field as a path relative to where it was written; with `if_folder` only if there is such a folder."""
+    """Marks a field as a path relative to its file; with `if_folder`, only if there is such a folder."""
 
     if_folder: bool = False
 
@@ -26,19 +26,19 @@ class Section(BaseModel):
 
 
 class TokenizerConfig(Section):
-    """How text becomes tokens."""
+    """Tokenization of texts."""
 
     from_: str | None = Field(None, alias="from")
-    """Run whose tokenizers are taken as they are, with all fields here but sampling; new ones by default."""
+    """Run whose tokenizers are used, with all fields here except sampling; by default new ones are trained."""
     kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
     """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
-    wordpiece: as BERT, for models that read); auto is word for grammar, char for other embedded data, bpe for files. In
-    word, bpe and unigram, words are cut at spaces, punctuation marks always stand alone, and the output is raw text
-    again."""
+    wordpiece: as in BERT, for models that only read); auto is word for grammar, char for other embedded data, bpe for
+    files. In word, bpe and unigram, texts are split at spaces, each punctuation mark is separate, and the output is
+    detokenized text."""
     vocab_size: int | None = Field(None, gt=4)
-    """Largest vocabulary of each side, four special tokens included; by default chosen from the amount of data. By
-    default, for subwords a quarter of the training texts, in steps of 500 from 1,000 to 8,000 (at least twice the
-    different characters; byte_bpe at least 260); 30,000 for words; all characters; 260 for bytes."""
+    """Largest vocabulary of each side, including four special tokens; by default chosen from the amount of data: for
+    subwords a quarter of the number of training texts, in steps of 500 from 1,000 to 8,000 (at least twice the number
+    of different characters; byte_bpe at least 260); 30,000 for words; all characters; 260 for bytes."""
     min_count: int = Field(2, gt=0)
     """How often a word must occur in training to be in the vocabulary (word only)."""
     shared: bool = False
@@ -46,17 +46,17 @@ class TokenizerConfig(Section):
     lowercase: bool | Literal["source"] = False
     """Read and write lower case only; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
-    """Unicode normalisation of what is read and written. References are normalised in the same way before they are
-    scored. With none, wordpiece has BERT's normalisation alone."""
+    """Unicode normalisation of inputs and outputs. References are normalised in the same way before scoring. With none,
+    wordpiece has only BERT's normalisation."""
     strip_accents: bool | None = None
     """Read letters without their accents (wordpiece only); by default with lowercase, as BERT does."""
     clean_text: bool = True
-    """Leave out control characters and read every blank as a space (wordpiece only)."""
+    """Remove control characters and read every blank as a space (wordpiece only)."""
     chinese_characters: bool = True
-    """Each Chinese character is a word (wordpiece only)."""
+    """Treat each Chinese character as a word (wordpiece only)."""
     sampling: float = Field(0.0, ge=0, lt=1)
-    """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampling cuts
-    (unigram). Texts are cut differently in each pass, by the run's seed, into more tokens (unigram at 0.1: about 1.8
+    """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampled segmentations
+    (unigram). Texts are split differently in each pass, by the run's seed, into more tokens (unigram at 0.1: about 1.8
     times as many), for which batches are planned."""
 
     @model_validator(mode="after")
@@ -70,33 +70,33 @@ class TokenizerConfig(Section):
 
 
 class ModelSection(BaseModel):
-    """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
+    """The model; all other fields are those of the model (`heed models NAME` lists them)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     name: str = "bahdanau"
-    """File in `heed/models`."""
+    """Name of the model: a file in `heed/models`."""
     size: Literal["auto", "scarce", "tiny", "small", "base", "large"] = "auto"
     """Named size: auto is chosen from the amount of data, base is the model's defaults, scarce is for a few thousand
-    pairs of text; scarce and large where the model has them. `heed models NAME` lists them and says whose widths the
-    defaults are."""
+    pairs of text; some models have scarce or large. `heed models NAME` lists the sizes and the source of the
+    defaults."""
     from_: str | None = Field(None, alias="from")
-    """Run to start from: its weights where name and shape fit, its embeddings by token; its name, size and fields
-    where others are not given."""
+    """Run to start from: its weights where name and shape fit, its embeddings by token; its model name, size and fields
+    unless others are given."""
 
 
 class TrainingConfig(Section):
-    """How the model is trained."""
+    """Training of the model."""
 
     minutes: float | None = Field(None, gt=0, le=10 * 366 * 24 * 60)
-    """Time budget, evaluation included; the number of updates is fitted to it once, from measured speed."""
+    """Time budget, including evaluation; the number of updates is planned from the measured speed."""
     steps: int | None = Field(None, gt=0)
-    """Number of updates; overrides minutes. A run given in steps is the one that repeats bit for bit."""
+    """Number of updates; overrides minutes. Only a run with a given number of steps is reproducible bit for bit."""
     epochs: float | None = Field(None, gt=0, le=1e9)
     """Passes over the training data; overrides steps and minutes, and is written into the run as its steps."""
     train_size: int | None = Field(None, gt=0)
     """Train on this many of the training examples, drawn at random by the seed with labels in the same shares; smaller
-    draws are parts of larger ones. Validation and test sets stay whole; null for all training examples."""
+    draws are parts of larger ones. Validation and test sets are not reduced; null for all training examples."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0)
@@ -104,17 +104,18 @@ class TrainingConfig(Section):
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False
-    """On a GPU: choose kernels whose sums repeat bit for bit, which may be slower. On a CPU they always do."""
+    """On a GPU: choose kernels whose sums are reproducible bit for bit, which may be slower. On a CPU they always
+    are."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    """Precision of the forward pass; auto is bf16 on a GPU that has it, float32 elsewhere."""
+    """Precision of the forward pass; auto is bf16 on a GPU that supports it, float32 elsewhere."""
     batch_tokens: int = Field(2_000, gt=0)
-    """Source and target tokens of one batch, padding included."""
+    """Source and target tokens of one batch, including padding."""
     accumulate: int = Field(1, gt=0)
-    """Batches per update; the gradient is that of one batch of all of them."""
+    """Batches per update; the gradient is that of all of them as one batch."""
     micro_batches: int | None = Field(None, gt=0)
-    """Number of parts of a batch that go through the model one after the other: the gradient is that of the batch, and
-    memory holds the activations of one part for the backward pass. By default as many as keep these under 100 MiB if
-    the model is made of blocks and trained on a CPU, else 1 (fewer rows slow recurrent nets down)."""
+    """Number of parts of a batch that are computed one after the other: the gradient is that of the batch, but only the
+    activations of one part are in memory for the backward pass. By default as many as keep these under 100 MiB if the
+    model is made of blocks and trained on a CPU, else 1 (fewer rows slow recurrent nets down)."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
     learning_rate: float = Field(0.003, gt=0)
@@ -124,18 +125,18 @@ class TrainingConfig(Section):
     weight_decay: float = Field(0.0, ge=0)
     """Decay of matrices towards zero (not of biases and vectors)."""
     schedule: Literal["constant", "inverse_sqrt", "cosine"] = "cosine"
-    """Course of the learning rate after the warm-up."""
+    """Schedule of the learning rate after the warm-up."""
     warmup: int = Field(100, ge=0)
     """Updates over which the learning rate rises from zero."""
     layer_decay: float | None = Field(None, gt=0, le=1)
-    """Factor on the learning rate from each layer of the body to the one below, for a body that was trained before: the
-    head has the whole rate, the last layer this share of it, the embeddings the smallest; 1 by default."""
+    """Factor of the learning rate from each layer of a pretrained body to the one below: the head has the whole rate,
+    the last layer this share of it, the embeddings the smallest; 1 by default."""
     freeze: list[str] = []
     """Parts that are not trained: body, embeddings, layers<N (the first N layers), or the beginning of names of
-    tensors, as output or body.blocks.0."""
+    tensors, such as output or body.blocks.0."""
     unfreeze_every: int | None = Field(None, gt=0)
-    """Gradual unfreezing: only the head is trained at first, and each time this many updates have passed one more layer
-    of the body, from the last one down, the embeddings last."""
+    """Gradual unfreezing: at first only the head is trained; after every this many updates one more layer of the body
+    is, from the last one down, the embeddings last."""
     clip: float | None = Field(1.0, gt=0)
     """Largest norm of the gradient; null for no clipping."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -144,17 +145,17 @@ class TrainingConfig(Section):
     """Updates between validations; by default a twelfth of the run."""
     activation_checkpointing: bool = False
     """Keep only the input of each block and recompute its activations in the backward pass: less memory, more time, the
-    same gradients. For models that have blocks (transformer, encoder, bert, gpt, vit)."""
+    same gradients. For models made of blocks (transformer, encoder, bert, gpt, vit)."""
     compile: bool = False
-    """Let torch compile the model's forward and backward pass, which takes a minute or more; needs a C++ compiler on a
-    CPU, triton on a GPU. See benchmarks/NOTES.md for what it gives."""
+    """Compile the model's forward and backward pass with torch, which takes a minute or more; needs a C++ compiler on a
+    CPU, triton on a GPU. See benchmarks/NOTES.md for the gain."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
-    """Stop after this many validations without a better score; null for never. "auto" is never where steps are given;
+    """Stop after this many validations without a better score; null for never. "auto" is never if steps are given;
     under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
     log: Literal["tensorboard"] | None = None
-    """Where to write metrics besides `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
+    """Additional log of metrics, next to `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
     `tensorboard`)."""
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
@@ -173,7 +174,7 @@ class TrainingConfig(Section):
 
 
 class GenerationConfig(Section):
-    """How the model writes."""
+    """Generation of outputs."""
 
     beam_size: int = Field(1, gt=0)
     """Sequences kept per source; 1 is greedy."""
@@ -182,39 +183,39 @@ class GenerationConfig(Section):
     min_length: int = Field(0, ge=0)
     """Smallest number of tokens."""
     max_length: int | None = Field(None, gt=0)
-    """Largest number of tokens; by default what the data needs: 1.5 times the longest training target, and 20. An
-    output that reaches it before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
+    """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
+    before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
     replace_unknown: bool = True
-    """A word model writes, for a word it does not know, the source word it looked at most (word tokenizers only)."""
+    """Replace an unknown word in the output by the source word with the largest weight (word tokenizers only)."""
 
 
 class EvaluationConfig(Section):
-    """How a model is scored."""
+    """Scoring of the model."""
 
     select_by: str = "auto"
-    """Validation score that chooses the best checkpoint; each task has its own."""
+    """Validation score that chooses the best checkpoint; each task has its own scores."""
     bootstrap: int = Field(1_000, gt=0)
     """Resamples of the test set for the intervals."""
 
 
 class RunConfig(Section):
-    """Everything that decides a run, as far as all tasks share it; each task has a class of its own."""
+    """The configuration of a run: the sections that all tasks share; each task has its own subclass."""
 
     task: str
-    """What is learned: the name of a task (docs/tasks.md); translation where nothing is said."""
+    """Name of the task (docs/tasks.md); translation by default."""
     data: Any
-    """Where the examples come from; each task has its own."""
+    """Source of the examples; each task has its own section."""
     tokenizer: TokenizerConfig = TokenizerConfig()
-    """How text becomes tokens."""
+    """Tokenization of texts."""
     model: ModelSection = ModelSection()
-    """Which model."""
+    """The model."""
     training: TrainingConfig = TrainingConfig(minutes=2.0)
-    """How it is trained."""
+    """Training of the model."""
     evaluation: EvaluationConfig = EvaluationConfig()
-    """How it is scored."""
+    """Scoring of the model."""
 
     @field_validator("model", mode="before")
     @classmethod
     def _of_any_task(cls, value: Any) -> Any:
-        """A section that was made in Python becomes that of the task, with the fields that were given."""
+        """Convert a section made in Python to the task's class, with the fields that were given."""
         return value.model_dump(by_alias=True, exclude_unset=True) if type(value) is ModelSection else value

@@ -1,4 +1,4 @@
-"""A configuration without what everybody knows: the fields that differ from their defaults, as YAML."""
+"""A short configuration as YAML: only the fields that differ from their defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.config.sections import ModelSection, RunConfig
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists of plain values stand on one line."""
+    """Writes lists of plain values on one line."""
 
 
 def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
@@ -25,12 +25,12 @@ _Dumper.add_representer(list, _list)
 
 
 def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | None = None) -> str:
-    """The task and every field that differs from its default, as YAML that means the same configuration.
+    """The task and every field that differs from its default, as YAML that gives the same configuration.
 
     Args:
         config: The configuration.
-        model_defaults: Fields of the model and of the head as the model's name and size alone would have them; fields
-            of the `model` section with these values are left out.
+        model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
+            section with these values are left out.
     """
     values = {"task": config.task, **_differing(config, model_defaults or {})}
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
@@ -58,6 +58,6 @@ def _differing(section: BaseModel, model_defaults: Mapping[str, Any]) -> dict[st
 
 
 def _is_tag(annotation: Any) -> bool:
-    """Whether a field has one possible value, which says what section this is: `name: dates`."""
+    """True for a field with one possible value, which identifies the section: `name: dates`."""
     values = get_args(annotation) if get_origin(annotation) is Literal else ()
     return len(values) == 1 and isinstance(values[0], str)

@@ -1,1 +1,1 @@
-"""Runs: training into a run folder, opening one, going on with one."""
+"""Runs: training into a run folder, opening and resuming runs."""

@@ -1,4 +1,4 @@
-"""Whether a time budget can give anything, said before training, and what to type to go on, said after it."""
+"""Advice on the time budget: the score to expect before training, the command to train longer after it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from heed.training.progress import duration
 from heed.visible import shell_word
 
 _LITTLE, _GOOD = 0.5, 0.8
-"""Below which share of the final score a budget is warned of, and which share another one is proposed for."""
+"""Share of the final score below which a warning is given, and the share that the proposed budget should reach."""
 _TRAINING = 0.85
-"""The share of a budget that is left for updates, about."""
+"""Approximate share of a budget that is left for updates."""
 _MARGIN = 0.2
-"""How far beyond the curves other data may be, about (benchmarks/NOTES.md, What a budget gives, predicted)."""
+"""Approximate distance of other data from the curves (benchmarks/NOTES.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
-"""Budgets as people ask for them."""
+"""Round budgets to propose."""
 
 
 class Adviser:
-    """What is known of a run by its task, model and data.
+    """Predictions for a run from its task, model and data.
 
     Attributes:
         updates_per_pass: Updates of one pass over the training data.
@@ -34,23 +34,23 @@ class Adviser:
         self._config = config = task.config
         self._curves = (
             curves_of(config.task) if config.model.from_ is None else ()
-        )  # a parent's weights know much already
+        )  # no curves for a run that starts from trained weights
         self._learner = learner_of(config)
         self.updates_per_pass = updates_per_pass(task)
 
     def expected(self, updates: float) -> Expected | None:
-        """The share of the model's final score to expect after some updates; None where nothing is known."""
+        """The share of the model's final score to expect after some updates; None without curves for the task."""
         select_by = self._config.evaluation.select_by
         return shares_after(self._curves, self._learner, select_by, self.updates_per_pass, max(1.0, updates))
 
     def minutes_for(self, share: float, seconds_per_update: float, other_seconds: float) -> int | None:
-        """The budget that gives a share of the final score; `other_seconds` go into everything but updates."""
+        """The budget that reaches a share of the final score; `other_seconds`: time for everything but updates."""
         config = self._config
         updates = updates_for(self._curves, self._learner, config.evaluation.select_by, self.updates_per_pass, share)
         return None if updates is None else round_minutes((updates * seconds_per_update + other_seconds) / 60)
 
     def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:
-        """What a run of some updates in some seconds can be expected to give; empty where nothing is known."""
+        """A message about the score to expect of a run with these updates and seconds; empty without curves."""
         share = self.expected(updates)
         passes = updates / self.updates_per_pass
         is_few = updates < 10
@@ -71,7 +71,7 @@ class Adviser:
         return f"warning: {done}: {expected}{more}".replace("80%", "80 %")
 
     def before_budget(self, seconds_per_update: float, elapsed: float) -> str:
-        """As `before`, for a time budget of which some seconds have passed; empty where steps are given."""
+        """As `before`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
         training = self._config.training
         if training.steps is not None or training.minutes is None:
             return ""
@@ -80,12 +80,12 @@ class Adviser:
         return self.before(updates, seconds_per_update, seconds)
 
     def after(self, folder: Path, result: TrainResult, seconds: float) -> str:
-        """The command that trains it longer, where that would help; or how much of the budget was not needed.
+        """A message with the command to train longer, if that would help, or with the unused part of the budget.
 
         Args:
             folder: The run.
-            result: How its training ended.
-            seconds: What the run took.
+            result: Result of its training.
+            seconds: Seconds that the run took.
         """
         training, p = self._config.training, result.progress
         if training.steps is not None or training.minutes is None:
@@ -108,14 +108,14 @@ class Adviser:
 
 
 def _range(share: Expected) -> str:
-    """From below the lowest to above the highest percentage that was measured, in steps of 5."""
+    """The range of percentages measured, widened by a margin, in steps of 5."""
     low, high = max(share.start, share.low - _MARGIN), min(1.0, share.high + _MARGIN)
     only = ", from one data set," if share.curves == 1 else ""
     return f"roughly {round(20 * low) * 5} to {round(20 * high) * 5} %{only}"
 
 
 def round_minutes(minutes: float) -> int:
-    """A budget as people ask for it, not below the one given."""
+    """The next round budget that is not smaller."""
     return next((one for one in _MINUTES if one >= minutes), 60 * math.ceil(minutes / 60))
 
 

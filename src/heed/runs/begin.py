@@ -1,4 +1,4 @@
-"""The beginning of a run, or of a further part of it: data, model, run folder."""
+"""The beginning of a new or resumed run: data, model, run folder."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from heed.training.recompute import recompute_blocks
 from heed.training.tensorboard import check_log
 
 Given = Mapping[str, Sequence[Any]]
-"""Examples that were handed over in Python, by split."""
+"""Examples passed in Python, by split."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What a process trains: its run folder, task and new model, and the settings changed since the run began."""
+    """A run that is ready to train: folder, task, new model, and the settings changed since the run began."""
 
     folder: Path
     task: Any
@@ -68,7 +68,7 @@ def begin(
     model = model_to_train(task)
     started = task.start(model) if unfinished is None else {}
     if current().count == 1:
-        device = choose_device(config.training.device)  # what cannot be must say so before there is a folder
+        device = choose_device(config.training.device)  # an error must come before the folder is made
         if config.training.compile:
             check_compiler(device)
     path = folders.create(out, config, resume, ownership)
@@ -102,20 +102,22 @@ def begin(
 
 
 def about(task: Any, model: nn.Module) -> dict[str, Any]:
-    """What a report says of a run before it is trained."""
+    """The fields of a report that are known before training."""
     config = task.config
     parameters = sum(p.numel() for p in model.parameters())
     return {"format": folders.FORMAT, "task": config.task, "model": config.model.name, "parameters": parameters}
 
 
 def follow(path: Path, given: Given | None) -> Begun:
-    """Another process's part: what the first one has begun, read from its folder.
+    """Join, from another process, the run that the first process has begun; it is read from its folder.
 
     Raises:
-        RunError: The folder is not there.
+        RunError: This process cannot see the folder.
     """
     if not (path / folders.CONFIG).is_file():
-        raise RunError(f"process {current().rank} does not see the run folder '{path}'; put it where all machines do")
+        raise RunError(
+            f"process {current().rank} cannot see the run folder '{path}'; put it on a disk that all machines share"
+        )
     config = check_config(*folders.read_settings(path))
     task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
     torch.manual_seed(config.training.seed)
@@ -123,14 +125,14 @@ def follow(path: Path, given: Given | None) -> Begun:
 
 
 def model_to_train(task: Any) -> Any:
-    """A task's new model, as its configuration wants it while it is trained.
+    """A task's new model, prepared for training as its configuration says.
 
     Raises:
-        ConfigError: The model cannot be trained so.
+        ConfigError: The model cannot be trained with these settings.
     """
     model = build_to_train(task)
     if task.config.training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
     check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)
-    task.groups(model)  # what it cannot freeze must be said before there is a folder
+    task.groups(model)  # an error about freezing must come before the folder is made
     return model

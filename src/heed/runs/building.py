@@ -1,4 +1,4 @@
-"""Building a model, where memory may not do for it."""
+"""Building a model after checking that memory suffices."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch.overrides import TorchFunctionMode
 from heed.memory import check_memory, memory_explained
 
 _CERTAIN = 2**27
-"""Bytes of weights below which nobody asks whether there is memory for them."""
+"""Bytes of weights below which memory is not checked."""
 _SMALLER = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
 
 
 def build_to_train(task: Any) -> Any:
-    """A task's new model, for which there must be memory with gradients and the moments of its optimiser.
+    """A task's new model, after checking that memory suffices for it, its gradients and the optimiser's moments.
 
     Raises:
-        OutOfMemoryError: There is not; the message says how many parameters there would be.
+        OutOfMemoryError: It does not; the message has the number of parameters.
     """
     count = _parameters(task)
     when = "while building the model" if count is None else f"while building a model of {count:,} parameters"
@@ -32,10 +32,10 @@ def build_to_train(task: Any) -> Any:
 
 
 def build_to_load(task: Any, weights: Path) -> Any:
-    """The model of a run folder, for whose weights there must be memory twice while they are read.
+    """The model of a run folder, after checking that memory holds its weights twice, as reading them requires.
 
     Raises:
-        OutOfMemoryError: There is not.
+        OutOfMemoryError: It does not.
     """
     size = weights.stat().st_size if weights.is_file() else 0
     when, lower = f"while loading {weights.parent}", "end other programs, or use a machine with more memory"
@@ -46,7 +46,7 @@ def build_to_load(task: Any, weights: Path) -> Any:
 
 
 class _WithoutNumbers(TorchFunctionMode):
-    """Draws no initial numbers: on the device "meta" torch would import its compiler for them."""
+    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == nn.init.__name__:
@@ -55,7 +55,7 @@ class _WithoutNumbers(TorchFunctionMode):
 
 
 def _parameters(task: Any) -> int | None:
-    """Parameters of a task's model, counted without memory for them; None where it cannot be built so."""
+    """Number of parameters of a task's model, counted on the device "meta"; None if it cannot be built there."""
     try:
         with torch.random.fork_rng([]), torch.device("meta"), _WithoutNumbers():
             sizes: list[int] = [p.numel() for p in task.build_model().parameters()]

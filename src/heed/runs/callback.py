@@ -1,4 +1,4 @@
-"""A function of the user's own that is called while a model is trained: `heed.train(..., callback=function)`."""
+"""A user's function that is called during training: `heed.train(..., callback=function)`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from heed.training.loop import Trainer
 
 @dataclass(frozen=True)
 class TrainingEvent:
-    """What a callback is told after an update or a validation.
+    """The argument of a callback after an update or a validation.
 
     Attributes:
         kind: "update" or "validation".
         step: Updates done.
-        total_steps: Updates of the whole run as planned now; None before they are.
+        total_steps: Updates of the whole run as planned now; None before the first plan.
         seconds: Time since the run began, without pauses between interruption and resumption.
         loss: Of the update, the mean over its targets in nats; or of the validation set.
         learning_rate: Of the update; None after a validation.
-        scores: Of the validation, by name, its loss among them; empty after an update.
-        run: After a validation the run as it is now: it predicts, and `run.look(text)` shows where it looks. None after
-            an update.
+        scores: Of the validation, by name, including the loss; empty after an update.
+        run: After a validation, the run with its present weights: it predicts, and `run.look(text)` shows its
+            attention. None after an update.
     """
 
     kind: Literal["update", "validation"]
@@ -39,11 +39,11 @@ class TrainingEvent:
 
 
 Callback = Callable[[TrainingEvent], object]
-"""Told about each update and validation; training ends where it returns True."""
+"""Called after each update and validation; training ends if it returns True."""
 
 
 class Caller:
-    """Calls a user's function at the events of a trainer; what it draws at random changes nothing in training."""
+    """Calls a user's function at the events of a trainer; its random draws do not affect training."""
 
     def __init__(self, callback: Callback, trainer: Trainer, run: Run[Any, Any]) -> None:
         self._callback = callback
@@ -56,7 +56,7 @@ class Caller:
             self._call("update", loss=values["loss"], learning_rate=values["learning_rate"])
 
     def validated(self, scores: Mapping[str, float]) -> None:
-        """Tell about a validation, after which the model is in evaluation mode."""
+        """Call the function after a validation; the model is in evaluation mode."""
         self._call("validation", loss=scores["loss"], scores=dict(scores), run=self._run)
 
     def _call(self, kind: Literal["update", "validation"], **values: Any) -> None:

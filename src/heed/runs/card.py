@@ -1,4 +1,4 @@
-"""The model card of a run, and its scores for people."""
+"""The model card of a run, and its scores as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CURVES_SHOWN = "heed look {run}"
 
 
 def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
-    """The scores of each set, one block a set."""
+    """The scores as text, one block for each set."""
     return "\n\n".join(_block(run, name, report) for name, report in scores.items())
 
 
@@ -40,7 +40,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
 
 
 def write_card(run: Run[Any, Any]) -> None:
-    """Write the model card, `README.md`, and `curves.svg`, the drawing of the training that it shows."""
+    """Write the model card, `README.md`, and the training curves it shows, `curves.svg`."""
     path, report, config = run.folder, run.report, run.config
     training, spec = report["training"], spec_of(config.task)
     where, here = _place(path)
@@ -63,7 +63,7 @@ def write_card(run: Run[Any, Any]) -> None:
         "```",
         "",
         *_curves(path, config),
-        f"Commands, to be typed in {here}; elsewhere, give the path of this folder instead of {code_span(place)}:",
+        f"Commands, to run in {here}; elsewhere, give the path of this folder instead of {code_span(place)}:",
         "",
         "```",
         *(use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
@@ -74,9 +74,9 @@ def write_card(run: Run[Any, Any]) -> None:
 
 
 def _place(path: Path) -> tuple[str, str]:
-    """The name of a run folder in commands, and where a user who types them stands.
+    """The name of a run folder in commands, and a description of the directory in which to run them.
 
-    A folder outside the current one has its own name only: a run folder names no place of the machine it was made on.
+    Of a folder outside the current one only the name is used: a model card contains no paths of the machine.
     """
     if path.absolute().is_relative_to(Path.cwd()):
         return str(path.absolute().relative_to(Path.cwd())), "the directory in which it was trained"
@@ -84,10 +84,10 @@ def _place(path: Path) -> tuple[str, str]:
 
 
 def _curves(path: Path, config: RunConfig) -> list[str]:
-    """Draw the curves of training; their place in the card, or nothing where nothing was logged."""
+    """Draw the curves of training and return the card's lines for them; no lines if nothing was logged."""
     try:
         drawn = curves_of(path, config).svg()
-    except RunError:  # the log could not be written, of which training has warned
+    except RunError:  # the log could not be written; training has warned of that
         return []
     write_whole(path / _CURVES, lambda part: part.write_text(drawn, encoding="utf-8"))
     return [f"![Loss, validation scores, learning rate and speed during training]({_CURVES})", ""]

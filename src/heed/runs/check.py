@@ -1,4 +1,4 @@
-"""Whether a run folder is whole: every file compared with the checksums that were written with it."""
+"""Check of a run folder: every file is compared with the checksums written with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heed.visible import shell_word
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run folder: what is wrong with each file (or "ok"), further remarks, whether it has finished."""
+    """The state of a run folder: for each file the problem or "ok", further remarks, and if training has finished."""
 
     folder: Path
     files: dict[str, str]
@@ -24,7 +24,7 @@ class RunState:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing, altered or not usable."""
+        """True if no file is missing, altered or unusable."""
         return all(state == "ok" for state in self.files.values())
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def check_run(run: str | Path = "last") -> RunState:
     if (path / CHECKSUMS).is_file():
         files |= _states(path, "")
     else:
-        remarks.append(f"it has no {CHECKSUMS}: it was killed while it began, or the file was removed")
+        remarks.append(f"{CHECKSUMS} is missing: the run was killed at its start, or the file was removed")
     finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
     if not finished:
         remarks.append(f"training has not finished; resume it with: heed train {shell_word(path)} --resume")

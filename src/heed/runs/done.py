@@ -1,4 +1,4 @@
-"""A run that has finished and is resumed with nothing to do: what to give so that it goes on."""
+"""A finished run that is resumed without any change: how to train it longer."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from heed.visible import shell_word
 
 _SPEEDS = "target_tokens_per_second", "padding_share", "waiting_share"
 _READ = {"updates", "planned_updates", "ended", "kept", *_SPEEDS}
-"""What is read of a report's `training`."""
+"""Fields read from `training` of a report."""
 
 
 def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
-    """How training ended, where a run is whole and finished and no setting was changed; None where there is work.
+    """The result of a run that is whole and finished, with no setting changed; None if there is something to do.
 
-    A damaged run folder is work too: resuming makes the files again.
+    A damaged run folder counts as something to do: resuming writes the files again.
 
     Args:
-        folder: Perhaps a run folder.
-        given: The settings asked for now.
+        folder: A folder that may be a run folder.
+        given: The present settings.
 
     Raises:
-        ConfigError: A setting was changed that cannot change.
+        ConfigError: A setting was changed that cannot change in a resumed run.
         RunError: The folder is of another format.
     """
     if folders.state_of(folder) is not folders.State.FINISHED:
@@ -47,11 +47,11 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
 
 
 def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) -> str:
-    """A sentence that says that a run has finished and what to type to train it longer."""
+    """A message that a run has finished, with the command to train it longer."""
     steps, minutes = training.steps, training.minutes
     budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
     now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
     return (
-        f"{folder} has finished ({result.reason}), and nothing was changed; to train it longer than the {now} of its "
-        f"budget, give more, as: heed train {shell_word(folder)} --resume {budget}"
+        f"{folder} has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
+        f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
     )

@@ -1,4 +1,4 @@
-"""Passes over the data as a number of updates."""
+"""Conversion of passes over the data into updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def updates_per_pass(task: Task[Any, Any]) -> int:
 
 
 def settle_epochs(task: Task[Any, Any]) -> None:
-    """Write `training.epochs` into the task's configuration as `training.steps`.
+    """Replace `training.epochs` in the task's configuration by `training.steps`.
 
     Raises:
         ConfigError: The data is a stream, which has no passes.
@@ -25,7 +25,7 @@ def settle_epochs(task: Task[Any, Any]) -> None:
     if training.epochs is None:
         return
     if getattr(task.config.data, "stream", False):
-        raise ConfigError("training.epochs is given, but data.stream reads without passes; give --minutes instead")
+        raise ConfigError("training.epochs is set, but a stream (data.stream) has no passes; give --minutes instead")
     steps = max(1, round(training.epochs * updates_per_pass(task)))
     settled = training.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
     task.config = task.config.model_copy(update={"training": settled})

@@ -1,4 +1,4 @@
-"""Runs written for other programs; as Hugging Face checkpoints, which `transformers` reads."""
+"""Export of runs for other programs: CTranslate2, and Hugging Face checkpoints, which `transformers` reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from heed.exchange import Exported
 
 _CLOSE = 1e-5
-"""Largest difference of a state that float32 may make."""
+"""Largest difference of a state that float32 rounding may cause."""
 _TEXTS = (
     "The quick brown fox doesn't jump over 1,234.50 lazy dogs (e.g. in N.Y.)!",
     "  Two  spaces,\ta tab, naïve café, ÅNGSTRÖM, and a/b_c-d@e.org  ",
@@ -42,24 +42,24 @@ _TEXTS = (
     "Москва слезам не верит. Καλημέρα κόσμε. 東京タワーは333メートルです。 안녕하세요 세계",
     "مرحبا بالعالم नमस्ते दुनिया ไทย 🙂🙃 [CLS] </s> <unk>",
 )
-"""Texts that both tokenizers must cut alike."""
+"""Texts that both tokenizers must split identically."""
 _OF_THE_HEAD = {"id2label", "label2id", "problem_type", "num_labels"}
 _OF_THE_FILE = {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"}
-"""Fields of the checkpoint that a run came from that may not hold any more."""
+"""Fields of the original checkpoint that may no longer be valid."""
 
 
 @dataclass(frozen=True)
 class ExportedCheckpoint:
-    """A run as a checkpoint.
+    """A run exported as a checkpoint.
 
     Attributes:
-        folder: Where it was written.
+        folder: The folder of the checkpoint.
         architecture: The class of `transformers` that reads it.
         size: Bytes of its tensors.
-        numbered_as: The checkpoint whose numbering of tokens it has; empty for this run's own.
-        difference: The largest difference of a state between the run and what was written, read again.
-        notes: What a reader of the checkpoint should know.
-        has_tokens: Whether it has a tokenizer.
+        numbered_as: The checkpoint whose numbering of tokens it uses; empty for this run's numbering.
+        difference: The largest difference of a state between the run and the checkpoint as read back.
+        notes: Remarks for users of the checkpoint.
+        has_tokens: True if it has a tokenizer.
     """
 
     folder: Path
@@ -76,7 +76,7 @@ class ExportedCheckpoint:
         return "\n".join(
             [
                 f"wrote {self.folder} ({self.size / 2**20:,.1f} MiB): {self.architecture}{tokens}",
-                f"read again: the same {same}, states differ by at most {self.difference:.2g}",
+                f"read back: the same {same}, states differ by at most {self.difference:.2g}",
                 *(f"note: {note}" for note in self.notes),
             ]
         )
@@ -90,27 +90,27 @@ def export(
     *,
     force: bool = False,
 ) -> Exported | ExportedCheckpoint:
-    """Write a run for another program, into `RUN/export/`, and compare the outputs of both.
+    """Export a run for another program, into `RUN/export/`, and compare the outputs of both.
 
-    With quantization "float32" the outputs must be the run's own; "int8" is smaller and faster.
+    With quantization "float32" the outputs must equal the run's; "int8" is smaller and faster.
 
     Args:
         run: A run, its folder, or "last".
         to: "ctranslate2", or "huggingface": a checkpoint that `transformers` reads.
         quantization: "float32" or, for ctranslate2, "int8".
         out: The folder of the checkpoint; `RUN/export/huggingface` by default.
-        force: Use files of the run that are missing or altered as they are, with a warning.
+        force: Export despite missing or altered files of the run, with a warning.
 
     Raises:
         ConfigError: The program cannot express the model, or its library is missing.
-        RunError: The folder is no whole run, or the outputs are not the run's own; nothing is kept.
+        RunError: The folder is not a complete run, or the outputs differ from the run's; nothing is kept.
     """
     if to not in ("ctranslate2", "huggingface"):
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
         raise ConfigError(
-            f"quantization is '{quantization}', but checkpoints are written in float32; leave it out "
-            "(out= names the folder)"
+            f"quantization is '{quantization}', but checkpoints are written in float32; leave quantization out "
+            "(the folder is given with out=)"
         )
     if to != "huggingface" and out is not None:
         raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
@@ -122,7 +122,7 @@ def export(
 
 
 def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> ExportedCheckpoint:
-    """Write a run as a checkpoint, read it again, and compare.
+    """Write a run as a checkpoint, read it back, and compare.
 
     Args:
         run: A run of a task that has checkpoints.
@@ -130,8 +130,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
 
     Raises:
         ConfigError: No family can express the model; the message names the field.
-        RunError: The folder exists, or what was written is not the same; nothing is kept.
-        DiskError: The disk is full or refuses.
+        RunError: The folder exists, or the checkpoint as read back differs; nothing is kept.
+        DiskError: The disk is full or writing fails.
     """
     kind = checkpoint_class(run.config.task)
     if kind is None or len(run.members) > 1:
@@ -155,7 +155,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
-    # Elsewhere it is a folder like any other of its kind.
+    # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
     with write_folder(final, needed, checksums=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         _write_json(part / CONFIG, settings)
@@ -172,11 +172,11 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
 def _unavailable(run: Run[Any, Any]) -> str:
     names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
     what = "an ensemble" if len(run.members) > 1 else run.config.task
-    return f"an export to huggingface is not available for {what}; it is for {names}"
+    return f"export to huggingface is not available for {what}, only for {names}"
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:
-    """The tokenizers with their numberings, and the checkpoint whose numbering it is."""
+    """The tokenizers with their numberings, and the checkpoint that the numbering is from ("" for this run's)."""
     found = {}
     for role, tokenizer in exportable.tokenizers.items():
         numbering = None if origin is None else origin.numbering(tokenizer)
@@ -190,7 +190,7 @@ def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabu
 def _family(
     run: Run[Any, Any], exportable: Exportable, origin: Origin | None, vocabularies: Vocabularies
 ) -> tuple[Family, dict[str, Any]]:
-    """The family that a run is written as: that of the checkpoint it came from, or the first that can express it."""
+    """The family to write a run as: that of its original checkpoint, or the first that can express it."""
     fitting = [family for family in FAMILIES if family.model == run.config.model.name]
     if not fitting:
         known = ", ".join(dict.fromkeys(family.model for family in FAMILIES))
@@ -214,7 +214,7 @@ def _family(
 def _settings(
     family: Family, fields: Mapping[str, Any], exportable: Exportable, origin: Origin | None
 ) -> dict[str, Any]:
-    """The fields of config.json: what the run has, over what the checkpoint that it came from had beside that."""
+    """The fields of config.json: those of the run, and further ones of its original checkpoint."""
     kept: dict[str, Any] = {}
     if origin is not None and origin.family == family.model_type:
         drop = _OF_THE_HEAD | _OF_THE_FILE
@@ -231,13 +231,13 @@ def _settings(
 
 
 def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> float:
-    """Read what was written as any checkpoint is read, and compare it with the run.
+    """Read the written checkpoint like any other, and compare it with the run.
 
     Returns:
         The largest difference of a state of the body.
 
     Raises:
-        RunError: It is not the same.
+        RunError: They differ.
     """
     checkpoint = Checkpoint.open(part)
     again, _ = build(checkpoint, kind, run.config.task, run.folder.name)
@@ -245,11 +245,11 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     for role, tokenizer in exportable.tokenizers.items():
         other = checkpoint.tokenizers[role]
         if tokenizer.tokens != other.tokens:
-            raise _differs(f"its {role} are others: {tokenizer.first_difference(other)}")
+            raise _differs(f"its {role} differ: {tokenizer.first_difference(other)}")
         for text in _TEXTS:
             if (a := tokenizer.encode(text).ids) != (b := other.encode(text).ids):
                 pieces = [[one.token(i) for i in ids] for one, ids in ((tokenizer, a), (other, b))]
-                raise _differs(f"it cuts {text!r} into {pieces[1]} instead of {pieces[0]}")
+                raise _differs(f"it splits {text!r} into {pieces[1]} instead of {pieces[0]}")
     bodies = [one.task.body(one.model).cpu().eval() for one in (run, again)]
     example = type(bodies[0]).example(bodies[0].config, 1)
     with torch.no_grad():
@@ -262,7 +262,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     for name, tensor in own.items():
         other = others.get(name)
         if other is None or other.shape != tensor.shape:
-            raise _differs(f"tensor '{name}' is not there or has another shape")
+            raise _differs(f"tensor '{name}' is missing or has another shape")
         rows = torch.ones(len(tensor) if tensor.dim() else 1, dtype=torch.bool)
         rows[absent.get(len(rows), [])] = False
         if tensor.dim() and not torch.equal(tensor.cpu()[rows], other[rows]):
@@ -271,7 +271,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
 
 
 def _differs(what: str) -> RunError:
-    return RunError(f"the checkpoint that was written, read again, is not the run: {what}; nothing is kept")
+    return RunError(f"the written checkpoint, as read back, differs from the run: {what}; nothing was kept")
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

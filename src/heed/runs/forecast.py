@@ -1,4 +1,4 @@
-"""What a run will cost, from a second of its real work: `heed train --dry-run`."""
+"""Predicted time and memory of a run, measured in about a second of real training: `heed train --dry-run`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from heed.training.progress import Quiet, duration
 def forecast(config: RunConfig, whole: bool = False) -> str:
     """Settings (all of them if `whole`), counts, and predicted time and memory; nothing is written.
 
-    Time and memory of an update are predicted as before a run; one validation is made in full.
+    Time and memory of an update are predicted as at the start of a run; one whole validation is run and timed.
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
@@ -44,7 +44,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
         updates = training.steps
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
     else:
-        # What has been done so far takes as long in the run itself.
+        # The preparation so far takes the same time in the run itself.
         trainer.budget.updated(cost.seconds)
         updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
     adviser = Adviser(task)

@@ -1,4 +1,4 @@
-"""Run folders made of Hugging Face checkpoints."""
+"""Run folders made from Hugging Face checkpoints."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from heed.training.weights import save_weights
 from heed.visible import markdown, shell_word
 
 _OPEN = ("data", "evaluation", "generation", "training")
-"""Sections whose fields do not follow from a checkpoint."""
+"""Sections whose fields are not determined by a checkpoint."""
 _SHOWN = 8
-"""Unused tensors that are named."""
+"""Number of unused tensors that are listed."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A checkpoint as a run.
+    """A checkpoint imported as a run.
 
     Attributes:
         run: The run.
-        found: Where the checkpoint was, in words.
+        found: Description of where the checkpoint was found.
         architecture: The class of its model.
-        unused: Its tensors that the run has no use for.
-        remarks: What else was read of it, in words.
+        unused: Tensors of the checkpoint that the run does not use.
+        remarks: Further remarks on the checkpoint.
     """
 
     run: Run[Any, Any]
@@ -66,7 +66,7 @@ class Imported:
                 f"{self.architecture}: a run of {run.config.task.replace('_', ' ')}, model {run.config.model.name}, "
                 + ", ".join([f"{run.report['parameters']:,} parameters", *vocabularies]),
                 *self.remarks,
-                unused + more if self.unused else "every tensor was used, and none is missing",
+                unused + more if self.unused else "all tensors were used, and none is missing",
                 f"\nrun folder: {run.folder}",
                 f"next: {spec.next_command.format(run=shell_word(run.folder))}",
             ]
@@ -76,12 +76,12 @@ class Imported:
 def import_checkpoint(
     source: str | Path, out: str | Path | None = None, given: Mapping[str, Any] | None = None
 ) -> Imported:
-    """Make a run folder of a checkpoint.
+    """Make a run folder from a checkpoint.
 
     Args:
         source: A folder, or a name on the Hub.
         out: The folder to make; `runs/<name>-<model>-<n>` by default.
-        given: Sections of the configuration with fields that do not follow from the checkpoint.
+        given: Sections of the configuration, with fields that are not determined by the checkpoint.
 
     Raises:
         RunError: A file is missing or damaged, a tensor is missing or has another shape, or the folder exists.
@@ -108,12 +108,12 @@ def import_checkpoint(
 def import_model(
     source: str | Path, out: str | Path | None = None, *, settings: dict[str, Any] | None = None, quiet: bool = False
 ) -> Run[Any, Any]:
-    """Make a run of a Hugging Face checkpoint: `heed.import_model("google-bert/bert-base-uncased")`.
+    """Import a Hugging Face checkpoint as a run: `heed.import_model("google-bert/bert-base-uncased")`.
 
     Args:
         source: A folder, or a name that is looked up in the Hub's cache on this machine, else on the Hub.
         out: Run folder to make; `runs/<name>-<model>-<n>` by default.
-        settings: How its data is read and scored, as `{"data.columns.text": ["premise", "hypothesis"]}`.
+        settings: How to read and score its data, such as `{"data.columns.text": ["premise", "hypothesis"]}`.
         quiet: Print nothing.
 
     Returns:
@@ -139,7 +139,7 @@ def build(
     name: str,
     given: Mapping[str, Any] | None = None,
 ) -> tuple[Run[Any, Any], Loaded]:
-    """The run of a checkpoint, in no folder yet, and what was taken.
+    """The run of a checkpoint, not yet in a folder, and the tensors loaded.
 
     Raises:
         RunError: A tensor is missing or has another shape.
@@ -168,7 +168,7 @@ def build(
 
 
 def carry_origin(parent: str | Path, path: Path) -> None:
-    """Keep in a new run what its parent knows of the checkpoint that it was imported from."""
+    """Copy to a new run its parent's record of the checkpoint that the parent was imported from."""
     if (origin := Origin.read(Path(parent))) is not None:
         origin.write(path)
 
@@ -180,19 +180,20 @@ def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
     if task is None or kind is None:
         known = [name for family in (checkpoint.family,) for name in family.architectures.values() if task_of(name)]
         raise ConfigError(
-            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed lacks; of "
-            f"{checkpoint.family.model_type} it reads {', '.join(known)}"
+            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed lacks; "
+            f"architectures of {checkpoint.family.model_type} that it reads: {', '.join(known)}"
         )
     return kind, task
 
 
 def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with what the user gave; a ConfigError where the checkpoint decides."""
+    """The configuration with the user's fields; a ConfigError for a field that the checkpoint determines."""
     for section, fields in given.items():
         if section not in _OPEN or not isinstance(fields, dict):
             name = f"{section}.{next(iter(fields))}" if isinstance(fields, dict) and fields else section
             raise ConfigError(
-                f"{name} follows from the checkpoint; an import takes fields of {', '.join(_OPEN[:-1])} and {_OPEN[-1]}"
+                f"{name} is determined by the checkpoint; an import takes only fields of {', '.join(_OPEN[:-1])} and "
+                f"{_OPEN[-1]}"
             )
         values = {**values, section: {**values.get(section, {}), **fields}}
     return values
@@ -200,7 +201,7 @@ def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
     if (one := next(iter(checkpoint.tokenizers.values()), None)) is None:
-        return {}  # a model of pictures
+        return {}  # an image model
     forms = (("nfkc", "\ufb01", "fi"), ("nfc", "e\u0301", "\u00e9"))
     found = (name for name, given, normal in forms if one.normalize(given) == normal)
     return {
@@ -212,7 +213,7 @@ def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def kind_of(tokenizer: TextTokenizer) -> str:
-    """The kind of a tokenizer, as the `tokenizer` section calls it."""
+    """The value of `tokenizer.kind` for a tokenizer."""
     if tokenizer.unit != "token":
         return {"character": "char"}.get(tokenizer.unit, tokenizer.unit)
     name = type(tokenizer.library.model).__name__
@@ -223,7 +224,7 @@ def kind_of(tokenizer: TextTokenizer) -> str:
 
 @torch.no_grad()
 def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
-    """Copy what was taken into a model; every tensor of it must be among that, with finite numbers."""
+    """Copy the loaded tensors into a model; all its tensors must be loaded, with finite numbers."""
     state = model.state_dict()
     places = {id_: name for name, tensor in unshared(model).items() if (id_ := tensor.data_ptr())}
     filled = {places.get(state[name].data_ptr(), name) for name in loaded.tensors}
@@ -251,7 +252,7 @@ def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loade
 
 
 def _with_file(use: str) -> str:
-    """A command of the task for a run without data of its own."""
+    """A command of the task for a run without data: `heed evaluate` then needs a file."""
     return f"{use} FILE" if use == "heed evaluate {run}" else use
 
 
@@ -262,7 +263,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: P
         "",
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
         f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
-        f"Where it came from is in `{ORIGIN}`; it was not scored here.",
+        f"`{ORIGIN}` records its origin; heed has not scored it.",
         "",
         "```",
         *(_with_file(use).format(run=place) for use in run.uses),

@@ -1,4 +1,4 @@
-"""Opening a run folder: what is read is compared with the checksums that were written with it."""
+"""Opening a run folder; the files read are compared with the checksums written with them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from heed.tasks.base.run import Run
 from heed.training.weights import load_weights
 
 _TRIES = 3
-"""A training that ends meanwhile may change the folder while it is read."""
+"""Number of attempts: training that ends during reading may change the folder."""
 
 
 def load(run: str | Path = "last", *, finished: bool = False, force: bool = False) -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest one under `runs/` that can be used.
+    """Open a run folder; "last" is the newest usable one under `runs/`.
 
-    A run whose training has not finished has its best weights so far, which a warning says; so does its `so_far`.
+    A run whose training has not finished is opened with its best weights so far; a warning and its `so_far` say so.
 
     Args:
         run: The folder, or "last".
         finished: Refuse a run whose training has not finished.
-        force: Use files that are missing or altered as they are, with a warning. Weights that are not finite are
-            refused anyway.
+        force: Open the run despite missing or altered files, with a warning. Weights that are not finite are still
+            refused.
 
     Raises:
         RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
@@ -53,7 +53,7 @@ def load(run: str | Path = "last", *, finished: bool = False, force: bool = Fals
 
 
 def _seal(path: Path) -> bytes | None:
-    """The checksums as they are now; None where they cannot be read."""
+    """The present content of the checksums file; None if it cannot be read."""
     try:
         return read_bytes(path / CHECKSUMS)
     except RunError:
@@ -66,7 +66,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
     is_final = folders.state_of(path) is folders.State.FINISHED
     if force and not is_final and weights.is_file():
         is_final = True
-        warn(f"{weights} has no checksum; used anyway (--force)", HeedWarning, stacklevel=3)
+        warn(f"{weights} has no checksum; using it anyway (--force)", HeedWarning, stacklevel=3)
     if not is_final:
         check_can_be_used(path, finished)
     with _weights_verified(path, force) if is_final else _nothing():
@@ -89,7 +89,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
 
 @contextmanager
 def _weights_verified(path: Path, force: bool) -> Iterator[None]:
-    """Compare the weights with their checksum while the model is built: hashing does not hold Python's lock."""
+    """Compare the weights with their checksum while the model is built: hashing releases Python's lock."""
     with ThreadPoolExecutor(1) as pool:
         verified = pool.submit(folders.damage, path, [folders.WEIGHTS])
         yield

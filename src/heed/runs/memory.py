@@ -1,4 +1,4 @@
-"""Training on data that is handed over in Python: which arguments are data, its examples, what a run records of it."""
+"""Training on data passed in Python: recognising it among the arguments, its examples, and the record a run keeps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from heed.tasks import DEFAULT, check_config, task_class
 
 C = TypeVar("C", bound=RunConfig)
 _FILE_NAME = re.compile(r"[^\n]{0,250}\.[A-Za-z]\w{0,5}(\.gz|\.xz)?")
-"""What the name of a file looks like that may not be there."""
+"""Pattern of file names, to recognise the name of a missing file."""
 
 
 def is_data(value: Any, task: str) -> bool:
-    """Whether an argument is data, and not the names of files or a number of examples."""
+    """True if an argument is data rather than names of files or a number of examples."""
     if value is None or isinstance(value, str | Path | int | float):
         return False
     if isinstance(value, list | tuple) and value and all(isinstance(one, str | Path) for one in value):
@@ -40,15 +40,15 @@ def _names_a_file(text: str | Path) -> bool:
 
 
 def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """The splits that are data in memory; the `data` section of a configuration's values then says so.
+    """The splits that are data in memory; the `data` section of `values` is set to match.
 
     Args:
-        values: The configuration as far as it is known; its `data` section changes.
+        values: The incomplete configuration; its `data` section changes.
         splits: The arguments "train", "valid" and "test".
-        others: Further arguments that say where data comes from, by name.
+        others: Further arguments that name data, by name.
 
     Raises:
-        ConfigError: Some is handed over and some is elsewhere.
+        ConfigError: Only some of the data is in memory.
     """
     for name, value in splits.items():
         if isinstance(value, float):
@@ -66,8 +66,8 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
     if elsewhere or "train" not in data:
         what = elsewhere[0] if elsewhere else "no training data"
         raise ConfigError(
-            f"heed.train: {next(iter(data))} is data in memory, and there is {what}; hand over all data, or name files "
-            "for all"
+            f"heed.train: {next(iter(data))} is data in memory, but there is {what}; pass all splits as data, or all "
+            "as files"
         )
     section = {
         k: v for k, v in (values.get("data") or {}).items() if k not in ("train", "valid", "test", "hub", "name")
@@ -90,12 +90,12 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
 
 
 def _count(examples: Sequence[Any]) -> int:
-    """Examples; of series their rows."""
+    """Number of examples; for series, of rows."""
     return sum(len(one) if isinstance(one, Numbers) else 1 for one in examples)
 
 
 def content(examples: Sequence[Any]) -> str:
-    """A hash of examples in their order, by their fields."""
+    """A hash of the fields of examples, in order."""
     digest = hashlib.blake2b(digest_size=16)
     for one in [examples] if isinstance(examples, Numbers) else examples:
         if isinstance(one, Numbers):
@@ -106,10 +106,10 @@ def content(examples: Sequence[Any]) -> str:
 
 
 def check_same(folder: Path, config: RunConfig) -> None:
-    """Refuse to resume a run with other data than it began with.
+    """Refuse to resume a run with data other than it began with.
 
     Raises:
-        ConfigError: It says which split differs, and how.
+        ConfigError: A split differs; the message says which, and how.
     """
     where = folder / folders.CONFIG
     if not isinstance(config.data, InMemory) or not where.is_file():
@@ -124,7 +124,5 @@ def check_same(folder: Path, config: RunConfig) -> None:
             elif old.examples != new.examples:
                 what = f"{split} had {old.examples:,} examples when it began and has {new.examples:,} now"
             else:
-                what = (
-                    f"the {new.examples:,} examples of {split} are not those it began with, or stand in another order"
-                )
-            raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; hand over the same data")
+                what = f"the {new.examples:,} examples of {split} are not those it began with, or are in another order"
+            raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; pass the same data")

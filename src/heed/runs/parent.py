@@ -1,7 +1,7 @@
-"""The scores of the run that a run started from, beside its own, where both are of the same examples.
+"""The scores of a run's parent, shown next to the run's own where both are of the same examples.
 
 The numbers are those of the parent's report. They are left out where validation or test data are not the same, as far
-as the configurations and the dates of the files tell, and scores per token where the tokenizers differ.
+as the configurations and the dates of the files show, and scores per token where the tokenizers differ.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from heed.tasks.base.run import Run
 from heed.visible import escaped
 
 _PER_TOKEN = ("loss", "perplexity")
-"""Scores that depend on how a text is cut into tokens."""
+"""Scores that depend on the tokenizer."""
 _OF_TRAINING = ("train", "extra")
-"""Fields of the data section that do not change validation and test sets which have files of their own."""
+"""Fields of the data section that do not affect validation and test sets given as files."""
 
 
 def add_parent_scores(run: Run[Any, Any], scores: dict[str, dict[str, Any]], say: Callable[[str], None]) -> None:
-    """Put the parent's score beside the run's own in each set that both were scored on; warn where it is better.
+    """Add the parent's scores to the run's in each set that both were scored on; warn where the parent is better.
 
     Nothing is computed: the numbers are those of the parent's report. They are left out where the parent is of another
     task, has no report, or was scored on other examples, as far as the two configurations and the dates of the files
-    tell.
+    show.
 
     Args:
-        run: That has been trained.
-        scores: By set, its report. Each gets "parent": the folder, and the parent's measures by name.
-        say: Told where the parent is better in the score that weights are selected by, or in the first of a set.
+        run: The trained run.
+        scores: Its report for each set. "parent" is added to each: the folder, and the parent's measures by name.
+        say: Called with a warning where the parent is better in the score that weights are selected by.
     """
     if (parent := run.config.model.from_) is None:
         return
@@ -55,7 +55,7 @@ def add_parent_scores(run: Run[Any, Any], scores: dict[str, dict[str, Any]], say
 
 
 def parent_line(report: Mapping[str, Any]) -> list[str]:
-    """The parent's scores of one set as a line for people; none where the report has none."""
+    """The parent's scores of one set as a line of text; no line if the report has none."""
     if "parent" not in report:
         return []
     values = {name: one for name, one in report["parent"].items() if name != "run"}
@@ -64,7 +64,7 @@ def parent_line(report: Mapping[str, Any]) -> list[str]:
 
 
 def _shown(folder: str) -> str:
-    """A folder as a user who stands here would name it."""
+    """A folder relative to the current directory, if it is inside it."""
     path = Path(folder)
     return escaped(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
@@ -77,18 +77,18 @@ def _text(one: Any) -> str:
 
 
 def _value(one: Any) -> float | None:
-    """The number of a score, with its interval or without; None for what is no score."""
+    """The number of a score with or without interval; None for anything else."""
     numbers = [one.get("value"), one.get("low", 0.0), one.get("high", 0.0)] if isinstance(one, dict) else [one]
     return numbers[0] if all(isinstance(number, float) for number in numbers) else None
 
 
 def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The parent's measures of each set of the same examples, by name."""
+    """Yield each set that has the same examples, with the parent's measures of it by name."""
     try:
         config = check_config(*folders.read_settings(parent))
         folders.verify(parent, [folders.CONFIG, folders.REPORT])
         report = folders.read_report(parent)
-    except HeedError:  # moved, removed or altered meanwhile, which is no reason to stop a run
+    except HeedError:  # moved, removed or altered since: no reason to stop a run
         return
     if config.task != run.config.task:
         return
@@ -106,7 +106,7 @@ def _reports(parent: Path, run: Run[Any, Any]) -> Iterator[tuple[str, dict[str, 
 
 
 def _same_examples(one: RunConfig, other: RunConfig, split: str) -> bool:
-    """Whether two configurations mean the same examples by a split."""
+    """True if two configurations have the same examples in a split."""
     first, second = (config.data.model_dump(mode="json", by_alias=True) for config in (one, other))
     if first == second:
         return True
@@ -119,7 +119,7 @@ def _same_examples(one: RunConfig, other: RunConfig, split: str) -> bool:
 
 
 def _changed_since(parent: Path, config: RunConfig) -> bool:
-    """Whether a file of the validation and test data is younger than the parent's report."""
+    """True if a data file is newer than the parent's report."""
     data, scored = config.data, (parent / folders.REPORT).stat().st_mtime_ns
     named = [getattr(data, split, None) for split in ("train", "valid", "test")]
     files = [Path(name) for names in named if isinstance(names, list) for name in names]
@@ -127,7 +127,7 @@ def _changed_since(parent: Path, config: RunConfig) -> bool:
 
 
 def _same_tokens(one: Path, other: Path) -> bool:
-    """Whether two runs cut texts into tokens alike."""
+    """True if two runs have the same tokenizers."""
     names = sorted(path.name for path in one.glob("tokenizer*.json"))
     return names == sorted(path.name for path in other.glob("tokenizer*.json")) and all(
         (one / name).read_bytes() == (other / name).read_bytes() for name in names

@@ -1,8 +1,8 @@
-"""Resuming a run: its settings, and those that a user changes meanwhile.
+"""Resuming a run: its settings, and those that the user has changed.
 
-An edit of `config.yaml` counts as if it had been given on the command line, which comes first; the hidden file
-`.config.yaml` is the copy that it is compared with. Runs of earlier versions have neither this copy nor hashes of their
-data, so nothing is said of changes to them.
+An edit of `config.yaml` counts as if it had been given on the command line, but the command line has precedence; edits
+are found by comparing with a copy, the hidden file `.config.yaml`. Runs of earlier versions have neither this copy nor
+hashes of their data, so changes to them are not reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Change:
-    """A setting that is another than when the run began."""
+    """A setting that has changed since the run began."""
 
     name: str
     before: Any
@@ -42,12 +42,12 @@ class Change:
 
 
 _MADE_AGAIN = (folders.WEIGHTS, folders.REPORT)
-"""Files of a run folder that a resumed run makes again, so that damage to them is no loss."""
+"""Files of a run folder that a resumed run writes again, so that damage to them does no harm."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run folder to resume: its configuration with the changes that the user asked for."""
+    """A run folder to resume: its configuration with the user's changes."""
 
     folder: Path
     began: RunConfig
@@ -57,20 +57,20 @@ class Unfinished:
 
     @classmethod
     def find(cls, folder: Path, given: RunConfig) -> Unfinished | None:
-        """The run in a folder, if it has a checkpoint to go on from; None where it must begin afresh.
+        """The run in a folder, if it has a checkpoint to resume from; None if it must start from the beginning.
 
-        Without a checkpoint, but with the same settings as before, what was learned from the data (tokenizers, labels)
-        is taken over all the same: training some kinds of tokenizers again gives others.
+        Without a checkpoint, but with unchanged settings, the tokenizers and labels learned from the data are reused:
+        training some kinds of tokenizers again gives different ones.
 
-        A `config.yaml` that was edited by hand counts as settings given now; those that are given beside it count more.
+        Edits of `config.yaml` by hand count as given settings; settings in `given` have precedence over them.
 
         Args:
-            folder: Perhaps a run folder.
-            given: The settings asked for now; what they leave open stays as it was.
+            folder: A folder that may be a run folder.
+            given: The settings given now; fields not given keep their values.
 
         Raises:
-            RunError: The folder is of another format, or a file that cannot be made again is damaged.
-            ConfigError: A setting was changed that cannot change.
+            RunError: The folder is of another format, or a file that cannot be written again is damaged.
+            ConfigError: A setting was changed that cannot change in a resumed run.
         """
         if not (folder / folders.CONFIG).is_file():
             return None
@@ -80,7 +80,7 @@ class Unfinished:
         try:
             folders.read_report(folder)
         except RunError:
-            damage.setdefault(folders.REPORT, "not what a report is")
+            damage.setdefault(folders.REPORT, "not a valid report")
         began = written
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
             began = kept
@@ -96,9 +96,9 @@ class Unfinished:
             old, new = getattr(began.model, name), getattr(given.model, name)
             if name in given.model.model_fields_set and new not in (old, "auto"):
                 raise ConfigError(
-                    f"model.{name} is {new!r}, but the run in {folder} began with {old!r}: its weights are those of "
-                    f"another model; start a new run (--from {shell_word(folder)} takes over what fits), or leave the "
-                    "field out"
+                    f"model.{name} is {new!r}, but the run in {folder} began with {old!r}, and its weights fit only "
+                    f"that model; start a new run (--from {shell_word(folder)} reuses the weights that fit), or leave "
+                    "the field out"
                 )
         config = merged(began, given)
         _refuse_fewer_updates(folder, config.training.steps, step_of(checkpoints[0]))
@@ -112,29 +112,26 @@ class Unfinished:
         return cls(folder, began, config, changes, damage)
 
     def remarks(self, config: RunConfig) -> list[str]:
-        """What has changed since the run began beside its settings, in sentences for people.
-
-        `config` is the run's from now on.
-        """
+        """Messages about files that have changed since the run began; `config` is the resumed run's."""
         if DATA in self.damage:
-            said = f"{self.folder / DATA} is {self.damage[DATA]}; whether the data has changed until now is unknown"
+            said = f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"
             lines = [f"warning: {said}"]
         else:
             lines = [f"warning: {line}" for line in changed_files(config, self.folder)]
         if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
             lines.append(
-                f"warning: {self.folder / folders.CONFIG} was changed after it was written, and no copy of its earlier "
-                "settings was kept to compare it with; what it says now is used"
+                f"warning: {self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to "
+                "compare it with; using its present settings"
             )
-        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be made again" for name in self._lost]
+        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self._lost]
 
     @property
     def changing(self) -> tuple[str, ...]:
-        """The files that are written as the run goes on; what was recorded of the others still holds."""
+        """The files that resuming writes; the checksums of the others stay valid."""
         return folders.CONFIG, DATA, *self._lost
 
     def drop_damaged(self) -> None:
-        """Remove the damaged files that resuming makes again, so that nobody takes them for whole meanwhile."""
+        """Remove the damaged files that resuming writes again, so that they are not used meanwhile."""
         for name in self._lost:
             (self.folder / name).unlink(missing_ok=True)
 
@@ -143,10 +140,10 @@ class Unfinished:
         return [name for name in _MADE_AGAIN if name in self.damage]
 
     def task(self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None) -> Task[Any, Any]:
-        """The task with what it learned from the data when the run began; `given` is data handed over in Python.
+        """The task with its tokenizers and labels from the start of the run; `given` is data passed in Python.
 
         Raises:
-            ConfigError: The model's tensors would have other shapes.
+            ConfigError: The model's tensors would have different shapes.
         """
         task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
         of_model = [change for change in self.changes if change.name.startswith("model.")]
@@ -154,16 +151,17 @@ class Unfinished:
             if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
                 raise ConfigError(
                     f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
-                    f"start a new run (--from {shell_word(self.folder)} takes over what fits), or leave the field out"
+                    f"start a new run (--from {shell_word(self.folder)} reuses the weights that fit), or leave the "
+                    "field out"
                 )
         self._check_sizes(task)
         return task
 
     def _check_sizes(self, task: Task[Any, Any]) -> None:
-        """Refuse a model that does not fit what the run learned from the data when it began.
+        """Refuse a model whose sizes do not fit the run's tokenizers or labels.
 
         Raises:
-            ConfigError: It names the file and the field.
+            ConfigError: A size does not fit; the message names the file and the field.
         """
         fields = self.config.model.model_extra or {}
         for kind, name in task.size_fields.items():
@@ -177,29 +175,29 @@ class Unfinished:
 
 
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
-    """Refuse a run folder in which a file is damaged that training goes on with and cannot make again.
+    """Refuse a run folder with a damaged file that training needs and cannot write again.
 
     Raises:
-        RunError: It names the file.
+        RunError: Such a file is damaged; the message names it.
     """
     for name, problem in damage.items():
         if name == CHECKSUMS:
             raise RunError(
-                f"{folder / name} is {problem}: the files of the run cannot be compared with it. Put it back from a "
-                "copy of the run folder; or delete it, if you are sure that the other files are as they were written"
+                f"{folder / name} is {problem}: the files of the run cannot be verified. Restore it from a copy of the "
+                "run folder; or delete it, if you are sure that the other files are unaltered"
             )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             raise RunError(
-                f"{folder / name} is {problem}: training cannot be resumed with it. Restore the file as it was written "
-                "from a copy of the run folder, or train a new run with another --out"
+                f"{folder / name} is {problem}: training cannot be resumed. Restore the file from a copy of the run "
+                "folder, or train a new run with another --out"
             )
 
 
 def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
-    """Refuse a number of updates that is already exceeded: training stops when it is reached, so it never would.
+    """Refuse a number of updates that is already exceeded: training would never stop.
 
     Raises:
-        ConfigError: It names both numbers.
+        ConfigError: It is exceeded; the message has both numbers.
     """
     if steps is not None and steps < done:
         raise ConfigError(
@@ -209,13 +207,13 @@ def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
 
 
 def write_settings(config: RunConfig, folder: Path) -> None:
-    """Write the configuration of a run, and the copy by which a resumed run finds what was edited by hand."""
+    """Write the configuration of a run, and the copy by which a resumed run recognises edits by hand."""
     for name in (folders.CONFIG, folders.SETTINGS_COPY):
         write_whole(folder / name, lambda part: write_config(config, part))
 
 
 def _kept_settings(folder: Path) -> RunConfig | None:
-    """The configuration as it was written last; None where no copy was kept, or not that of the checksums."""
+    """The configuration as last written by heed; None if the copy is missing or does not match the checksums."""
     copy = folder / folders.SETTINGS_COPY
     listed = recorded(folder) or {}
     if folders.CONFIG not in listed or difference(copy, listed[folders.CONFIG]):
@@ -224,9 +222,9 @@ def _kept_settings(folder: Path) -> RunConfig | None:
 
 
 def merged(began: S, given: S) -> S:
-    """Settings of a run, with those that are given now and say something: not null or "auto" where that is the default.
+    """A run's settings, updated with those given now, except null or "auto" where that is the default.
 
-    Minutes, steps and epochs are one choice: who gives one of them, gives all.
+    Minutes, steps and epochs are one choice: giving one of them replaces all three.
     """
     update: dict[str, Any] = {}
     fields = type(began).model_fields
@@ -243,7 +241,7 @@ def merged(began: S, given: S) -> S:
 
 
 def differences(before: Any, after: Any, name: str = "") -> list[Change]:
-    """The values that differ between two nested dictionaries, by their path, "training.seed"."""
+    """The values that differ between two nested dictionaries, by path, such as "training.seed"."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = [*before, *(key for key in after if key not in before)]
         return [

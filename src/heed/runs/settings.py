@@ -1,4 +1,4 @@
-"""Fields of a configuration by their last name, for whoever takes one for a keyword."""
+"""Hints for users who pass a configuration field as a keyword argument."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heed.tasks import config_class, task_names
 
 
 def setting_named(name: str, what: Any) -> str:
-    """How a field called `name` is set from Python, as `"; write settings={'training.clip': ...}"`; "" for none.
+    """Hint on how to set the field `name` from Python, such as "settings={'training.clip': ...}"; "" for no field.
 
     `what` is the first argument of `heed.train`: a task or a configuration file.
     """

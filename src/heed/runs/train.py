@@ -1,4 +1,4 @@
-"""Runs: training into a run folder, and everything a user does with one afterwards."""
+"""Training a model into a run folder: `heed.train`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from heed.training.tensorboard import logged
 from heed.training.weights import save_weights
 
 Files = str | Path | Sequence[str | Path]
-"""Two parallel files, one, or (for labelled texts) any number."""
+"""Two parallel files, one file, or (for labelled texts) any number."""
 
 
 @suggests_keywords(hint=setting_named)
@@ -69,30 +69,30 @@ def train(
 ) -> Run[Any, Any]:
     """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
 
-    Data may also be handed over as it is, as data frames, lists of tuples or dicts, or dicts of columns
-    (docs/python.md): `heed.train("classification", train=[("a good film", "pos"), ...])`. The run folder then records
-    how many examples there were and a hash of them, and not the examples.
+    Data may also be passed directly: data frames, lists of tuples or dicts, or dicts of columns (docs/python.md), as in
+    `heed.train("classification", train=[("a good film", "pos"), ...])`. The run folder then records the number of
+    examples and a hash of them, not the examples.
 
     Args:
         what: A task, or a configuration file.
         data: Embedded data instead of files: "dates", "grammar", "copy" or "reverse".
-        train: Training files: two parallel ones, source first, or one with both sides, or a split of `hub`; any number
-            of labelled ones. Or the data itself.
-        hub: A data set of the Hugging Face Hub, as "user/name"; its columns go into `settings`.
-        valid: Validation files or data, or how many examples to hold out.
+        train: Training files: two parallel files, source first, or one with both sides, or any number of labelled
+            files; or a split of `hub`; or the data itself.
+        hub: A data set of the Hugging Face Hub, as "user/name"; its columns are named in `settings`.
+        valid: Validation files or data, or the number of examples to hold out.
         test: Test files or data.
         model: Name of the model.
         size: "auto", "scarce", "tiny", "small" or "base".
-        minutes: Time budget, evaluation included.
+        minutes: Time budget, including evaluation.
         steps: Number of updates instead of a time budget.
         epochs: Passes over the training data instead of a time budget.
         seed: Seed of weights, order and dropout.
         parent: Run to start from (`model.from`).
         out: Run folder to make; `runs/<data>-<model>-<n>` by default.
-        settings: Any other field, as `{"training.learning_rate": 0.001}`.
-        resume: Go on with the unfinished run in `out`; data that was handed over must be handed over again.
+        settings: Any other fields, such as `{"training.learning_rate": 0.001}`.
+        resume: Resume the run in `out`; data passed directly must be passed again.
         callback: Called after each update and each validation with a `TrainingEvent` (step, loss, scores, and after a
-            validation the run so far); training ends early where it returns True.
+            validation the run so far); training ends early if it returns True.
         quiet: Print nothing.
 
     Returns:
@@ -140,7 +140,7 @@ def train(
 
 
 def _paths(files: Any) -> Any:
-    """Names of files as a list; what is neither is left to the check of the configuration."""
+    """Names of files as a list; other values are left to the check of the configuration."""
     if isinstance(files, str | Path):
         return [str(files)]
     return [str(f) for f in files] if isinstance(files, list | tuple) else files
@@ -159,10 +159,10 @@ def train_config(
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
-    With `resume`, training continues from the folder's last whole checkpoint, if there is one. `on_validation` is
+    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `on_validation` is
     called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
-    each split where they were handed over in Python. `settings` writes the settings out for people, which are said once
-    the data has been read. `callback` is told about each update and validation, and ends training by returning True.
+    each split if they were passed in Python. `settings` formats the settings, which are printed once the data has been
+    read. `callback` is called after each update and validation, and ends training by returning True.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -170,7 +170,7 @@ def train_config(
     Raises:
         RunError: The folder exists already (a run is never overwritten).
         ConfigError: A setting was changed that cannot change when a run is resumed.
-        DiskError: The disk is full; what was written before stays.
+        DiskError: The disk is full; files written before stay.
     """
     began = time.perf_counter()
     if resume and out is None:

@@ -1,8 +1,8 @@
 """A run whose training has not finished: its best weights so far.
 
-A run has finished when its folder is sealed: `checksums.json`, which is written last, names its `model.safetensors`. A
-run that was killed between the two counts as unfinished, and resuming finishes it; so does a finished run while it is
-trained longer. In Python the remark is a `HeedWarning` and the text `run.so_far`.
+A run has finished when its folder is sealed: `checksums.json`, which is written last, lists its `model.safetensors`. A
+run that was killed between writing the two counts as unfinished, and resuming finishes it; a finished run that is being
+trained longer counts as unfinished too. In Python the message is a `HeedWarning` and in `run.so_far`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from heed.training.weights import load_weights
 from heed.visible import shell_word
 
 _TRIES = 3
-"""A training that is still going on may remove a checkpoint while it is read."""
+"""Number of attempts: training that is still running may remove a checkpoint while it is read."""
 
 
 def check_can_be_used(path: Path, finished: bool) -> None:
-    """Refuse a run without final weights where it has lost them, or where it should be `finished`.
+    """Refuse a run whose final weights were removed, or that has none although it should be `finished`.
 
     Raises:
-        RunError: It says which, and what to type.
+        RunError: The weights are missing or have no checksum; the message says why, and has the command to type.
     """
     if folders.WEIGHTS in listed(path):
         raise RunError(
-            f"{path} holds no {folders.WEIGHTS}, although its training has finished: the file was removed; "
-            f"make it again with: heed train {shell_word(path)} --resume"
+            f"{path} has no {folders.WEIGHTS}, although training has finished: the file was removed; "
+            f"write it again with: heed train {shell_word(path)} --resume"
         )
     if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
         raise RunError(
@@ -42,24 +42,24 @@ def check_can_be_used(path: Path, finished: bool) -> None:
         )
     if finished:
         raise RunError(
-            f"{path} holds no final {folders.WEIGHTS}: its training has not finished; resume it with: "
+            f"{path} has no final {folders.WEIGHTS}: training has not finished; resume it with: "
             f"heed train {shell_word(path)} --resume"
         )
 
 
 def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: bool = False) -> str:
-    """Read the best weights that a run without final ones has saved.
+    """Read the best weights that a run without final weights has saved.
 
-    Before the first validation these are the newest ones.
+    Before the first validation these are the newest weights.
 
     Args:
         path: The run folder.
         config: Of the run.
-        model: Gets the weights.
-        force: Use weights that are altered as they are, with a warning.
+        model: The weights are copied into it.
+        force: Use altered weights anyway, with a warning.
 
     Returns:
-        Which weights they are, as a sentence for people.
+        A message that says which weights these are.
 
     Raises:
         RunError: No weights were saved yet, or they are damaged.
@@ -68,7 +68,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         newest = latest_checkpoint(path / "checkpoints")
         if newest is None:
             raise RunError(
-                f"{path} has no weights yet: its training ended before the first checkpoint, or has just begun; "
+                f"{path} has no weights yet: training ended before the first checkpoint, or has just begun; "
                 f"resume it with: heed train {shell_word(path)} --resume"
             )
         progress = stored_progress(newest)

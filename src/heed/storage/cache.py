@@ -4,9 +4,9 @@ Under `cache_folder()`: `entries/<key>/`, a folder per result, and `contents/`, 
 may be deleted at any time. One process at a time writes an entry, and its checksums are verified when it is opened.
 
 The key is the content of the files, every setting that decides the result, and the version of heed: a file that changed
-is read again, and a setting that changed makes again what it decides. A large file is not read again for its content
-where device, inode, size and both its times are unchanged. A damaged entry is reported and made again; heed never
-removes anything, and a run that trains has its files open and continues if the folder is removed.
+is read again, and a changed setting causes what depends on it to be made again. The content of a large file is not read
+again if device, inode, size and both its times are unchanged. A damaged entry is reported and made again; heed never
+removes anything, and a run in training has its files open and continues if the folder is removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from heed.storage.disk import checksum, write_folder, write_whole
 from heed.storage.seal import describe_damage
 
 FORMAT = 2
-"""Entries of another format are not found."""
+"""Format of entries; entries of another format are ignored."""
 _RECORD = "record.json"
 _LARGE = 1 << 26  # bytes; the checksums of files from this size on are remembered
 _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
@@ -59,7 +59,7 @@ class Entry:
 
 
 def key_of(**what: Any) -> str:
-    """The key of an entry: a hash of all that decides it, as JSON, and of this version of heed."""
+    """The key of an entry: a hash of everything it depends on, as JSON, and of this version of heed."""
     what |= {"format": FORMAT, "heed": metadata.version("heed-attention")}
     text = json.dumps(what, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -71,12 +71,12 @@ def find_entry(key: str) -> Entry | None:
     if describe_damage(path, content_of):
         return None
     with suppress(OSError):
-        os.utime(path)  # when it was last used
+        os.utime(path)  # records the time of last use
     return Entry(path, key, json.loads((path / _RECORD).read_text(encoding="utf-8")))
 
 
 def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
-    """The entry of a key; if it is missing or damaged, `make` writes its files into a folder and returns its record.
+    """Return the entry of a key; if missing or damaged, `make` writes its files into a folder and returns its record.
 
     Other processes that ask for the same entry wait meanwhile.
 
@@ -109,7 +109,7 @@ def temporary_folder() -> Path:
 def content_of(path: Path) -> dict[str, Any]:
     """The checksum of a file; a large one is not read again while its inode, size and time stamps stay the same.
 
-    The time of change moves with every write and cannot be set by hand.
+    The time of change (ctime) is updated by every write and cannot be set by hand.
     """
     stat = path.stat()
     if stat.st_size < _LARGE:
@@ -131,7 +131,7 @@ def content_of(path: Path) -> dict[str, Any]:
 
 
 def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
-    """The checksums of files, of a folder those of all files in it by name.
+    """The checksums of files; for a folder, those of all files in it by name.
 
     None if one is missing, unreadable or a pipe (reading it reports the error).
     """
@@ -154,7 +154,7 @@ def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold the lock of an entry; it goes with the process."""
+    """Context manager that holds the lock of an entry; the lock ends with the process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")
     with suppress(OSError):  # no locks on this file system: of two processes the later one replaces the entry
@@ -167,7 +167,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Turn errors of the cache folder into `CacheError`."""
+    """Context manager that turns errors of the cache folder into `CacheError`."""
     try:
         yield
     except (OSError, DiskError) as error:

@@ -1,4 +1,4 @@
-"""What files and folders of data hold, as digests that are cheap enough to make at every start.
+"""Digests of the contents of data files and folders, cheap enough to compute at every start.
 
 Of a file larger than 4 GiB, 256 pieces of 1 MiB are compared; of a folder the names and sizes of all files and the
 contents of at most 2,000. Files that a file names (the pictures of a table) are not compared.
@@ -23,14 +23,14 @@ _FILES = 2_000
 
 
 def digest_of(path: Path) -> dict[str, Any] | None:
-    """The size and a hash of a file or folder, which tell whether it is still the same.
+    """The size and a hash of a file or folder, to detect changes.
 
     Args:
         path: A regular file, read whole up to 4 GiB and in 256 pieces beyond; or a folder, by the names and sizes of
             all its files and the contents of at most 2,000.
 
     Returns:
-        Plain values; None where it is missing, unreadable, or a pipe or device, which can be read only once.
+        Plain values; None if it is missing, unreadable, or a pipe or device, which can be read only once.
     """
     with suppress(OSError):
         if path.is_dir():

@@ -18,16 +18,16 @@ from heed.storage.files import kind_of
 
 CHECKSUMS = "checksums.json"
 _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
-"""What systems answer that cannot flush a folder."""
+"""Error numbers of systems that cannot flush a folder."""
 _LONGEST_NAME = 255
-"""Bytes of a file name on nearly every file system."""
+"""Longest file name, in bytes, on nearly every file system."""
 
 
 def write_whole(path: Path, write: Callable[[Path], object], needed: int | None = None) -> None:
-    """Write a file so that its name always holds a whole one, the old or the new; `write` gets a temporary path.
+    """Replace a file atomically: `write` writes to a temporary path, which is then renamed.
 
     Raises:
-        DiskError: The disk is full (the message has the bytes `needed`, if known) or refuses; an old file stays.
+        DiskError: The disk is full (the message has the bytes `needed`, if known) or writing fails; an old file stays.
     """
     part = hidden(path, "part")
     with _explained(path, needed, part):
@@ -39,18 +39,18 @@ def write_whole(path: Path, write: Callable[[Path], object], needed: int | None 
 
 @contextmanager
 def write_folder(final: Path, needed: int | None = None, *, checksums: bool = True) -> Iterator[Path]:
-    """Write a folder that has its name only when all its files are whole and on the disk; an old one is replaced.
+    """Write a folder that gets its name only when all its files are complete and on the disk; an old one is replaced.
 
     Args:
         final: The folder.
         needed: Bytes that it will take, if known.
-        checksums: Whether it gets `checksums.json`.
+        checksums: Write `checksums.json` too.
 
     Yields:
         The temporary folder to write into; afterwards it is renamed.
 
     Raises:
-        DiskError: The disk is full or refuses; the temporary folder is removed, and an old folder stays.
+        DiskError: The disk is full or writing fails; the temporary folder is removed, and an old folder stays.
     """
     part, old = hidden(final, "part"), hidden(final, "old")
     with _explained(final, needed, part):
@@ -64,7 +64,7 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
         if checksums:
             write_checksums(part, [path.relative_to(part).as_posix() for path in files])
         flush(part)
-        if final.exists():  # a folder cannot be replaced by one step
+        if final.exists():  # a folder cannot be replaced in one step
             os.replace(final, old)
         try:
             os.replace(part, final)
@@ -76,7 +76,7 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
 
 
 def _restore(old: Path, final: Path) -> None:
-    """Give a folder its name again that was moved away for a new one, where the new one never came."""
+    """Move an old folder back if the new one that was to replace it was never completed."""
     if not old.exists():
         return
     if final.exists():
@@ -86,7 +86,7 @@ def _restore(old: Path, final: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder; one that was deleted by half does not keep its name."""
+    """Delete a folder; it is renamed first, so that a half-deleted folder does not keep the name."""
     gone = hidden(path, "gone")
     shutil.rmtree(gone, ignore_errors=True)
     try:
@@ -99,10 +99,10 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what killed writes and removals left in a folder; what a killed write moved away comes back."""
+    """Delete leftovers of killed writes and removals in a folder; move back old folders that were not replaced."""
     for path in folder.glob(".*.old"):
         _restore(path, path.with_name(path.name.removeprefix(".").removesuffix(".old")))
-    for pattern in (".*.part", ".*.gone", ".tmp??????"):  # the last is how safetensors calls a file being written
+    for pattern in (".*.part", ".*.gone", ".tmp??????"):  # the last is safetensors' name for a file being written
         for path in folder.glob(pattern):
             _remove(path)
 
@@ -118,7 +118,7 @@ def remove_file(path: Path) -> None:
     """Delete a file, if it is there.
 
     Raises:
-        DiskError: The disk refuses.
+        DiskError: It cannot be removed.
     """
     try:
         path.unlink(missing_ok=True)
@@ -130,7 +130,7 @@ def checksum(path: Path) -> dict[str, Any]:
     """Size and BLAKE2b hash of a regular file.
 
     Raises:
-        RunError: It is a folder, a pipe, a device or a socket, which could be read without end.
+        RunError: It is a folder, a pipe, a device or a socket; reading a pipe or device might never end.
     """
     found = path.stat()
     if kind := kind_of(found):
@@ -141,13 +141,13 @@ def checksum(path: Path) -> dict[str, Any]:
 
 
 def write_checksums(folder: Path, names: list[str]) -> None:
-    """Write `checksums.json`: which files a folder holds, with size and hash."""
+    """Write `checksums.json`: the files of a folder with size and hash."""
     text = json.dumps({name: checksum(folder / name) for name in names}, indent=1) + "\n"
     write_whole(folder / CHECKSUMS, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def flush(path: Path) -> None:
-    """Have the system write a file or a folder's names to the disk now."""
+    """Flush a file, or the file names of a folder, to the disk."""
     try:
         number = os.open(path, os.O_RDONLY)
         try:
@@ -165,7 +165,7 @@ def hidden(path: Path, ending: str) -> Path:
 
 
 def beside(path: Path, before: str, ending: str) -> Path:
-    """`BEFORE NAME.ENDING` in the same folder, without blanks; NAME is cut where the whole would be too long."""
+    """The path `BEFORE NAME.ENDING` (without blanks) in the same folder; NAME is cut if the whole is too long."""
     name = path.name
     while len(os.fsencode(f"{before}{name}.{ending}")) > _LONGEST_NAME:
         name = name[:-1]
@@ -174,7 +174,7 @@ def beside(path: Path, before: str, ending: str) -> Path:
 
 @contextmanager
 def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
-    """On any error remove the temporary file or folder; explain those of the disk."""
+    """Context manager that removes the temporary file or folder on any error and explains errors of the disk."""
     try:
         yield
     except BaseException as error:
@@ -186,17 +186,17 @@ def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
 
 
 def disk_error(error: BaseException, path: Path, needed: int | None = None) -> DiskError | None:
-    """What to tell a user whose file or folder could not be written; None for errors that no disk raises.
+    """The error for a file or folder that could not be written; None for errors that are not of the disk.
 
     Args:
         error: Raised while writing.
-        path: What was to be written.
+        path: The file or folder to be written.
         needed: Its bytes, if known.
     """
     if isinstance(error, HeedError) or (number := error_number(error)) is None:
         return None
     wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-    kept = "what was there before is still there"
+    kept = "an earlier version of it is unchanged"
     if number == errno.ENOSPC:
         full, room = "the disk is full", f"{wanted}{_mib(_free(path.parent))} are free"
         if _has_no_names(path.parent):
@@ -231,7 +231,7 @@ def _free(folder: Path) -> int:
 
 
 def _has_no_names(folder: Path) -> bool:
-    """Whether a file system has space, and no inode for another file."""
+    """True if a file system has no inode for another file."""
     if not hasattr(os, "statvfs"):
         return False
     found = os.statvfs(_existing(folder))
@@ -239,7 +239,7 @@ def _has_no_names(folder: Path) -> bool:
 
 
 def _largest_file() -> int | None:
-    """Bytes that a file of this process may have, where there is a limit."""
+    """Largest file in bytes that this process may write; None for no limit."""
     try:
         import resource  # not on Windows
     except ImportError:

@@ -1,8 +1,8 @@
-"""Reading the files of a run folder, a checkpoint or an export, which may be damaged or made to do harm.
+"""Reading the files of a run folder, a checkpoint or an export, which may be damaged or malicious.
 
-Only regular files are opened, and so that opening cannot wait: never a pipe, a device or a socket, nor a link that
-leads out of the folder. Sizes and nesting are bounded. Whatever is wrong is a `RunError` of one line with the file,
-what is wrong with it, and what to do.
+Only regular files are opened, and without blocking: never a pipe, a device or a socket, nor a link that leads out of
+the folder. Sizes and nesting are bounded. Every problem is a `RunError` of one line with the file, the problem and the
+remedy.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import yaml
 from heed.errors import RunError
 
 LIMIT = 1 << 26
-"""Bytes that a file of settings, labels or numbers may have."""
+"""Largest size in bytes of a file of settings, labels or numbers."""
 _DEPTH = 64
-"""Levels of lists and objects within one another; no file of heed's has more than ten."""
+"""Deepest nesting of lists and objects; no file of heed has more than ten levels."""
 _VALUES = 1 << 26
-"""Values and characters of a file with aliases written out: a few lines of YAML can stand for billions."""
+"""Most values and characters of a file with its aliases expanded: a few lines of YAML can expand to billions."""
 _REMEDY = "restore the file from a copy, or make the folder again"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -40,17 +40,17 @@ class MissingFileError(RunError):
 
 
 def check_regular(path: Path, links: bool = False) -> os.stat_result:
-    """Refuse what is not a regular file in its folder; what is opened may otherwise wait without end.
+    """Refuse a path that is not a regular file in its folder: opening a pipe, for example, might block forever.
 
     Args:
         path: The file.
-        links: Whether it may be a link that leads out of its folder, as in caches of downloaded checkpoints.
+        links: Allow a link that leads out of its folder, as in caches of downloaded checkpoints.
 
     Returns:
-        What the system says of the file.
+        The status of the file.
 
     Raises:
-        MissingFileError: There is none.
+        MissingFileError: There is no such file.
         RunError: It is a folder, a pipe, a device or a socket, or a link out of its folder.
     """
     try:
@@ -72,11 +72,11 @@ def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
 
     Raises:
         MissingFileError: There is none.
-        RunError: It is no regular file, is larger, or cannot be read.
+        RunError: It is not a regular file, is larger, or cannot be read.
     """
     size = check_regular(path, links).st_size
     try:
-        # Should the file have become a pipe since it was checked, opening it still does not wait.
+        # If the file has become a pipe since the check, opening it still does not block.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(number, "rb") as file:
             _check_kind(path, os.fstat(number))
@@ -156,12 +156,12 @@ def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any
     try:
         values = parse(text)
         check_values(values)
-        if "\\u" in text or "\\U" in text:  # an escape may stand for half a character, which cannot be written again
+        if "\\u" in text or "\\U" in text:  # an escape may be half of a surrogate pair, which cannot be written again
             json.dumps(values, ensure_ascii=False, default=str).encode()
     except RecursionError:
         raise damaged(path, "its values are nested too deep") from None
     except UnicodeEncodeError:
-        raise damaged(path, "it holds half of a surrogate pair, which is no character") from None
+        raise damaged(path, "it contains half of a surrogate pair, which is not a character") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
@@ -172,10 +172,10 @@ def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any
 
 
 def check_values(values: Any) -> None:
-    """Refuse plain values that are nested too deep, contain themselves, or by aliases stand for too many.
+    """Refuse plain values that are nested too deep, contain themselves, or expand to too many values.
 
     Raises:
-        ValueError: It says which.
+        ValueError: They do; the message says which.
     """
     level: list[Any] = [[values]]
     total = 0
@@ -185,7 +185,7 @@ def check_values(values: Any) -> None:
         for one in inside:
             total += 1 + (len(one) if isinstance(one, str) else 0)
             if total > _VALUES:
-                raise ValueError("it stands for too many values")
+                raise ValueError("its aliases expand to too many values")
             if isinstance(one, dict | list | tuple):
                 level.append(one)
         if not level:
@@ -194,7 +194,7 @@ def check_values(values: Any) -> None:
 
 
 def damaged(path: Path, problem: str) -> RunError:
-    """The error of a file that is there and is not what it should be."""
+    """The error for a file with unusable content."""
     return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
 
 
@@ -209,7 +209,7 @@ def _named(value: Any) -> str:
 
 
 def kind_of(found: os.stat_result) -> str:
-    """What is not a regular file, as "a named pipe"; empty for a regular file."""
+    """The kind of a file that is not regular, such as "a named pipe"; empty for a regular file."""
     if stat.S_ISREG(found.st_mode):
         return ""
     return next((name for test, name in _KINDS if test(found.st_mode)), "no file")

@@ -1,9 +1,9 @@
-"""One process at a time for a folder: a lock that ends with its process, and whether the folder is still there.
+"""One process at a time for a folder: a lock that ends with its process, and a check that the folder still exists.
 
-The file is `.lock`; the operating system drops the lock when the process ends in whatever way. On file systems without
-locks the process that the file names is looked for instead; if it ran on another machine and has ended, the file has to
-be deleted. A comparison holds a lock on its own folder. If a run folder is deleted, moved or replaced while it is
-trained, training stops at the next update.
+The file is `.lock`; the operating system releases the lock when the process ends, however it ends. On file systems
+without locks, heed checks if the process named in the file is running; if that process ran on another machine and has
+ended, the file has to be deleted by hand. A comparison holds a lock on its own folder. If a run folder is deleted,
+moved or replaced during training, training stops at the next update.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from heed.errors import DiskError, RunError
 LOCK = ".lock"
 """The lock file of a folder; hidden, so that it is neither sealed nor listed."""
 _PLAIN = re.compile(r"[\w.: -]{1,300}", re.ASCII)
-"""What messages repeat of a lock file; another one is not of heed."""
+"""Pattern of lock-file values that messages repeat; anything else was not written by heed."""
 _TRIES = 3
-"""The file may be removed by the process that held it, between opening and locking it."""
+"""Number of attempts: the process that held the file may remove it between opening and locking."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that trains into a folder, as its lock file names it."""
+    """The process that is training in a folder, as recorded in the lock file."""
 
     process: int
     host: str
@@ -44,35 +44,35 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a process of this machine."""
+        """True if it is a process of this machine."""
         return self.host == socket.gethostname()
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is known to have ended: only of this machine's processes."""
+        """True if it is known to have ended, which only this machine's processes can be."""
         if not self.is_here or os.name != "posix":  # elsewhere signal 0 would end the process
             return False
         try:
             os.kill(self.process, 0)
         except (ProcessLookupError, OverflowError):
             return True
-        except OSError:  # somebody else's process
+        except OSError:  # another user's process
             return False
         return False
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Own a folder within this context; the lock of a process that has ended is taken over.
+    """Context manager that locks a folder; the lock of a process that has ended is taken over.
 
-    The operating system holds the lock, and lets go of it when the process ends in whatever way. Where the file system
-    has no locks, the process that the lock file names is asked for instead.
+    The operating system releases the lock when the process ends, however it ends. Where the file system has no locks,
+    it is checked if the process named in the lock file is running.
 
     Args:
         folder: It must exist.
 
     Raises:
-        RunError: Another process owns it, which the message names.
+        RunError: Another process owns it; the message names the process.
         DiskError: The lock file cannot be written.
     """
     path = folder / LOCK
@@ -81,7 +81,7 @@ def owned(folder: Path) -> Iterator[None]:
         try:
             _write_owner(path)
             identity = _identity(path)
-        except FileNotFoundError:  # removed by its last owner; a lock on a file without a name keeps nobody out
+        except FileNotFoundError:  # removed by its last owner; a lock on a removed file has no effect
             _release(lock)
             continue
         except BaseException as error:
@@ -91,20 +91,20 @@ def owned(folder: Path) -> Iterator[None]:
             raise
         break
     else:
-        raise DiskError(f"cannot lock '{folder}': {path.name} is removed again and again")
+        raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
     try:
         yield
     finally:
         try:
             with suppress(OSError):
-                if _identity(path) == identity:  # and not another's, in a folder that was made anew
+                if _identity(path) == identity:  # not another process's lock, in a folder that was replaced
                     path.unlink()
         finally:
             _release(lock)
 
 
 class Ownership:
-    """The folders that this process takes within a context, which lets go of them at its end."""
+    """Context manager with the folders that this process has locked; it releases them at its end."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -117,10 +117,10 @@ class Ownership:
         self._stack.close()
 
     def take(self, folder: Path, make: bool = False) -> None:
-        """Own a folder, once, as `owned` does; `make` it where there is none.
+        """Lock a folder like `owned`, unless already locked; `make` it if it is missing.
 
         Raises:
-            RunError: Another process owns it, which the message names.
+            RunError: Another process owns it; the message names the process.
             DiskError: The folder or its lock file cannot be written.
         """
         if folder not in self._taken:
@@ -134,25 +134,25 @@ class Ownership:
 
 
 def check_not_owned(folder: Path) -> None:
-    """Refuse a folder that another process is training into; nothing is written.
+    """Refuse a folder in which another process is training; nothing is written.
 
     Raises:
-        RunError: It names the process.
+        RunError: Another process is training there; the message names it.
     """
     if (folder / LOCK).is_file():
-        with suppress(DiskError):  # on a disk that cannot be written to nobody trains
+        with suppress(DiskError):  # no process can train on a disk that cannot be written to
             _release(_locked(folder))
 
 
 def _locked(folder: Path) -> FileLock | None:
-    """The lock of a folder, held; None where the file system has none.
+    """Acquire the lock of a folder; None if the file system has no locks.
 
     Raises:
         RunError: Another process holds it.
         DiskError: The lock file cannot be opened.
     """
     path = folder / LOCK
-    owner = _read_owner(path)  # before the attempt, since some versions of filelock empty the file with it
+    owner = _read_owner(path)  # before the attempt, in which some versions of filelock empty the file
     lock = FileLock(path, timeout=0, thread_local=False)
     try:
         lock.acquire()
@@ -174,17 +174,17 @@ def _release(lock: FileLock | None) -> None:
 
 
 def _refusal(folder: Path, owner: Owner | None, by_name: bool = False) -> RunError:
-    """The error; `by_name` where only the file says that the process is there, and no lock."""
+    """The error for a locked folder; `by_name` if only the file, not a lock, shows that the process is running."""
     if owner is None:
-        return RunError(f"'{folder}' is already training, in another process; wait until it ends")
+        return RunError(f"'{folder}' is already being trained by another process; wait until it ends")
     stop = f"stop it with: kill {owner.process}" if owner.is_here else f"stop it on {owner.host}"
     hint = f"; if it has ended, delete '{folder / LOCK}'" if by_name or owner.is_gone else ""
-    return RunError(f"'{folder}' is already training, {owner}; wait until it ends, or {stop}{hint}")
+    return RunError(f"'{folder}' is already being trained by {owner}; wait until it ends, or {stop}{hint}")
 
 
 def _write_owner(path: Path) -> None:
     owner = Owner(os.getpid(), socket.gethostname(), time.strftime("%Y-%m-%d %H:%M:%S"))
-    with path.open("r+", encoding="utf-8") as file:  # which does not make the file
+    with path.open("r+", encoding="utf-8") as file:  # does not create the file
         file.truncate()
         file.write(json.dumps(asdict(owner)) + "\n")
 
@@ -206,18 +206,18 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 class Presence:
-    """Whether a folder is still the one that it was."""
+    """Check that a folder is still the same one."""
 
     def __init__(self, folder: Path) -> None:
-        """Note which folder it is."""
+        """Record the identity of the folder."""
         self._folder = folder
         self._before = _identity(folder) if folder.is_dir() else None
 
     def check(self) -> None:
-        """Refuse to go on where the folder was deleted, moved, or replaced by another of its name.
+        """Stop if the folder was deleted, moved, or replaced by another of the same name.
 
         Raises:
-            DiskError: It says which.
+            DiskError: It was; the message says which.
         """
         try:
             if self._before in (None, _identity(self._folder)):
@@ -225,9 +225,9 @@ class Presence:
             what = "was replaced by another folder"
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                return  # a file system that does not answer for now; writing tells
+                return  # a temporary failure of the file system; writing will show
             what = "was deleted or moved"
         raise DiskError(
-            f"the run folder '{self._folder}' {what} while it was trained; training stops, since nothing more can be "
-            "saved there. If it was moved, resume it with: heed train NEW_FOLDER --resume"
+            f"the run folder '{self._folder}' {what} during training; stopping, since nothing more can be saved "
+            "there. If it was moved, resume it with: heed train NEW_FOLDER --resume"
         )

@@ -1,7 +1,7 @@
-"""Files that a user names for results: an old file stays until the new one is whole.
+"""Output files named by the user: an old file stays until the new one is complete.
 
-A file is written as `FILE.part` beside it, flushed to the disk, and renamed. What is no regular file (a terminal, a
-pipe, /dev/null) is written to directly.
+A file is written as `FILE.part` in the same folder, flushed to the disk, and renamed. A path that is not a regular file
+(a terminal, a pipe, /dev/null) is written to directly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""What systems answer where the path that a user typed is wrong, and not the disk."""
+"""Error numbers of a wrong path, as opposed to a problem with the disk."""
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL}
 _OPEN_FILES = ("/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/")
 _BLOCK = 2**20
@@ -32,13 +32,13 @@ _BLOCK = 2**20
 
 @contextmanager
 def open_output(path: Path) -> Iterator[TextIO]:
-    """Open a file for lines of results; it gets its name when it is whole.
+    """Open a file for lines of results; it gets its name when it is complete.
 
-    After an error the lines that were written whole stay in `FILE.part`; a note of the error says so.
+    After an error the complete lines stay in `FILE.part`; a note of the error says so.
 
     Raises:
-        ConfigError: The path is wrong: no such folder, or the name of a folder.
-        DiskError: The disk is full or refuses; an old file stays.
+        ConfigError: The path is wrong: its folder is missing, or it is the name of a folder.
+        DiskError: The disk is full or writing fails; an old file stays.
     """
     if _is_written_directly(path):
         with _explained_device(path), path.open("w", encoding="utf-8") as direct:
@@ -64,13 +64,13 @@ def open_output(path: Path) -> Iterator[TextIO]:
 
 
 def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
-    """Write files that belong together: none gets its name before all are whole.
+    """Write files that belong together: none gets its name before all are complete.
 
-    Line ends are written as they are.
+    Line ends are not converted.
 
     Raises:
         ConfigError: A path is wrong.
-        DiskError: The disk is full or refuses; old files stay.
+        DiskError: The disk is full or writing fails; old files stay.
     """
     parts: list[_Part] = []
     try:
@@ -94,22 +94,22 @@ def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for results, and those above it; one that is there already is fine.
+    """Make a folder for results, and its parents; it may already exist.
 
     Raises:
-        ConfigError: The path is wrong: it, or a part of it, is a file.
-        DiskError: The disk is full or refuses.
+        ConfigError: The path is wrong: it, or one of its parents, is a file.
+        DiskError: The disk is full or writing fails.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ConfigError(f"cannot make folder '{path}': that, or a part of it, is a file") from None
+        raise ConfigError(f"cannot make folder '{path}': it, or one of its parents, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
 
 
 class _Once(io.RawIOBase):
-    """A file that takes nothing after it refused once: what a buffer tries again may have been written in part."""
+    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
 
     def __init__(self, raw: io.FileIO) -> None:
         self._raw = raw
@@ -148,7 +148,7 @@ class _Part:
         self._final = Path(os.path.realpath(asked))  # a link stays a link
         self._path = beside(self._final, "", "part")
         self._done = False
-        with suppress(FileNotFoundError):  # what cannot be replaced must not be found out after hours
+        with suppress(FileNotFoundError):  # an unwritable file must be reported now, not after hours of work
             mode = self._final.stat().st_mode
             if stat.S_ISDIR(mode):
                 raise ConfigError(f"cannot write '{asked}': it is a folder; name a file in it")
@@ -193,7 +193,7 @@ class _Part:
         flush(self._final.parent)
 
     def keep_lines(self) -> str:
-        """Keep the whole lines and say where they are; nothing is kept of less than a line."""
+        """Keep the complete lines and return a message that says where they are; "" if there is none."""
         if self._done:
             return ""
         try:
@@ -203,12 +203,12 @@ class _Part:
         if not count:
             self.discard()
             return ""
-        self.raw.close()  # so that nothing that is still buffered can follow
+        self.raw.close()  # so that no buffered data can follow
         lines = "the line written before is" if count == 1 else f"the {count:,} lines written before are"
         return f"{lines} in '{self}'"
 
     def _cut(self) -> int:
-        """Shorten the file to its whole lines; how many they are."""
+        """Truncate the file to its complete lines and return their number."""
         self.raw.seek(0)
         count = position = end = 0
         while block := self.raw.read(_BLOCK):
@@ -220,7 +220,7 @@ class _Part:
         return count
 
     def discard(self) -> None:
-        """Close; remove what was not finished."""
+        """Close, and remove an unfinished file."""
         self.raw.close()
         if not self._done:
             with suppress(OSError):
@@ -232,12 +232,12 @@ class _Part:
 
 
 def _open(path: str, flags: int) -> int:
-    """Open to read and write, made where it is missing; no link is followed, and no pipe waited for."""
+    """Open for reading and writing, creating the file if it is missing; links are not followed, pipes do not block."""
     return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _lock(raw: io.FileIO, part: _Part) -> None:
-    """Take a file for this process, where the system has locks; a killed process loses its own."""
+    """Lock a file for this process, where the system has locks; the lock ends with the process."""
     if fcntl is None:
         return
     try:
@@ -250,7 +250,7 @@ def _lock(raw: io.FileIO, part: _Part) -> None:
 
 
 def _is_written_directly(path: Path) -> bool:
-    """Whether a path is a terminal, a pipe, a device, or a name of an open file, as /dev/stdout."""
+    """True for a terminal, a pipe, a device, or the name of an open file such as /dev/stdout."""
     if str(path.absolute()).startswith(_OPEN_FILES):
         return True
     try:
@@ -262,18 +262,18 @@ def _is_written_directly(path: Path) -> bool:
 
 @contextmanager
 def _explained(path: Path, needed: int | None = None) -> Iterator[None]:
-    """Explain errors of the disk and of a wrong path."""
+    """Context manager that explains errors of the disk and of a wrong path."""
     try:
         yield
-    except (HeedError, BrokenPipeError):  # where the reader of a pipe has gone, commands end without a word
+    except (HeedError, BrokenPipeError):  # when the reader of a pipe has gone, commands end silently
         raise
     except Exception as error:
         if (number := error_number(error)) in _WRONG_PATH:
             raise ConfigError(f"cannot write '{path}': {_wrong(path, number)}") from None
         if isinstance(error, PermissionError) and os.access(path, os.W_OK):
             raise DiskError(
-                f"cannot write '{path}': its folder takes no new files ({error.strerror}), and the new file is "
-                "written beside the old one"
+                f"cannot write '{path}': no file can be made in its folder ({error.strerror}), where the new file is "
+                "written before it replaces the old one"
             ) from None
         if (problem := disk_error(error, path, needed)) is not None:
             raise problem from None
@@ -282,7 +282,7 @@ def _explained(path: Path, needed: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def _explained_lines(path: Path) -> Iterator[None]:
-    """Explain errors of writing lines, but not those of files that were opened meanwhile."""
+    """Context manager that explains errors of writing lines, but not those of other files opened meanwhile."""
     try:
         yield
     except BrokenPipeError:
@@ -295,7 +295,7 @@ def _explained_lines(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _explained_device(path: Path) -> Iterator[None]:
-    """Explain errors of what has no content of its own that could be kept, and no free bytes."""
+    """Context manager that explains errors of pipes and devices, which have no old content and no free space."""
     try:
         yield
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Comparing the files of a folder with its `checksums.json`, the size and hash of each as it was written."""
+"""Comparing the files of a folder with its `checksums.json`, which has the size and hash of each when written."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Content = Mapping[str, Any]
 
 
 def recorded(folder: Path) -> dict[str, Content] | None:
-    """The size and hash that `checksums.json` has of each file, by name; None where there is no such file.
+    """The size and hash of each file in `checksums.json`, by name; None if there is no `checksums.json`.
 
     Raises:
-        RunError: It cannot be read, or it names something outside the folder.
+        RunError: It cannot be read, or lists a file outside the folder.
     """
     path = folder / CHECKSUMS
     try:
@@ -40,7 +40,7 @@ def recorded(folder: Path) -> dict[str, Content] | None:
 
 
 def listed(folder: Path) -> list[str]:
-    """The files that a folder's checksums name; none where they cannot be read."""
+    """The files listed in a folder's checksums; none if they cannot be read."""
     try:
         return list(recorded(folder) or ())
     except RunError:
@@ -55,9 +55,9 @@ def describe_damage(
     """Damaged files of a folder and their problems ("missing", "altered: ..."); empty for a whole folder.
 
     Args:
-        folder: With `checksums.json`.
-        checksum: How size and hash of a file are found.
-        names: Only these files are read; all by default. Names that the checksums lack are passed over.
+        folder: A folder with `checksums.json`.
+        checksum: Function that returns size and hash of a file.
+        names: Only these files are read; all by default. Names that the checksums lack are ignored.
     """
     try:
         wanted = recorded(folder)
@@ -71,7 +71,7 @@ def describe_damage(
 
 
 def difference(path: Path, content: Content, checksum: Callable[[Path], Content] = checksum) -> str:
-    """How a file differs from what was recorded of it, as "missing" or "altered: ..."; empty where it does not."""
+    """How a file differs from its recorded size and hash: "missing" or "altered: ..."; empty if it does not."""
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:
@@ -87,18 +87,18 @@ def difference(path: Path, content: Content, checksum: Callable[[Path], Content]
 
 
 def record(folder: Path, names: Collection[str], keep: Mapping[str, Content] | None = None) -> None:
-    """Write `checksums.json` for some files of a folder; `keep` is what was recorded before and still holds."""
+    """Write `checksums.json` for some files of a folder; `keep` has recorded values to reuse without reading files."""
     contents = {name: (keep or {}).get(name) or checksum(folder / name) for name in sorted(names)}
     text = json.dumps(contents, indent=1) + "\n"
     write_whole(folder / CHECKSUMS, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name, as `model.safetensors` or `folder/file`, is of a file inside the folder."""
+    """True if a name such as `model.safetensors` or `folder/file` is of a file inside the folder."""
     parts = name.split("/")
     return not os.path.isabs(name) and "\0" not in name and "\\" not in name and not {"", ".", ".."} & {*parts}
 
 
 def _problem(error: RunError, path: Path) -> str:
-    """What an error says of a file, without its name and without what to do."""
+    """The message of an error about a file, without the file's name and the remedy."""
     return str(error).removeprefix(f"{path} is ").removeprefix("damaged: ").rpartition("; ")[0] or str(error)

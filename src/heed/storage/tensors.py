@@ -15,7 +15,7 @@ from heed.errors import RunError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write tensors as safetensors, with the permissions that any new file gets: by itself it lets nobody else read."""
+    """Write tensors as safetensors, with the usual permissions of a new file (the library's are for the owner only)."""
     path.touch()
     mode = path.stat().st_mode
     save_file(dict(tensors), str(path), metadata)
@@ -24,7 +24,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, 
 
 
 def why_unusable(path: Path) -> str:
-    """What is wrong with a file of tensors that is as it was written; empty where all its numbers are finite."""
+    """The problem with a file of tensors whose checksum is right; empty if all its numbers are finite."""
     try:
         with safe_open(str(path), "pt") as file:
             for name in file.keys():
@@ -37,14 +37,14 @@ def why_unusable(path: Path) -> str:
 
 
 def check_finite(tensor: Tensor, name: str, where: str) -> None:
-    """Refuse a tensor with a NaN or an infinite number in it.
+    """Refuse a tensor that contains a NaN or an infinite number.
 
     Raises:
-        RunError: It names the tensor and how many of its numbers are not finite.
+        RunError: It does; the message names the tensor and the count of such numbers.
     """
     if not tensor.is_floating_point():
         return
-    # A sum is finite only where every summand is, and takes a fortieth of the time of asking for each.
+    # A sum is finite only if every summand is, and takes a fortieth of the time of checking each.
     wide = torch.promote_types(tensor.dtype, torch.float32)
     if bool(torch.isfinite(tensor.sum(dtype=wide))):
         return
@@ -52,5 +52,5 @@ def check_finite(tensor: Tensor, name: str, where: str) -> None:
     if bad:
         raise RunError(
             f"{where}: {bad:,} of the {tensor.numel():,} numbers of tensor '{name}' are not finite (NaN or infinity); "
-            "no model can be used with them"
+            "a model cannot be used with them"
         )

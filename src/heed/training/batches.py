@@ -16,23 +16,23 @@ from heed.training.processes import Processes
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the data."""
+    """A position in the training data."""
 
     epoch: int  # pass over it
     batch: int  # batches of this pass already used
-    plan: str  # a hash of this pass's batches; in other ones the place would mean nothing
+    plan: str  # a hash of this pass's batches; the place is meaningless for other batches
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What one update is made of, in one process.
+    """The batches of one update, in one process.
 
-    A batch comes with whether it counts: where it has fewer examples than there are processes, some take one that is
-    not theirs and give it no weight, as all must go backward together.
+    Each batch has a flag that says if it counts: where a batch has fewer examples than there are processes, the
+    remaining processes run an example of another process with weight 0, as all must run the backward pass together.
     """
 
-    batches: list[tuple[Batch, bool]]  # the process's share of each batch, in micro-batches, and whether it counts
-    place: Place  # where the next update goes on
+    batches: list[tuple[Batch, bool]]  # the process's share of each batch, in micro-batches; False if it has weight 0
+    place: Place  # where the next update starts
     targets: int  # target tokens of the batches that count
     padding: float  # mean share of padding
 
@@ -46,14 +46,14 @@ def draws(
     finish: Callable[[Batch], Batch] = lambda batch: batch,
     micro_batches: int = 1,
 ) -> Iterator[Draw]:
-    """The draws of all updates from a place on, without end; independent of when they are asked for.
+    """Yield the batches of every update from a place on, endlessly; independent of when they are asked for.
 
     Args:
         task: Plans passes and makes batches.
         config: Its `accumulate` is the number of batches of an update.
-        processes: Share each batch.
+        processes: The processes that share each batch.
         place: Where to begin.
-        say: Told where the plan has changed, so that the place means nothing any more.
+        say: Called with a message if the plan has changed and the place is no longer valid.
         finish: Last step for each batch (pinned memory).
         micro_batches: Number of parts of each batch.
     """
@@ -91,7 +91,7 @@ def _one_by_one(task: Trainable, batches: Sequence[list[int]], epoch: int) -> li
 
 
 def _shares(indices: list[int], processes: Processes, micro_batches: int) -> list[tuple[list[int], bool]]:
-    """This process's micro-batches of a batch, as many as every other's, and whether they count."""
+    """This process's micro-batches of a batch (as many as in every other process), and whether they count."""
     own = processes.share(indices)
     if not own:
         return [(indices[:1], False)]

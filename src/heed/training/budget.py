@@ -1,14 +1,14 @@
 """A run's time budget: when training must end, and how many updates fit.
 
-budget = what came before training + updates + validations + scoring of the weights that are kept
+budget = time before training + updates + validations + scoring of the kept weights
 
 The number of updates is planned when the speed of a few is known (after three seconds, or 2 % of a longer budget), and
-again after each validation and each 2 % of the budget, since validation and scoring take another time than at first (an
-untrained decoder writes outputs of full length) and machines slow down. A new plan changes how fast the learning rate
-falls from then on, never its value, so that a cosine ends at zero where the run does.
+again after each validation and each 2 % of the budget, since validation and scoring times change during training
+(an untrained decoder writes outputs of full length) and machines slow down. A new plan changes how fast the learning
+rate falls from then on, never its present value, so that a cosine schedule reaches zero when the run ends.
 
-A run under a budget that has three validations without a better score lets the rate fall to zero over a sixth of the
-updates so far, and ends (`training.patience: auto`); the rest of the budget is given back.
+After three validations without a better score, a run under a time budget lowers the rate to zero over a sixth of the
+updates so far and ends (`training.patience: auto`); the rest of the budget is not used.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from heed.training.contracts import Trainable
 from heed.training.schedule import course_at
 
 VALIDATIONS = 12
-"""Validations of a run, where neither the configuration nor their cost says otherwise."""
+"""Validations of a run, unless the configuration or their cost requires another number."""
 _PROBE_SECONDS, _PROBE_SHARE = 3.0, 0.02
 """How long the speed is measured before the number of updates is decided: seconds, or a share of a longer budget."""
 _VALIDATING = 0.2
-"""The largest share of what is left that validations take."""
+"""The largest share of the remaining time that validations take."""
 _REPLANNED = 0.02
-"""After how large a share of the budget the plan is made anew, validation or not."""
+"""Share of the budget after which the plan is updated, with or without a validation."""
 _MEASURED_AT = (0.3, 0.75)
-"""After which shares of the time for training scoring is tried, at the next validation."""
+"""Shares of the training time after which scoring is timed, at the next validation."""
 _MEASURING = (0.03, 0.15)
-"""What this may take each time: a share of the budget, and of what all of it is thought to take."""
+"""Most time for this: a share of the budget, and a share of the expected scoring time."""
 _ENDING = 1 / 6
-"""How many more updates a run that ends early makes, as a share of those made."""
+"""Further updates of a run that ends early, as a share of the updates done."""
 _WRITING = 0.5
-"""Seconds for the report and the checksums at the end, beside what a checkpoint takes."""
+"""Seconds for the report and the checksums at the end, in addition to the time of a checkpoint."""
 _WINDOW = 500
-"""Over about how many of the last updates the speed is averaged."""
+"""Number of last updates (about) over which the speed is averaged."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many updates a run has, and where it validates."""
+    """The number of updates of a run, and the distance between its validations."""
 
     total_steps: int  # updates of the whole run
     validate_every: int  # updates between validations
-    planned_at: int  # update from which this plan counts
-    course: float  # share of the learning rate's course behind it then
+    planned_at: int  # update from which this plan applies
+    course: float  # share of the learning-rate schedule completed by then
 
     def put_into(self, p: Progress) -> None:
-        """Go on as planned."""
+        """Store the plan in the progress of a run."""
         p.total_steps, p.validate_every = self.total_steps, self.validate_every
         p.planned_at, p.course = self.planned_at, self.course
 
@@ -62,7 +62,7 @@ class Budget:
     """The clock of a run, and its time budget.
 
     Attributes:
-        seconds: The budget; 0 where the run is given in updates.
+        seconds: The budget; 0 where `training.steps` sets the number of updates.
         writing: Seconds that the last checkpoint took.
     """
 
@@ -74,9 +74,9 @@ class Budget:
         self._task = task
         self._started = time.perf_counter() if began is None else began
         self._planned = 0.0  # when the plan was made
-        self._scoring: float | None = None  # seconds that scoring takes, once it is measured
-        self._tried = 0  # how often that was tried
-        self._recent = [0.0, 0.0]  # seconds of the last updates and their number, older ones counting less
+        self._scoring: float | None = None  # seconds that scoring takes, once measured
+        self._tried = 0  # number of attempts to measure it
+        self._recent = [0.0, 0.0]  # seconds of the last updates and their number, older updates weighing less
 
     @property
     def elapsed(self) -> float:
@@ -98,28 +98,28 @@ class Budget:
         self._started -= seconds
 
     def updated(self, seconds: float) -> None:
-        """Note what an update took, all around it included."""
+        """Record the seconds of an update, including everything done around it."""
         keep = 1.0 - 1.0 / _WINDOW
         self._recent = [keep * self._recent[0] + seconds, keep * self._recent[1] + 1.0]
 
     def is_spent(self, p: Progress) -> bool:
-        """Whether training must end, so that time remains for what follows."""
+        """True if training must end now to leave time for what follows."""
         return self.elapsed + self._validation(p) + self.writing > self._deadline(p) + 0.01 * self.seconds
 
     def may_plan(self, p: Progress) -> bool:
-        """Whether the plan may change: not where the run is given in updates, ends early, or is done."""
+        """True if the plan may change: not for a fixed number of updates, an early end or a finished run."""
         return self.seconds > 0 and not p.ending and p.step != p.total_steps and self._recent[1] > 0
 
     def is_due(self, p: Progress) -> bool:
-        """Whether enough time has passed for the plan to be made anew."""
+        """True if enough time has passed to update the plan."""
         return self.may_plan(p) and self.elapsed - self._planned > _REPLANNED * self.seconds
 
     def plan(self, p: Progress, after_validation: bool = True) -> Plan:
         """Plan the rest of the run from the speed so far.
 
         Args:
-            p: Where the run stands; without a plan, its only validation was of a model that had hardly learned.
-            after_validation: Whether it has just validated: only then the distance between validations changes.
+            p: The run's progress; without a plan, its only validation was of a model that had hardly learned.
+            after_validation: True if it has just validated: only then the distance between validations changes.
         """
         seconds, count = self._recent
         pace = max(1e-6, seconds / count if count else p.training_seconds / max(1, p.step))
@@ -145,7 +145,7 @@ class Budget:
         return Plan(p.step + max(0, updates), every, p.step, course)
 
     def patience_is_lost(self, p: Progress) -> bool:
-        """Whether training is to end for want of better validations."""
+        """True if training should end because validations no longer improve."""
         patience = self._config.patience
         if patience != "auto":
             return patience is not None and p.bad >= patience
@@ -154,10 +154,10 @@ class Budget:
         return p.step + self._last_updates(p) < p.total_steps  # else it ends by then anyway
 
     def plan_ending(self, p: Progress) -> Plan | None:
-        """The plan of a run that has lost patience; None where it ends at once.
+        """The plan for the end of a run that no longer improves; None if it ends immediately.
 
-        Where nothing else is said, the learning rate first falls to zero: that often gives the better score that was
-        missed, and it makes no run worse.
+        By default the learning rate first falls to zero: that often improves the score after all, and it makes no run
+        worse.
         """
         c = self._config
         if c.patience != "auto" or c.schedule != "cosine" or p.step <= c.warmup:
@@ -167,11 +167,11 @@ class Budget:
         return Plan(p.step + updates, max(1, math.ceil(updates / 2)), p.step, course)
 
     def _last_updates(self, p: Progress) -> int:
-        """Over how many updates the learning rate of a run that ends early falls to zero."""
+        """Number of updates over which the learning rate falls to zero when a run ends early."""
         return math.ceil(_ENDING * p.step)
 
     def try_scoring(self, p: Progress, score: Callable[[float, float], float | None]) -> None:
-        """Learn now and then what scoring will take; `score` is that of `Trainer`."""
+        """Measure occasionally how long scoring will take; `score` is `try_scoring` of `Trainer`."""
         passed = sum(self.elapsed > share * self._deadline(p) for share in _MEASURED_AT)
         if passed > self._tried:
             self._tried = passed
@@ -180,14 +180,14 @@ class Budget:
             self._scoring = self._scoring if measured is None else measured
 
     def _validation(self, p: Progress) -> float:
-        """What the next validation takes; the first one was of a model that had hardly learned."""
+        """Expected seconds of the next validation; the first was of a model that had hardly learned."""
         return (self._task.trained_validation if p.total_steps is None else 1.0) * p.validation_seconds
 
     def _deadline(self, p: Progress) -> float:
         """When training must end."""
         last = self._validation(p) * (self._config.average > 1) + _WRITING + self.writing
         scoring = self._validation(p) * self._task.finishing_work if self._scoring is None else self._scoring
-        # However slow they were at first, validation and scoring of a model that is still learning keep no more than a
-        # third: an output that never ends would end training.
+        # However slow they were at first, at most a third of the budget is reserved for validating and scoring a model
+        # that is still learning: an output that never ends would otherwise end training.
         most = 0.6 if self._scoring is not None and self._tried == len(_MEASURED_AT) else 1 / 3
         return self.seconds - min(last + scoring, most * self.seconds)

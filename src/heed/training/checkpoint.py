@@ -1,7 +1,7 @@
 """Checkpoints: weights, optimiser, random state and place in the data, in safetensors and JSON, never pickle.
 
 A checkpoint is written under a temporary name, flushed to the disk with checksums of its files, and renamed; only then
-older ones go. The newest two stay whole, so that a damaged one costs the steps since the one before it and no more.
+are older ones deleted. The newest two are kept whole: if one is damaged, only the updates since the other are lost.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from heed.training.weights import apply_weights, read_tensors, unshared
 
 FORMAT = 3
 _BY_NUMBER = 2
-"""The format before: the optimiser's state is stored by numbers of parameters instead of names."""
+"""The previous format: the optimiser's state is stored by the number of each parameter instead of its name."""
 _WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 _CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
 _WHOLE = 2
-"""How many of the newest checkpoints a run can go on from; of others only weights are kept."""
+"""Number of the newest checkpoints that are kept whole, to resume from; of older ones only weights are kept."""
 
 
 @dataclass
 class Progress:
-    """Everything but tensors that a run needs to go on."""
+    """Everything but tensors that resuming a run needs."""
 
     step: int = 0  # updates done
     epoch: int = 0  # pass over the data
     batch: int = 0  # batches of this pass already used
-    plan: str = ""  # a hash of this pass's batches; in other ones the place would mean nothing
+    plan: str = ""  # a hash of this pass's batches; the place is meaningless for other batches
     total_steps: int | None = None  # updates of the whole run; None until decided
-    planned_at: int = 0  # update from which the present plan counts
-    course: float = 0.0  # share of the learning rate's course that lay behind it then
-    ending: bool = False  # whether the run ends early, its learning rate falling to zero
+    planned_at: int = 0  # update from which the present plan applies
+    course: float = 0.0  # share of the learning-rate schedule completed by then
+    ending: bool = False  # True while a run that ends early lowers its learning rate to zero
     validate_every: int | None = None  # updates between validations; None until decided
-    threads: int = 1  # processor threads, so that a resumed run repeats the same sums
-    processes: int = 1  # how many processes trained together
-    micro_batches: int = 1  # into how many a batch is divided, so that a resumed run draws the same dropout
+    threads: int = 1  # processor threads, so that a resumed run computes the same sums
+    processes: int = 1  # number of processes that trained together
+    micro_batches: int = 1  # micro-batches of a batch, so that a resumed run draws the same dropout
     seconds: float = 0.0  # time spent so far
     training_seconds: float = 0.0  # of that, time spent on updates
     waiting_seconds: float = 0.0  # of that, time spent waiting for their batches
     tokens: int = 0  # target tokens of all updates
     padding: float = 0.0  # sum over the updates of the share of padding in their batches
-    validation_seconds: float = 0.0  # what the last validation took
+    validation_seconds: float = 0.0  # time of the last validation
     best_step: int = 0  # step of the best validation; 0 for none
     best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
     best_scores: dict[str, float] = field(default_factory=dict)  # all its scores
@@ -84,18 +84,18 @@ def save_checkpoint(
     random: dict[str, Tensor] | None = None,
     carried: dict[str, Tensor] | None = None,
 ) -> Path:
-    """Write `folder/step-N`: it has its name only when it is whole and on the disk.
+    """Write `folder/step-N`; the folder gets this name only when it is complete and on the disk.
 
     Args:
-        folder: Of the checkpoints.
+        folder: The folder of the checkpoints.
         model: Its weights are written.
         optimizer: Its state is written.
         progress: Everything but tensors.
         random: Random state of all processes; this one's by default.
-        carried: What the tasks of all processes carry from batch to batch; no file where that is nothing.
+        carried: State that the tasks of all processes carry from batch to batch; if empty, no file is written.
 
     Raises:
-        DiskError: The disk is full or refuses; older checkpoints stay.
+        DiskError: The disk is full or writing fails; older checkpoints stay.
     """
     final = folder / f"step-{progress.step}"
     tensors = {
@@ -113,10 +113,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, its checksums compared.
+    """Read a checkpoint after comparing its checksums.
 
     Raises:
-        RunError: It is damaged, and how; or of another format.
+        RunError: The checkpoint is damaged or of another format; the message says how.
     """
     _check_format(path)
     if damage := _damage(path):
@@ -136,7 +136,7 @@ def _damage(path: Path) -> str:
 
 
 def stored_progress(path: Path) -> dict[str, Any]:
-    """What `progress.json` says; nothing where it is damaged, which the checksums say better."""
+    """The fields of `progress.json`; empty if it is damaged, which the check of the checksums reports."""
     try:
         number, progress = _read_progress(path)
         return {"format": number, **asdict(progress)}
@@ -145,7 +145,7 @@ def stored_progress(path: Path) -> dict[str, Any]:
 
 
 def _read_progress(path: Path) -> tuple[int, Progress]:
-    """The format of a checkpoint, and its progress where that can be read.
+    """The format number of a checkpoint, and its progress (default values for an unknown format).
 
     Raises:
         RunError: The file is missing or damaged.
@@ -153,11 +153,11 @@ def _read_progress(path: Path) -> tuple[int, Progress]:
     values = read_object(path / _PROGRESS)
     number = values.pop("format", None)
     if type(number) is not int:
-        raise damaged(path / _PROGRESS, "it has no number 'format'")
+        raise damaged(path / _PROGRESS, "the field 'format' is missing or not a number")
     if number not in (_BY_NUMBER, FORMAT):
         return number, Progress()
     if unknown := values.keys() - Progress.__dataclass_fields__.keys():
-        raise damaged(path / _PROGRESS, f"it has an unknown field {min(unknown)!r}")
+        raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
     try:
         progress = TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
@@ -171,25 +171,25 @@ def _check_format(path: Path) -> None:
     if number not in (_BY_NUMBER, FORMAT):
         age = "a newer" if number > FORMAT else "an older"
         raise RunError(
-            f"{path} was written by {age} heed (checkpoint format {number}); this one reads formats {_BY_NUMBER} and "
-            f"{FORMAT}: resume it with the heed that wrote it, or start from its weights with --from"
+            f"{path} was written by {age} version of heed (checkpoint format {number}); this version reads formats "
+            f"{_BY_NUMBER} and {FORMAT}: resume with the version that wrote it, or start from its weights with --from"
         )
 
 
 def restore(
     checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer | None, where: str, rank: int = 0
 ) -> Progress:
-    """Put model, optimiser and random state back as they were.
+    """Restore model, optimiser and random state.
 
     Args:
         checkpoint: As read.
-        model: Gets the weights.
-        optimizer: Gets its state; None where the kind of optimiser has changed.
+        model: The weights are copied into it.
+        optimizer: The state is copied into it; None where the kind of optimiser has changed.
         where: Name of the checkpoint in messages.
-        rank: Number of this process: each has a random state of its own.
+        rank: Number of this process: each has its own random state.
 
     Raises:
-        RunError: The model is another one.
+        RunError: The checkpoint is of another model.
     """
     apply_weights(model, checkpoint.weights, where)
     if optimizer is not None:
@@ -209,7 +209,7 @@ def of_rank(tensors: dict[str, Tensor], rank: int) -> dict[str, Tensor]:
 
 
 def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
-    """Copy the optimiser's state; parameters that are trained only now begin without, others are passed over."""
+    """Copy the optimiser's state; newly trained parameters begin with none, state of untrained ones is ignored."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     if checkpoint.format == _BY_NUMBER:
         listed = [p for group in optimizer.param_groups for p in group["params"]]
@@ -217,8 +217,8 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
         stored = {name.rpartition(".")[0] for name in checkpoint.optimizer}
         if stored and stored != parameters.keys():
             raise RunError(
-                f"{where}: it holds optimiser state of {len(stored)} parameters by number, but {len(parameters)} are "
-                "trained now; undo that change, or start from its weights with --from"
+                f"{where}: the optimiser state is of {len(stored)} parameters, but {len(parameters)} are trained now; "
+                "undo the change of settings, or start from the weights with --from"
             )
     for name, tensor in checkpoint.optimizer.items():
         parameter, _, key = name.rpartition(".")
@@ -238,21 +238,21 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
 
 def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message: None) -> Path | None:
-    """The newest whole checkpoint, or None; `say` is told of each damaged one that is passed over.
+    """The newest undamaged checkpoint, or None; `say` is called with a warning for each damaged one.
 
     Raises:
-        RunError: The newest is of another format.
+        RunError: The newest checkpoint is of another format.
     """
     for path in checkpoints_in(folder):
         _check_format(path)
         if not (damage := _damage(path)):
             return path
-        say(f"warning: checkpoint {path.name} is damaged ({damage}); the one before it is used")
+        say(f"warning: checkpoint {path.name} is damaged ({damage}); trying the previous one")
     return None
 
 
 def prune_checkpoints(folder: Path) -> None:
-    """Delete all checkpoints but the newest two, and of older ones all but the weights that these name."""
+    """Delete all but the newest two checkpoints; of older ones, the weights that these two list are kept."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
     wanted = {step for path in whole for step in stored_progress(path).get("kept", [])}
@@ -271,15 +271,15 @@ def _keep_weights(path: Path) -> None:
         weights = (recorded(path) or {}).get(_WEIGHTS)
     except RunError:
         weights = None
-    if files and weights is not None:  # what was never recorded, or cannot be read, stays as it is
-        # First, so that the folder is never one with missing files; not hashed anew, so that damage stays visible.
+    if files and weights is not None:  # without a readable record, the folder stays as it is
+        # First, so that the folder never lacks a recorded file; not hashed again, so that damage stays visible.
         record(path, [_WEIGHTS], {_WEIGHTS: weights})
         for file in files:
             file.unlink(missing_ok=True)
 
 
 def _steps_in(folder: Path) -> list[Path]:
-    """The folders that are named as a checkpoint is; others in between are somebody else's."""
+    """The folders with the name of a checkpoint; other folders are not heed's."""
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
 
 
@@ -289,9 +289,9 @@ def step_of(path: Path) -> int:
 
 
 def _holds_progress(path: Path) -> bool:
-    """Whether a run could go on from it: weights alone have checksums that list nothing else."""
+    """True if training can resume from it: the checksums of weights alone list no other file."""
     names = listed(path)
-    return _PROGRESS in names or not names  # without any it is damaged, and to be named
+    return _PROGRESS in names or not names  # without checksums it is damaged, which is to be reported
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -303,7 +303,7 @@ def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tens
 
 
 def draw_seed(*numbers: int) -> int:
-    """A seed that follows from some numbers."""
+    """A seed computed from some numbers."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=7).digest(), "big")
 
 

@@ -1,4 +1,4 @@
-"""A model's forward pass compiled by torch, while it is trained and nobody watches; at all other times it is itself."""
+"""A model's forward pass compiled by torch, only in training mode and while no trace or edit is active."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ _COMPILERS = ("g++", "clang++", "c++")
 
 
 def check_compiler(device: torch.device) -> None:
-    """Whether there is what torch compiles with.
+    """Check that the compiler that torch needs is installed.
 
     Raises:
-        ConfigError: There is not; the message says what is missing.
+        ConfigError: It is not; the message says what is missing.
     """
     if device.type == "cuda":
         if importlib.util.find_spec("triton") is None:
-            raise ConfigError("training.compile is true, but the package triton is missing; set it to false")
+            raise ConfigError(
+                "training.compile is true, but the package triton is not installed; set training.compile to false"
+            )
     elif not any(shutil.which(name) for name in (os.environ.get("CXX", ""), *_COMPILERS) if name):
         raise ConfigError(
-            f"training.compile is true, but there is no C++ compiler ({', '.join(_COMPILERS)}, or what CXX names); "
-            "install one, or set it to false"
+            f"training.compile is true, but no C++ compiler was found ({', '.join(_COMPILERS)}, or the variable CXX); "
+            "install one, or set training.compile to false"
         )
 
 
 @contextmanager
 def compiled(model: nn.Module) -> Iterator[None]:
-    """Within this, the model is compiled where it is in training mode; its weights keep their names.
+    """Context manager that compiles the model for training mode; its weights keep their names.
 
-    Lengths differ from batch to batch: shapes are left open, so that new ones do not compile it again.
+    Lengths differ from batch to batch: shapes are dynamic, so that a new length does not cause a recompilation.
     """
     plain = model.forward
     model.forward = partial(_choose, model, plain, torch.compile(plain, dynamic=True))

@@ -1,4 +1,4 @@
-"""What the training loop asks of a task, and what it gives back."""
+"""Interfaces between the training loop and tasks, and the result of training."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from heed.training.optimizer import Group
 
 
 class Batch(Protocol):
-    """What the loop must know of a batch."""
+    """A batch as the loop sees it."""
 
     @property
     def indices(self) -> list[int]:
-        """Which examples."""
+        """Indices of the examples."""
 
     @property
     def num_targets(self) -> int:
@@ -37,7 +37,7 @@ class Batch(Protocol):
 class Loss:
     """A loss with several terms."""
 
-    sum: Tensor  # of all terms, over the batch's target tokens; its gradient is followed
+    sum: Tensor  # of all terms, over the batch's target tokens; minimised by training
     parts: Mapping[str, Tensor]  # terms by name, for `metrics.jsonl`
 
 
@@ -52,17 +52,17 @@ class Trainable(Protocol):
     """A task as the loop sees it."""
 
     targets: ClassVar[str] = "tokens"
-    """What a batch's `num_targets` counts, as people call it."""
+    """Display name of what a batch's `num_targets` counts."""
 
     @property
     def patience(self) -> int:
-        """After how many validations without a better score a run under a time budget ends, if nothing else is said."""
+        """Default number of validations without a better score after which a run under a time budget ends."""
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, as indices of examples; depends on (seed, epoch) only, and so does its `repr`."""
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
-        """Make one batch; what is drawn for it (masks, augmentation) depends on (seed, epoch, indices) only."""
+        """Make one batch; its random draws (masks, augmentation) depend on (seed, epoch, indices) only."""
 
     def loss(self, model: Any, batch: Any, label_smoothing: float) -> Tensor | Loss:
         """Sum of the losses of a batch's target tokens."""
@@ -71,19 +71,19 @@ class Trainable(Protocol):
         """Scores on the validation set, "loss" (nats per token) among them."""
 
     def describe(self, indices: list[int]) -> str:
-        """Name examples to a person."""
+        """Describe examples for a message."""
 
     @property
     def finishing_work(self) -> float:
-        """What the final evaluation costs, in validations."""
+        """Cost of the final evaluation, in validations."""
 
     @property
     def trained_validation(self) -> float:
-        """What validating a trained model costs, as a share of validating an untrained one."""
+        """Cost of validating a trained model, as a share of validating an untrained one."""
 
 
 class Losses(nn.Module):
-    """A model and its task's loss as one module: what DistributedDataParallel wants to wrap."""
+    """A model and its task's loss as one module, for DistributedDataParallel to wrap."""
 
     def __init__(self, model: nn.Module, task: Trainable, label_smoothing: float) -> None:
         super().__init__()
@@ -98,18 +98,18 @@ class Losses(nn.Module):
 
 @runtime_checkable
 class Carries(Protocol):
-    """A task whose batches go on from one another (truncated back-propagation through time)."""
+    """A task whose batches continue one another (truncated back-propagation through time)."""
 
     def carried(self) -> dict[str, Tensor]:
-        """The state after the last batch, without its gradient; it is written into checkpoints."""
+        """The state after the last batch, detached; it is written into checkpoints."""
 
     def carry(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state; from none where it is empty."""
+        """Continue from a state; an empty one starts afresh."""
 
 
 @runtime_checkable
 class Groups(Protocol):
-    """A task that trains parts of a model at other rates, or not at all."""
+    """A task that trains parts of a model at different rates, or not at all."""
 
     def groups(self, model: Any) -> list[Group]:
         """The groups; no parameter in two of them."""
@@ -117,43 +117,43 @@ class Groups(Protocol):
 
 @runtime_checkable
 class CollatesTogether(Protocol):
-    """A task that makes several small batches at once in less time than one after the other."""
+    """A task that makes several small batches together faster than one by one."""
 
     @property
     def updates_together(self) -> int:
-        """For how many updates at a time."""
+        """Number of updates whose batches are made together."""
 
     def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[Any]:
-        """What `collate` gives for each of these batches."""
+        """The results of `collate` for these batches."""
 
 
 @runtime_checkable
 class Scores(Protocol):
-    """A task that knows what scoring takes, where that may be more than training does."""
+    """A task that knows how much memory scoring needs, where that may exceed what training needs."""
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring needs beside the model; `activations` are those that training keeps for each position."""
+        """Bytes that scoring needs in addition to the model; `activations`: bytes training keeps for each position."""
 
 
 @dataclass
 class TrainResult:
-    """How a run ended."""
+    """The result of a training run."""
 
     folder: Path  # the run folder
     finished: bool  # False where it was interrupted and can be resumed
-    reason: str  # why it ended, for people
-    progress: Progress  # where it stands
+    reason: str  # why it ended, for display
+    progress: Progress  # at its end
     validation: dict[str, float]  # scores of the weights that were kept
-    kept: str  # which weights those are, for people
+    kept: str  # which weights those are, for display
     tokens_per_second: float  # target tokens, mean over the run, validation not counted
     padding_share: float  # mean share of padding in the batches
-    waiting_share: float  # share of the time of all updates for which the next batches were waited for
+    waiting_share: float  # share of the time of all updates spent waiting for the next batches
 
     @classmethod
     def of(
         cls, folder: Path, finished: bool, reason: str, progress: Progress, validation: dict[str, float], kept: str
     ) -> TrainResult:
-        """The result, its means over the updates."""
+        """The result, with means over the updates."""
         p, seconds = progress, max(1e-9, progress.training_seconds)
         shares = p.tokens / seconds, p.padding / max(1, p.step), p.waiting_seconds / seconds
         return cls(folder, finished, reason, p, validation, kept, *shares)

@@ -1,21 +1,21 @@
-"""What an update takes in memory, time and network traffic: measured before training, to be held against what it took.
+"""Predicted memory, time and network traffic of an update, measured before training; the report has the actual values.
 
 memory = the largest of
-           what is there, weights and Adam's moments among it + gradients (4 bytes a parameter)
+           present memory, including weights and Adam's moments + gradients (4 bytes a parameter)
              + activations a position * positions of the largest batch / its micro-batches
-           what is there + the moments as bytes (8 a parameter), where a checkpoint is written on a CPU
-           what is there after a step + activations of a batch, which the allocator keeps
-             + what scoring needs (`scoring_memory` of the task)
-           what this process has already taken, a step of the largest batch included
+           present memory + the moments as bytes (8 a parameter), where a checkpoint is written on a CPU
+           memory after a step + activations of a batch, which the allocator keeps
+             + memory for scoring (`scoring_memory` of the task)
+           peak memory of this process so far, including a step on the largest batch
 time   = one batch forward and backward * batches an update + the optimiser's step + bytes over the network / bandwidth
 bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
-Activations are what autograd keeps for the backward pass of a real batch. Where blocks are computed again in the
-backward pass (`training.activation_checkpointing`), these are what it keeps outside of them, their inputs, and the
-inside of one.
+Activations are the tensors that autograd keeps for the backward pass of a real batch. Where blocks are recomputed in
+the backward pass (`training.activation_checkpointing`), these are the tensors outside the blocks, the inputs of the
+blocks, and the inside of one block.
 
-Measured with the threads that training will use, after a first step that is not timed; kept under `training` and
-`training.predicted` in the report. `benchmarks/prediction.py` compares them for five recipes.
+Measured with the threads that training will use, after a first step that is not timed. The report has the actual values
+under `training` and these under `training.predicted`; `benchmarks/prediction.py` compares them for five recipes.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from heed.training.recompute import kept_inside, recomputed_blocks
 from heed.training.threads import choose_threads
 
 _ENOUGH, _FEWEST = 0.25, 2
-"""Seconds and steps that are measured at least; one step is enough where it takes twice as long."""
+"""Fewest seconds and steps to measure; one step is enough if it takes twice as long."""
 _BATCHES = 8
-"""From how many places of a pass their batches come."""
+"""Number of places of a pass from which the measured batches are taken."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What training is expected to take."""
+    """Predicted cost of training."""
 
     memory: int  # largest memory of one process, in bytes (of the GPU where there is one)
     activations: float  # bytes that autograd keeps for each position of a batch, padding included
     seconds: float  # of an update
     network: int  # bytes that each process sends for an update
-    micro_batches: int  # into how many a batch is divided
-    threads: int  # that compute where all of them have a free core
+    micro_batches: int  # micro-batches of a batch
+    threads: int  # threads of training, if each has a free core
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -71,9 +71,9 @@ class Cost:
 
 @dataclass
 class TrialStep:
-    """A training step to be measured before training begins: it leaves weights and moments as they are.
+    """A training step to be measured before training begins; it leaves weights and moments unchanged.
 
-    `timed` has of each step so far: threads, positions, seconds forward and backward, seconds of the optimiser.
+    `timed` lists for each step: threads, positions, seconds forward and backward, seconds of the optimiser.
     """
 
     model: nn.Module  # on its device
@@ -83,11 +83,11 @@ class TrialStep:
     device: torch.device
     precision: str  # of the forward pass
     work: Callable[[list[int]], int]  # padded positions of a batch
-    micro_batches: int = 1  # into how many a batch is divided
+    micro_batches: int = 1  # micro-batches of a batch
     timed: list[tuple[int, int, float, float]] = field(default_factory=list)
 
     def run(self, indices: list[int]) -> None:
-        """Make and time a step on a batch."""
+        """Run and time a step on a batch."""
         self.model.train()
         start = time.perf_counter()
         for part in divided(indices, self.micro_batches):
@@ -107,9 +107,9 @@ class TrialStep:
         self.timed.append((torch.get_num_threads(), self.work(indices), passes, time.perf_counter() - start))
 
     def rates(self, batches: list[list[int]]) -> tuple[float, float]:
-        """Seconds of a position forward and backward, and of the optimiser's step, with the threads set now.
+        """Seconds of a position forward and backward, and of the optimiser's step, with the present thread count.
 
-        Steps that were made already count; others are made on these batches where those are too few.
+        Steps already timed count; if they are too few, more are run on these batches.
         """
         threads, made = torch.get_num_threads(), 0
         while True:
@@ -123,14 +123,14 @@ class TrialStep:
 
 
 def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
-    """Predict what an update takes from some batches of the run; sets the step's micro-batches, and torch's threads."""
+    """Predict the cost of an update from some batches of the run; sets the step's micro-batches and torch's threads."""
     model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     before = _memory_now(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _same_buffers(model):
         middle = plan[len(plan) // 2]
-        few = middle[: -(-len(middle) // 4)]  # kept whole, all of them might not fit
+        few = middle[: -(-len(middle) // 4)]  # the whole batch might not fit
         activations = _activations(step, few) / max(1, work(few))
         positions = [work(indices) for indices in plan]
         widest = max(range(len(plan)), key=positions.__getitem__)
@@ -155,7 +155,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     if device.type == "cpu":
         memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
     if isinstance(step.task, Scores):
-        # As much as a batch takes is kept by the allocator, in pieces too small for what scoring asks for.
+        # The allocator keeps the memory of a batch in pieces too small for scoring.
         left = round(kept / step.micro_batches) if device.type == "cpu" else 0
         memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
@@ -164,7 +164,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
 
 @contextmanager
 def _same_buffers(model: nn.Module) -> Iterator[None]:
-    """Put back what steps change besides weights: the running means of batch normalisation."""
+    """Restore the buffers that steps change: the running means of batch normalisation."""
     before = [(buffer, buffer.clone()) for buffer in model.buffers()]
     yield
     with torch.no_grad():
@@ -173,7 +173,7 @@ def _same_buffers(model: nn.Module) -> Iterator[None]:
 
 
 def _activations(step: TrialStep, indices: list[int]) -> float:
-    """Bytes that autograd keeps of a batch in one piece."""
+    """Bytes that autograd keeps of an undivided batch."""
     activations: float = kept_bytes(step.model, lambda: step.run(indices))
     if blocks := recomputed_blocks(step.model):
         with kept_inside(blocks):
@@ -185,7 +185,7 @@ def _activations(step: TrialStep, indices: list[int]) -> float:
 def _memory_now(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
-    try:  # what this process holds, not what it ever held
+    try:  # the present memory of this process, not its peak
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * 4096
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Where training runs: device, precision, number of threads; chosen, and said."""
+"""Device and precision of training, and advice when memory runs out."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from heed.memory import memory_explained
 from heed.training.processes import Processes
 
 LOWER_VALIDATION = (
-    "lower training.batch_tokens, by which batches of the validation set are made, leave out its longest examples, or "
+    "lower training.batch_tokens (validation batches follow it too), leave out the longest validation examples, or "
     "choose a smaller model"
 )
-"""What to do where memory runs out in a validation."""
+"""Advice for running out of memory in a validation."""
 
 
 def choose_device(name: str) -> torch.device:
     """The device meant by "auto", "cpu", "cuda", "cuda:1" or "mps".
 
     Raises:
-        ConfigError: No such device here; the message says what is.
+        ConfigError: This machine has no such device; the message lists its devices.
     """
     if name == "auto":
         if torch.cuda.is_available():
@@ -48,7 +48,7 @@ def device_of(config: TrainingConfig, processes: Processes) -> torch.device:
     """The device of this process.
 
     Raises:
-        ConfigError: There is no such device here.
+        ConfigError: This machine has no such device.
     """
     if config.deterministic:
         # cuBLAS repeats its sums only with a workspace of fixed size; read when CUDA starts.
@@ -72,24 +72,24 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def step_explained(when: str, micro_batches: int) -> AbstractContextManager[None]:
-    """Context manager that says what to do where memory runs out in a training step.
+    """Context manager that adds advice to the error if memory runs out in a training step.
 
     Raises:
-        OutOfMemoryError: It did.
+        OutOfMemoryError: Memory ran out.
     """
     return memory_explained(when, lower_step(micro_batches))
 
 
 def lower_step(micro_batches: int) -> str:
-    """What makes a training step smaller."""
+    """Advice on how to reduce the memory of a training step."""
     return (
-        f"raise training.micro_batches (now {micro_batches}), which leaves the gradient as it is, lower "
+        f"raise training.micro_batches (now {micro_batches}; the gradient stays the same), lower "
         "training.batch_tokens, or choose a smaller model"
     )
 
 
 def peak_memory(device: torch.device | None = None) -> int:
-    """Largest memory of this process so far, in bytes; of a GPU what its tensors took."""
+    """Peak memory of this process in bytes; on a GPU, of its tensors."""
     if device is not None and device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,4 +1,4 @@
-"""The error of an update that is not finite."""
+"""Errors of training: a checkpoint that cannot be written, a loss or gradient that is not finite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heed.visible import shell_word
 
 
 def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
-    """What a checkpoint that cannot be written leaves, and how to go on."""
+    """The error for a checkpoint that cannot be written; it says where the run stands and how to resume."""
     before = latest_checkpoint(checkpoints)
     last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
     return DiskError(
@@ -24,7 +24,7 @@ def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
 def not_finite(
     loss: float, norm: float, rate: float, examples: str, p: Progress, config: TrainingConfig, checkpoints: Path
 ) -> TrainingError:
-    """What is not finite, where, and what to change; `norm` is the gradient's, `examples` those of the update."""
+    """The error for a loss or gradient that is not finite; `norm` is the gradient's, `examples` those of the update."""
     what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
     before = latest_checkpoint(checkpoints)
     back = f"; the last checkpoint is {before.name}" if before is not None else ""

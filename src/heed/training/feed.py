@@ -1,4 +1,4 @@
-"""Items made before they are asked for, by a thread, where whoever asks would otherwise wait for them."""
+"""Items made ahead of time by a thread, where waiting for them would cost time."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _TRIED, _SHARE = 20, 0.015
-"""From so many items made when asked for on, a thread begins where waiting for them took more than this share."""
+"""After this many items made on request, a thread starts if waiting for them took more than this share of the time."""
 _JUDGED = 10
-"""After so many items of the thread, it ends again where they were waited for longer than without it."""
+"""After this many items, the thread ends again if waiting for its items took longer than without it."""
 _AHEAD = 2
-"""Items that are made and not yet asked for."""
+"""Most items that are made and not yet asked for."""
 _PATIENCE = 5.0
-"""Seconds that closing waits for the item at hand; a pipe that nobody writes to may keep the thread for ever."""
+"""Seconds that closing waits for the current item; a pipe without a writer may block the thread forever."""
 
 
 class Feed(Generic[T]):
-    """The items of an iterator, in its order, whoever makes them. An error of the iterator comes where its item would.
+    """The items of an iterator in its order, optionally made by a thread. An error is raised in place of its item.
 
-    The thread takes a share of the processor, and of Python's lock, from the one that asks: it begins only where that
-    may pay, and ends where it does not. (On a busy machine it may be stopped while it holds the lock; the one that asks
-    then waits hundreds of times as long as making the item takes.) Nothing but the iterator runs in it.
+    The thread takes processor time, and Python's lock, from the consumer: it starts only where it may save time, and
+    ends where it does not. (On a busy machine it may be suspended while it holds the lock; the consumer then waits
+    hundreds of times as long as making the item takes.) Nothing but the iterator runs in it.
     """
 
     def __init__(self, source: Iterator[T], ahead: bool = False) -> None:
-        """Begin; `ahead` starts the thread at once, and for good."""
+        """Wrap `source`; `ahead` starts the thread immediately and keeps it."""
         self._source = source
         self._made: SimpleQueue[T | BaseException] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)
@@ -42,7 +42,7 @@ class Feed(Generic[T]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether the thread is at work."""
+        """True if the thread is running."""
         return self._thread is not None
 
     def __iter__(self) -> Iterator[T]:
@@ -64,18 +64,18 @@ class Feed(Generic[T]):
                 if self._ahead.share > self._alone.share:
                     self.close()
                     if not self._thread.is_alive():
-                        self._thread = None  # what it made comes first, then the rest is made when asked for
+                        self._thread = None  # its items are returned first; the rest are made on request
         return item
 
     def close(self) -> None:
-        """End the thread, if there is one; what it made is lost unless it is asked for."""
+        """End the thread, if there is one; items it has made can still be taken."""
         self._closed.set()
         self._room.release()
         if self._thread is not None:
             self._thread.join(_PATIENCE)
 
     def _start(self) -> None:
-        # A daemon, so that one that never comes back does not keep the process.
+        # A daemon, so that a blocked thread does not keep the process alive.
         self._thread = threading.Thread(target=self._work, name="heed-batches", daemon=True)
         self._thread.start()
 
@@ -99,7 +99,7 @@ class Feed(Generic[T]):
 
 
 class _Waiting:
-    """How long items were waited for, as a share of the time since the first of them.
+    """Time spent waiting for items, as a share of the time since the first of them.
 
     The first item and the longest wait do not count: a pass is planned before the first, and on a busy machine any wait
     may take long.
@@ -109,7 +109,7 @@ class _Waiting:
         self.count, self._sum, self._longest, self._began = 0, 0.0, 0.0, 0.0
 
     def note(self, start: float) -> None:
-        """One item, asked for at this time, is here."""
+        """Record an item that was asked for at time `start` and is now here."""
         self._now = time.perf_counter()
         self.count += 1
         if self.count == 1:
@@ -120,5 +120,5 @@ class _Waiting:
 
     @property
     def share(self) -> float:
-        """The share of the time."""
+        """Share of the time spent waiting."""
         return (self._sum - self._longest) / max(1e-9, self._now - self._began)

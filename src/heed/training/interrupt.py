@@ -1,4 +1,4 @@
-"""Ctrl-C and its like: the first asks a run to stop where it can go on later, the second ends the process."""
+"""Ctrl-C and similar signals: the first stops a run so that it can be resumed, the second ends the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HANG_UP = getattr(signal, "SIGHUP", None)
 
 
 class Interrupts:
-    """The first Ctrl-C, SIGTERM or SIGHUP asks the loop to stop after the update at hand.
+    """The first Ctrl-C, SIGTERM or SIGHUP asks the loop to stop after the current update.
 
     Another Ctrl-C or SIGTERM ends the process. Another SIGHUP does not: a closed terminal may send two, one from the
     system and one from the shell. Where SIGHUP is ignored, as under `nohup`, it stays ignored.

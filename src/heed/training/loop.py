@@ -1,4 +1,4 @@
-"""The training loop: updates, validation, budget, early stopping, checkpoints. It knows tasks only by `Trainable`."""
+"""The training loop: updates, validation, budget, early stopping, checkpoints. It sees tasks only as `Trainable`."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ class Trainer:
         """Prepare; `run` trains.
 
         Args:
-            model: Is moved to the chosen device.
-            task: Gives batches, loss and validation scores.
+            model: Moved to the chosen device.
+            task: Makes batches, loss and validation scores.
             config: The section `training`.
             select_by: Validation score by which the best weights are chosen.
-            folder: The run folder; `checkpoints/` and `metrics.jsonl` go there.
-            reporter: Told about the run.
-            on_validation: Called after each validation, the model being in evaluation mode.
-            began: `time.perf_counter()` when the budget began to run; now by default.
-            try_scoring: Scores as after training for about so many seconds, where the second number is what all of it
-                is thought to take, and says what it does take (None: this cannot be tried).
+            folder: The run folder, for `checkpoints/` and `metrics.jsonl`.
+            reporter: Prints messages and progress.
+            on_validation: Called after each validation, with the model in evaluation mode.
+            began: `time.perf_counter()` at the start of the budget; now by default.
+            try_scoring: Scores a part of the examples as after training and returns the estimated seconds for all of
+                them (None: not possible). Arguments: seconds to spend, and the seconds expected for all.
         """
         self.processes: Processes = current()
         self.device = device_of(config, self.processes)
@@ -100,14 +100,14 @@ class Trainer:
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
         self._measured = 0.0  # seconds of updates in this process
-        self._threads = 0  # that were chosen; 0 before
+        self._threads = 0  # chosen number of threads; 0 before the choice
         self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
-        self.asks = False  # whether a callback may set it, which all processes know
+        self.asks = False  # True in all processes if a callback may set `enough`
 
     # The run --------------------------------------------------------------------------------------------------
 
@@ -115,8 +115,8 @@ class Trainer:
         """Train until the budget, the patience or the user ends it; the model then holds the weights to keep.
 
         Args:
-            resume: Go on from the last whole checkpoint, if there is one.
-            changed: Fields that differ from those the run began with, as "training.minutes".
+            resume: Resume from the newest undamaged checkpoint, if there is one.
+            changed: Fields whose values differ from those at the start of the run, such as "training.minutes".
 
         Raises:
             TrainingError: The loss is not finite, or memory ran out.
@@ -141,8 +141,8 @@ class Trainer:
         finally:
             feed.close()
             self.reporter.close()
-            # What sums gradients must go before the group of processes: freed after it, it is what ends the group's
-            # threads, with Python's lock held, and one of them may wait for that lock (seen as a hang at the end).
+            # The DDP wrapper must be freed before the process group: freed later, it ends the group's threads while
+            # holding Python's lock, and one of them may wait for that lock (seen as a hang at the end).
             del self._losses
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
@@ -155,7 +155,7 @@ class Trainer:
         return self._result(True, reason, kept)
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
-        """Predict what an update takes, `work` being the padded positions of a batch; call it before `run`.
+        """Predict the cost of an update; `work` gives the padded positions of a batch. Call it before `run`.
 
         Also chooses micro-batches and threads.
         """
@@ -173,7 +173,7 @@ class Trainer:
         p.threads = self._threads or torch.get_num_threads()
         p.processes = self.processes.count
         if isinstance(self.task, Carries):
-            self.task.carry({})  # without what measured steps left
+            self.task.carry({})  # clear the state left by measured steps
         p.total_steps = c.steps
         p.validate_every = c.validate_every
         if c.steps is not None and c.validate_every is None:
@@ -194,7 +194,7 @@ class Trainer:
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
         if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
-            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned anew
+            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned again
             p.bad, p.ending = 0, False
         if c.steps is not None:
             p.total_steps = c.steps  # a run may be resumed to train longer
@@ -246,7 +246,7 @@ class Trainer:
             self._update(next(feed), start)
 
     def _owes_validation(self) -> bool:
-        """Whether the last update is one to validate after, and that has not happened."""
+        """True if a validation is due after the last update and has not happened."""
         p = self.progress
         last = p.kept[-1] if p.kept else 0
         if p.step == last or p.step == p.total_steps:
@@ -258,7 +258,7 @@ class Trainer:
         return p.step - last >= p.validate_every  # this number changes with the plan
 
     def _feed(self) -> Feed[Draw]:
-        """The batches of each update from the place in the data on; for a GPU in memory that it reads by itself."""
+        """The batches of each update from the current place on; for a GPU in pinned memory."""
         p, on_gpu = self.progress, self.device.type == "cuda"
         place = Place(p.epoch, p.batch, p.plan)
         given = self.task, self.config, self.processes, place, self._say
@@ -269,7 +269,7 @@ class Trainer:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""
         p, c = self.progress, self.config
         if begun := self._unfreezing.at(p.step):
-            self._losses = self._wrapped()  # gradients of further parameters are summed over the processes
+            self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: {' and '.join(begun)} trained from here on")
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
@@ -304,7 +304,7 @@ class Trainer:
         self.budget.updated(time.perf_counter() - start)
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
-        """Gradient of (sum of losses / target tokens), over all batches and processes as if they were one; the sums.
+        """Compute the gradient of (sum of losses / target tokens) over all batches and processes; return the sums.
 
         DistributedDataParallel takes the mean over the processes, so each multiplies by their number.
         """
@@ -323,7 +323,7 @@ class Trainer:
         return sums
 
     def _plan(self, after_validation: bool = True) -> None:
-        """Decide how many updates fit the budget; said once, then kept up to date."""
+        """Plan how many updates fit the budget; the first plan is printed."""
         p, first = self.progress, self.progress.total_steps is None
         if not self.budget.may_plan(p):
             return
@@ -336,7 +336,7 @@ class Trainer:
             self._say(f"{rate:.1f} updates/s: about {p.total_steps} updates in {whole}, done at {end}")
 
     def _end_early(self) -> str | None:
-        """Why the run ends for want of better validations; None where its learning rate still has to fall to zero."""
+        """Reason for ending a run that no longer improves; None while its learning rate still has to fall to zero."""
         p = self.progress
         reason = f"no better {self.select_by} in {p.bad} validations"
         ending = self.budget.plan_ending(p)
@@ -344,7 +344,7 @@ class Trainer:
             return reason
         ending.put_into(p)
         p.ending = True
-        self._say(f"{reason}: the learning rate falls to zero by update {p.total_steps}, where training ends")
+        self._say(f"{reason}: lowering the learning rate to zero by update {p.total_steps}, where training ends")
         return None
 
     # Validation and weights -----------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ class Trainer:
             self.on_validation(self, self.validation)
 
     def evaluate(self) -> dict[str, float]:
-        """Scores of the model as it stands, without changing it or the random state."""
+        """Validation scores of the present weights, without changing them or the random state."""
         self.model.eval()
         with torch.no_grad(), memory_explained("while validating", LOWER_VALIDATION):
             return self.task.validate(self.model)

@@ -9,7 +9,7 @@ from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
 from heed.shapes import Bool, Float, Int
 
 PIECE_BYTES = 2**23
-"""Logits of one piece: measured fastest between 1 and 32 MiB where memory still stays small (benchmarks/NOTES.md)."""
+"""Bytes of logits in one piece: the fastest of 1 to 32 MiB that still needs little memory (benchmarks/NOTES.md)."""
 
 
 def vocabulary_loss(
@@ -47,9 +47,9 @@ def loss_at(
     output: nn.Module,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The vocabulary loss at the real positions of a batch: where the mask is true, which is at so many places.
+    """The vocabulary loss at the real positions of a batch; `real` is their mask and their number.
 
-    Nobody has to wait for a GPU to count them.
+    The number is given so that a GPU need not be waited for to count them.
     """
     mask, count = real
     places = torch.nonzero_static(mask.flatten(), size=count).squeeze(1)

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: a line for each update and each validation. A log that cannot be written never stops a run."""
+"""`metrics.jsonl`: a line for each update and each validation. Failing to write the log never stops a run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from heed.storage.files import MissingFileError, read_bytes
 from heed.storage.lock import Presence
 
 _MOST_BYTES = 1 << 30
-"""Bytes that a log may have; a million updates have about 200 million."""
+"""Largest size of a log in bytes; a million updates take about 200 million."""
 Listener = Callable[[str, int, Mapping[str, float]], None]
 
 
 class MetricsLog:
-    """Appends events to a file; where that fails it says so once and goes on, unless its folder is gone."""
+    """Appends events to a file; if writing fails, it warns once and continues, unless the folder is gone."""
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
-        """Open; `say` is told once that writing failed, `writes` is False for a process that leaves it to another."""
+        """Open; `say` is called once if writing fails; `writes` is False for all processes but the first."""
         self._path = path
         self._folder = Presence(path.parent)
         self._say = say
@@ -31,7 +31,7 @@ class MetricsLog:
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
-        """Have every event told to a function too: its name, its step, its values."""
+        """Call a function with every event, too: its name, its step, its values."""
         self._listeners.append(listener)
 
     def write(self, event: str, step: int, **values: float) -> None:
@@ -53,11 +53,11 @@ class MetricsLog:
             listener(event, step, values)
 
     def events(self) -> list[dict[str, Any]]:
-        """What was logged so far."""
+        """All events of the log."""
         return read_metrics(self._path)
 
     def keep_until(self, step: int) -> None:
-        """Leave out what came after an update: a run that goes on from there will write it again."""
+        """Remove the events after an update: a run resumed from there will write them again."""
         if not self._writes or not self._path.is_file():
             return
         try:
@@ -75,13 +75,13 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The whole events of a log, in their order; none where there is no log.
+    """The complete events of a log, in order; none where there is no log.
 
-    A kill may cut off the last line, and a run that is still training may be writing it: such a line is passed over.
+    A kill may cut off the last line, and a run that is still training may be writing it: such a line is ignored.
     The log grows and has no checksum: a warning says how many other lines cannot be read.
 
     Raises:
-        RunError: It is no regular file, or cannot be read.
+        RunError: It is not a regular file, or cannot be read.
     """
     try:
         lines = read_bytes(path, _MOST_BYTES).decode("utf-8", errors="replace").splitlines()
@@ -96,7 +96,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """The event of a line; None where it is not one that `Metrics` writes."""
+    """The event of a line; None if `MetricsLog` would not write such an event."""
     try:
         event = json.loads(line)
         name, step = event["event"], event["step"]
@@ -108,7 +108,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def _is_before(line: str, step: int) -> bool:
-    """Whether a line is a whole event of an update up to `step`; the average is made at the end, every time anew."""
+    """True for a complete event up to update `step`; the average is computed again at every end of training."""
     try:
         event = json.loads(line)
         return bool(event["step"] <= step and event["event"] != "average")

@@ -19,10 +19,10 @@ from heed.kernels import enabled, large_empty
 class Group:
     """Parameters that are trained alike."""
 
-    parameters: Sequence[nn.Parameter]  # them; those of no group are trained with the whole rate
+    parameters: Sequence[nn.Parameter]  # parameters in no group are trained with the full learning rate
     rate: float = 1.0  # factor of the learning rate; 0 freezes them
     since: int = 0  # update from which they are trained; before it they are frozen
-    name: str = ""  # what to call them, where they are frozen at first
+    name: str = ""  # display name, needed where they are frozen at first
 
 
 class Unfreezing:
@@ -36,7 +36,7 @@ class Unfreezing:
         ]
 
     def at(self, step: int) -> list[str]:
-        """Freeze and unfreeze as after `step` updates; the names of the groups that are trained from now on."""
+        """Freeze and unfreeze for the state after `step` updates; return the names of newly trained groups."""
         begun = []
         for group, parameters in self._groups:
             trained = step >= group.since
@@ -47,16 +47,16 @@ class Unfreezing:
         return begun
 
     def is_over(self, step: int) -> bool:
-        """Whether all groups are trained."""
+        """True if all groups are trained."""
         return all(step >= group.since for group, _ in self._groups)
 
 
 class Optimizer:
-    """torch's own steps, by its functions: its class imports the compiler, more than a second of every start.
+    """torch's optimisers by their functional forms: their classes import the compiler, which takes over a second.
 
     Attributes:
         param_groups: Parameters under "params", and their "lr" and "weight_decay".
-        state: What is kept of each parameter, under torch's names.
+        state: State of each parameter, under torch's names.
     """
 
     def __init__(self, groups: list[dict[str, Any]], kind: str, rate: float, betas: tuple[float, float]) -> None:
@@ -68,7 +68,7 @@ class Optimizer:
             self._prepare(group["params"])
 
     def _prepare(self, parameters: list[nn.Parameter]) -> None:
-        """Moments of zero, side by side and before the first batch: later they would lie between what batches leave.
+        """Allocate zero moments contiguously before the first batch, so that batches do not fragment their memory.
 
         In pages of 2 MiB where the system has them.
         """
@@ -88,7 +88,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
             if not parameters:
@@ -98,7 +98,7 @@ class Optimizer:
             move(parameters, gradients, {name: group[name] for name in ("lr", "weight_decay")})
 
     def try_step(self) -> None:
-        """A step that takes as long as any other and changes nothing: all gradients and moments must be zero."""
+        """A step that takes the usual time and changes nothing: all gradients and moments must be zero."""
         rates = [group["lr"] for group in self.param_groups]
         for group in self.param_groups:
             group["lr"] = 0.0
@@ -132,12 +132,12 @@ class Optimizer:
 
 
 def _is_fused(parameter: nn.Parameter) -> bool:
-    """Whether torch has Adam as one kernel there, and fast forms are on."""
+    """True if torch has a fused Adam for the parameter's device, and fast kernels are on."""
     return enabled() and parameter.device.type in ("cpu", "cuda")
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig, rates: Sequence[Group] = ()) -> Optimizer:
-    """Matrices decay, vectors (biases, norms) do not; groups have learning rates of their own, or are frozen."""
+    """Make the optimiser: weight decay for matrices only (not biases and norms), a rate or freezing for each group."""
     for group in rates:
         for parameter in group.parameters if group.rate == 0 else ():
             parameter.requires_grad_(False)

@@ -1,7 +1,7 @@
-"""Several processes that train one model together, started by `torchrun`; or one alone.
+"""Several processes that train one model together, started by `torchrun`; or a single process.
 
-Every process reads the same batches and takes its share of the examples of each, so that an update is the same
-whatever their number. Gradients are summed by DistributedDataParallel.
+Every process reads the same batches and takes its share of the examples of each, so that an update does not depend on
+the number of processes. Gradients are summed by DistributedDataParallel.
 
 Validation is shared out too, each example read once. With batch normalisation each process normalises by the mean and
 deviation of its own share and the running means kept are those of the first process, so the result depends on the
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 class Processes:
-    """One process alone: everything is its own."""
+    """A single process."""
 
     rank = 0  # number of this process; only the first one writes
     count = 1  # number of processes
@@ -38,11 +38,11 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and prints."""
+        """True if this process writes files and prints."""
         return self.rank == 0
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """This process's part of some items: every `count`-th, so that sorted ones are shared out evenly."""
+        """This process's share of some items: every `count`-th, so that sorted items are distributed evenly."""
         return list(items[self.rank :: self.count])
 
     def map(self, function: Callable[[list[T]], Sequence[R]], items: Sequence[T]) -> list[R]:
@@ -70,7 +70,7 @@ class Processes:
         return value
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module, with its gradients summed over the processes during the backward pass."""
+        """Wrap the module so that its gradients are summed over the processes during the backward pass."""
         return module
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
@@ -83,10 +83,10 @@ class Processes:
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """Context manager that ends the common work: within it each process is alone, after it the first has finished.
+        """Context manager that ends the joint work: inside it each process works alone; leaving it waits for the first.
 
         Raises:
-            RunError: In the other processes, where the first one failed.
+            RunError: In the other processes, if the first one failed.
         """
         yield
 
@@ -165,11 +165,11 @@ _groups = 0
 
 
 def _prefix() -> str:
-    """What the names in torchrun's store begin with: another text for each group of processes.
+    """Prefix of the names in torchrun's store, different for each group of processes.
 
-    The store outlives a group of processes, and by the addresses that an earlier one left there the next looks for it
-    (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not be shared
-    (docs/scaling.md).
+    The store outlives a group of processes, and the next group would connect to the addresses that the last one left
+    there (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not be
+    shared (docs/scaling.md).
     """
     global _groups
     _groups += 1
@@ -181,25 +181,25 @@ _current = Processes()
 
 
 def current() -> Processes:
-    """The processes that this one works with."""
+    """The group of processes that this one belongs to."""
     return _current
 
 
 def is_first() -> bool:
-    """Whether this process prints, also before the processes have joined."""
+    """True if this process prints; also valid before the processes have joined."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 def was_restarted() -> bool:
-    """Whether `torchrun --max-restarts` has started this process again after a failure."""
+    """True if `torchrun --max-restarts` has restarted this process after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def join(device: str) -> Processes:
-    """Join the processes that a launcher started, if one did; `device` is the field `training.device`.
+    """Join the processes that a launcher started, if any; `device` is the field `training.device`.
 
     Raises:
-        ConfigError: The device is one for all.
+        ConfigError: The device is a single one, such as "cuda:1".
     """
     global _current
     count = int(os.environ.get("WORLD_SIZE", "1"))
@@ -207,8 +207,8 @@ def join(device: str) -> Processes:
         return _current
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError(
-            f"training.device is '{device}', but {count} processes were started: each takes a device of its own; "
-            "leave it at auto, or cpu"
+            f"training.device is '{device}', but {count} processes were started and each uses its own device; "
+            "set training.device to auto or cpu"
         )
     _current = _Launched(device)
     return _current

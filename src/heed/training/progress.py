@@ -1,4 +1,4 @@
-"""What a person sees while a long job runs: on a terminal a moving line, in a log a line now and then."""
+"""Progress of a long job: a moving line on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin_line(p: Progress, device: object, precision: str) -> str:
 def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targets: str) -> str:
     """The line that moves: the last update's loss and share of padding, speed, time left.
 
-    `targets` is what the task predicts, as people call it ("tokens"); padding is left out where there was none so far.
+    `targets` is the display name of what the task predicts ("tokens"); padding is omitted if there was none so far.
     """
     of = "" if p.total_steps is None else f"/{p.total_steps}"
     left = "measuring speed"
@@ -52,30 +52,30 @@ def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targ
 
 
 class Reporter:
-    """Told about a run by the training loop."""
+    """Receives the messages of the training loop."""
 
     def say(self, message: str) -> None:
-        """A line worth keeping."""
+        """Print a message that stays."""
 
     def update(self, message: str) -> None:
-        """The state of the run now; only the newest matters."""
+        """Show the present state of the run; it replaces the previous one."""
 
     def close(self) -> None:
-        """The run has ended."""
+        """End the output of a run."""
 
 
 class Quiet(Reporter):
-    """Says nothing."""
+    """Prints nothing."""
 
 
 def usual_reporter() -> Reporter:
-    """One output that changes in a notebook, else lines on a terminal or in a log."""
+    """The reporter for where heed runs: one changing output in a notebook, else lines on a terminal or in a log."""
     publish = _notebook_publish()
     return TerminalReporter() if publish is None else NotebookReporter(publish)
 
 
 def _notebook_publish() -> Callable[..., Any] | None:
-    """What puts an output into the running cell of a notebook; None where no kernel of IPython runs this code."""
+    """The function that publishes an output in the running notebook cell; None outside an IPython kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is None:
@@ -84,13 +84,13 @@ def _notebook_publish() -> Callable[..., Any] | None:
 
 
 class NotebookReporter(Reporter):
-    """Writes into the output of a notebook's cell: what was said, and below it one line that changes.
+    """Writes into the output of a notebook's cell: the messages, and below them one line that changes.
 
-    All of it is one output, drawn anew, of plain text: standard error would stand there in red bands.
+    It is one plain-text output that is replaced each time: standard error would be shown on a red background.
     """
 
     def __init__(self, publish: Callable[..., Any]) -> None:
-        """`publish` is that of IPython's display publisher."""
+        """`publish` is the method of IPython's display publisher."""
         self._publish = publish
         self._identity = {"display_id": f"heed-{uuid.uuid4().hex}"}
         self._said: list[str] = []
@@ -99,7 +99,7 @@ class NotebookReporter(Reporter):
         self._last = -math.inf
 
     def say(self, message: str) -> None:
-        """Keep a line."""
+        """Add a message."""
         self._said.append(message)
         self._show()
 
@@ -111,7 +111,7 @@ class NotebookReporter(Reporter):
             self._show()
 
     def close(self) -> None:
-        """Leave what was said."""
+        """Remove the moving line; the messages stay."""
         if self._moving:
             self._moving = ""
             self._show()
@@ -125,14 +125,14 @@ class NotebookReporter(Reporter):
 class TerminalReporter(Reporter):
     """Writes to stderr: a line that moves on a terminal, a line every `interval` seconds elsewhere.
 
-    Where stderr cannot be written to any more (its terminal was closed, the reader of the pipe has ended), training
-    goes on without a word: it must be able to save.
+    If stderr can no longer be written to (its terminal was closed, the reader of the pipe has ended), training
+    continues silently: it must be able to save.
     """
 
     def __init__(self, interval: float = 30.0) -> None:
         from rich.console import Console  # slow to import, and only training shows a line that moves
 
-        # Rich moves its line by escape sequences of its own, so what is said is made visible here.
+        # Rich writes escape sequences itself, so control characters in messages are made visible here.
         self._console = Console(file=plain_stream(sys.stderr), highlight=False)
         self._interval = interval
         self._last = time.monotonic()
@@ -165,7 +165,7 @@ class TerminalReporter(Reporter):
             print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the moving line from the terminal."""
         if self._live is not None:
             live, self._live = self._live, None
             with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Activation checkpointing: of each block only the input is kept, and its inside computed again going backward.
+"""Activation checkpointing: only the input of each block is kept; its inside is recomputed in the backward pass.
 
-    memory = inputs of all blocks + the inside of one, in place of the inside of all
+    memory = inputs of all blocks + the inside of one, instead of the inside of all
 
-Random state is put back for the second computation, so that dropout's masks, and with them all gradients, are the same.
+Random state is restored for the second computation, so that dropout's masks, and with them all gradients, are the same.
 
 Source: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174.
 
@@ -28,23 +28,23 @@ _WITHIN = "_keeps_its_inside"
 
 
 def recompute_blocks(model: nn.Module, name: str) -> None:
-    """Let every block of a model be computed again where a gradient is wanted; its weights keep their names.
+    """Recompute every block of a model in the backward pass; its weights keep their names.
 
     Raises:
-        ConfigError: It has no blocks.
+        ConfigError: The model has no blocks.
     """
     blocks = [module for module in model.modules() if isinstance(module, EncoderBlock | DecoderBlock)]
     if not blocks:
         raise ConfigError(
-            f"training.activation_checkpointing is true, but model '{name}' has no blocks to compute again "
-            "(Transformer blocks, as transformer, encoder, bert, gpt and vit have); set it to false"
+            f"training.activation_checkpointing is true, but model '{name}' has no Transformer blocks to recompute "
+            "(transformer, encoder, bert, gpt and vit have them); set it to false"
         )
     for block in blocks:
         block.forward = partial(_twice, block, block.forward)  # type: ignore[method-assign]
 
 
 def recomputed_blocks(model: nn.Module) -> list[nn.Module]:
-    """The blocks that are computed again, but for those of `kept_inside`."""
+    """The blocks that are recomputed, except those of `kept_inside`."""
     return [
         module
         for module in model.modules()
@@ -54,7 +54,7 @@ def recomputed_blocks(model: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def kept_inside(blocks: list[nn.Module]) -> Iterator[None]:
-    """Within this, what is inside these blocks is kept as of any other model."""
+    """Context manager within which these blocks are not recomputed."""
     for block in blocks:
         vars(block)[_WITHIN] = True
     try:
@@ -65,7 +65,7 @@ def kept_inside(blocks: list[nn.Module]) -> Iterator[None]:
 
 
 def _twice(block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    # Whoever watches sees each call once.
+    # A trace or edit must see each call only once.
     if _WITHIN in vars(block) or watch.slot is not None or not torch.is_grad_enabled():
         return forward(*given, **named)
     return checkpoint(forward, *given, use_reentrant=False, **named)

@@ -1,4 +1,4 @@
-"""A loss that grows: said while there is still time to start again with another learning rate."""
+"""A warning for a growing training loss, in time to start again with another learning rate."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 from heed.config import TrainingConfig
 
 _FIRST = 5
-"""Updates whose mean loss is where training began."""
+"""Number of first updates whose mean loss is the initial loss."""
 _SHARE = 0.1
-"""Share of the updates for which the loss must have been above that, without a break."""
+"""Share of all updates for which the loss must have been above the initial loss without interruption."""
 _FEWEST = 10
 """The fewest such updates."""
 _ABOVE = 1.05
-"""How much above: losses of batches differ, and during a warm-up they stay where they were."""
+"""Factor above the initial loss: losses of batches differ, and during a warm-up they hardly change."""
 _WINDOW = 10
-"""Over about how many updates the loss is averaged."""
+"""Number of updates (about) over which the loss is averaged."""
 
 
 class RisingLoss:
-    """Listens to the log of a run and says, once, that its loss has only grown."""
+    """Listens to the log of a run and warns once if the loss stays above its initial value."""
 
     def __init__(
         self, config: TrainingConfig, total_steps: Callable[[], int | None], say: Callable[[str], None]
     ) -> None:
-        """`total_steps` gives the planned updates, None until they are decided; `say` is told."""
+        """`total_steps` returns the planned updates, None until decided; `say` prints the warning."""
         self._config, self._total_steps, self._say = config, total_steps, say
         self._first: list[float] = []
         self._mean = 0.0
@@ -33,7 +33,7 @@ class RisingLoss:
         self._said = False
 
     def recall(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Take where training began from the log of a run that goes on."""
+        """Read the initial loss from the log of a resumed run."""
         losses = (event.get("loss") for event in events if event["event"] == "update")
         for loss in losses:
             if len(self._first) == _FIRST:
@@ -42,7 +42,7 @@ class RisingLoss:
                 self._first.append(loss)
 
     def __call__(self, event: str, step: int, values: Mapping[str, float]) -> None:
-        """See one event of the log."""
+        """Handle one event of the log."""
         if event != "update" or self._said:
             return
         if len(self._first) < _FIRST:
@@ -56,7 +56,8 @@ class RisingLoss:
             self._said = True
             rate, warmup = self._config.learning_rate, self._config.warmup
             self._say(
-                f"warning: the training loss has been above where it began ({began:.4g}) for {self._above:,} updates "
-                f"and is now {self._mean:.4g}: the learning rate is probably too high; try training.learning_rate="
-                f"{rate / 10:.2g} (a tenth of {rate:g}), or a longer training.warmup (now {warmup})"
+                f"warning: the training loss has been above its initial value ({began:.4g}) for {self._above:,} "
+                f"updates and is now {self._mean:.4g}: the learning rate is probably too high; try "
+                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer training.warmup (now "
+                f"{warmup})"
             )

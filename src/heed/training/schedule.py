@@ -1,4 +1,4 @@
-"""Courses of the learning rate, as a factor on the largest one."""
+"""Learning-rate schedules, as factors of the largest rate."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 
 def course_at(step: int, warmup: int, total: int | None, since: int = 0, behind: float = 0.0) -> float:
-    """The share of the course after the warm-up that lies behind an update, from 0 to 1.
+    """The share of the schedule after the warm-up that is completed at an update, from 0 to 1.
 
-    A plan that changes during a run changes the speed of the course, not its place: the share `behind` was reached at
-    update `since`, and the rest is spread evenly over the updates up to `total`. While `total` is not yet known (the
-    speed is being measured), the course stands still.
+    A plan that changes during a run changes the speed of the schedule, not the position in it: the share `behind` was
+    reached at update `since`, and the rest is spread evenly over the updates up to `total`. While `total` is not yet
+    known (the speed is being measured), the share stays constant.
     """
     begun = max(since, warmup)
     if total is None or step <= begun:

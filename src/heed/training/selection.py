@@ -1,4 +1,4 @@
-"""Which weights of a run are kept: the best validation's, or an average of the last checkpoints that is better."""
+"""Choice of the weights to keep: those of the best validation, or a better average of the last checkpoints."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Selection:
         self._checkpoints = checkpoints
 
     def rank(self, scores: Scores) -> list[float]:
-        """What validations are compared by: the score, and where it is the same, the loss."""
+        """Sort key of a validation: the score, then the loss."""
         loss = scores["loss"] if math.isfinite(scores["loss"]) else math.inf
         return [-loss] if self._select_by == "loss" else [scores[self._select_by], -loss]
 
     def note(self, p: Progress, scores: Scores) -> None:
-        """Take a validation of the weights as they stand into account."""
+        """Record a validation of the present weights."""
         rank = self.rank(scores)
         if not p.best_rank or rank > p.best_rank:
             p.best_rank, p.best_step, p.bad, p.best_scores = rank, p.step, 0, scores
@@ -52,22 +52,22 @@ class Selection:
         """Put the weights worth keeping into the model.
 
         Args:
-            p: Where the run ended.
-            model: Gets the weights.
-            evaluate: Validates the model as it stands.
-            averaged: Told the scores of the average, where one was tried.
-            say: Told of weights that are damaged.
+            p: Progress at the end of the run.
+            model: The weights are copied into it.
+            evaluate: Validates the present weights of the model.
+            averaged: Called with the scores of the average, if one was tried.
+            say: Called with a warning about damaged weights.
 
         Returns:
-            Which weights these are, for people, and their scores.
+            A description of these weights, and their scores.
         """
         recent = p.kept[-self._average :]
         try:
             self._check(p.best_step)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
-            say(f"warning: {error}; the weights of the last update are kept instead of the best")
-            return f"update {p.step} (those of the best, {p.best_step}, could not be read)", evaluate()
+            say(f"warning: {error}; keeping the weights of the last update instead of the best")
+            return f"update {p.step} (the best weights, of update {p.best_step}, could not be read)", evaluate()
         if self._average > 1 and len(recent) > 1:
             recent = [step for step in recent if self._is_whole(step, say)]
         if self._average > 1 and len(recent) > 1:
@@ -78,19 +78,19 @@ class Selection:
             if self.rank(scores) > p.best_rank:
                 return f"average of updates {', '.join(map(str, recent))}", scores
             model.load_state_dict(best)
-        # A checkpoint of an earlier version does not hold the scores of the best.
+        # A checkpoint of an earlier version lacks the scores of the best validation.
         return f"update {p.best_step}", p.best_scores or evaluate()
 
     def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
         try:
             self._check(step)
         except RunError as error:
-            say(f"warning: {error}; the average is without them")
+            say(f"warning: {error}; leaving these weights out of the average")
             return False
         return True
 
     def _check(self, step: int) -> None:
-        """Refuse weights of a checkpoint that are not as they were written."""
+        """Refuse damaged weights of a checkpoint."""
         path = self._weights(step)
         for name, problem in describe_damage(path.parent, names=[path.name]).items():
             raise RunError(f"{path.parent / name} is {problem}")

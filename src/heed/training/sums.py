@@ -1,4 +1,4 @@
-"""Losses and the gradient's norm of an update, read together: each reading waits until a GPU has computed all of it."""
+"""Losses and gradient norm of an update, read together: each separate read would wait for the GPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from heed.training.processes import Processes
 
 
 class Sums:
-    """The losses of an update's batches, which stay on their device until all of them are read."""
+    """The losses of an update's batches, left on their device until all are read together."""
 
     def __init__(self) -> None:
         self._losses: list[Tensor] = []
         self._terms: dict[str, list[Tensor]] = {}
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
-        """Note the loss of a batch, a single number, and its terms."""
+        """Add the loss of a batch, a single number, and its terms."""
         self._losses.append(loss.detach())
         for name, term in terms.items():
             self._terms.setdefault(name, []).append(term.detach())

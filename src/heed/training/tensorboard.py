@@ -1,4 +1,4 @@
-"""`training.log: tensorboard`: what `metrics.jsonl` holds, for TensorBoard too. It never stops a run.
+"""`training.log: tensorboard`: the events of `metrics.jsonl` for TensorBoard. Its failures never stop a run.
 
 It writes RUN/tensorboard; `metrics.jsonl` is written in any case.
 """
@@ -15,12 +15,12 @@ from typing import Any
 from heed.errors import ConfigError
 
 FOLDER = "tensorboard"
-"""Of a run folder: what TensorBoard reads."""
+"""Folder of a run that TensorBoard reads."""
 _NAMES = {"waited": "seconds waited for data", "tokens": "targets", "seconds": "seconds per update"}
 
 
 def check_log(log: str | None) -> None:
-    """Whether the package that a log needs is installed.
+    """Check that the package that `training.log` needs is installed.
 
     Raises:
         ConfigError: It is not; the message has the command that installs it.
@@ -43,7 +43,7 @@ class TensorBoardLog:
     """Writes the events of training for `tensorboard --logdir RUNS`."""
 
     def __init__(self, run: Path, say: Callable[[str], None]) -> None:
-        """Prepare; files are made at the first event, which says where a resumed run goes on."""
+        """Prepare; files are written from the first event on, whose step is where a resumed run continues."""
         self._path = run / FOLDER
         self._say = say
         self._writer: Any = None
@@ -63,14 +63,14 @@ class TensorBoardLog:
             self._say(f"warning: {self._path} cannot be written ({error.strerror or error}); continuing without it")
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Write buffered events."""
         if self._writer is not None and not self._broken:
             self._writer.close()
 
 
 @contextmanager
 def logged(log: str | None, trainer: Any, run: Path) -> Iterator[None]:
-    """Within this, the events of a trainer are written where `training.log` says, in addition to the run's own log."""
+    """Context manager that also writes the events of a trainer to the log named by `training.log`."""
     if log is None:
         yield
         return

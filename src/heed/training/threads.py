@@ -1,4 +1,4 @@
-"""The number of threads of a training: given, or measured before the first update and kept; fewer beside other work."""
+"""The number of threads for training: configured, or measured before the first update; fewer while other work runs."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from heed.threads import Learned
 from heed.training.processes import Processes
 
 _COMPANY = Company(held=2.0)
-"""Asked before updates: short work of others changes nothing, and so no sums."""
+"""Consulted before updates: short work of other processes does not change the threads, and so not the sums."""
 
 
 def may_choose_threads(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
-    """Whether the number of threads is neither given nor, as by a launcher of processes, shared out already."""
+    """True if the number of threads is neither configured nor already set by a launcher of processes."""
     return config.threads is None and device.type == "cpu" and processes.count == 1 and not given_by_user()
 
 
 def give_way(threads: int) -> None:
-    """Of the threads that were chosen, use as many as have a free core while other work is running."""
+    """Use at most `threads` threads, and only as many as have a free core while other work is running."""
     torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
 
 
 def choose_threads(run: Callable[[], object], learned: Learned, work: int, seconds: float = 0.5) -> int:
-    """The number of threads that makes `run` fastest: small models often lose by sharing it out.
+    """The number of threads that makes `run` fastest; small models are often faster with fewer.
 
-    What was found on a quiet machine is kept and not measured again. Of the number returned, torch is set to as many as
-    have a free core now. Results differ in their last bits between thread counts, so a run stores the number and a
-    resumed run uses it again.
+    A result measured on an idle machine is stored and not measured again. torch is set to as many of the returned
+    threads as have a free core now. Results differ in their last bits between thread counts, so a run stores the number
+    and a resumed run uses it again.
 
     Args:
-        run: A step on a real batch that leaves nothing behind.
-        learned: What is known of models of this shape on this machine.
-        work: Positions of the batch; batches of less than half or more than twice as many are measured by themselves.
-        seconds: What a measurement may take.
+        run: A step on a real batch without side effects.
+        learned: Stored measurements for models of this shape on this machine.
+        work: Positions of the batch; batches of less than half or more than twice as many are measured separately.
+        seconds: Most time for a measurement.
     """
     every, name, free = choices(len(cores())), f"update {max(1, work).bit_length()}", _COMPANY.free_cores()
     known = learned.known(name)
     if known in every:
         torch.set_num_threads(min(known, free))
         return known
-    candidates = [count for count in every if count <= free]  # what others keep busy would be measured with them
+    candidates = [count for count in every if count <= free]  # not cores that other work keeps busy
     company = Company()
     torch.set_num_threads(best := _fastest(run, candidates, seconds))
     if candidates == every and company.free_cores() == len(cores()):
@@ -58,7 +58,7 @@ def _fastest(run: Callable[[], object], candidates: Sequence[int], seconds: floa
         torch.set_num_threads(threads)
         start, runs = time.perf_counter(), 1
         run()
-        if time.perf_counter() - start < seconds / len(candidates):  # then what it pays for caches and pools counts
+        if time.perf_counter() - start < seconds / len(candidates):  # else the first run, caches cold, is the result
             start, runs = time.perf_counter(), 0
             while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
                 run()
@@ -73,7 +73,7 @@ def _fastest(run: Callable[[], object], candidates: Sequence[int], seconds: floa
 
 
 def resumed_threads(config: TrainingConfig, changed: Collection[str], before: int) -> int:
-    """The number with which a run goes on: the one before, so that it repeats its sums, unless another is given."""
+    """The thread count of a resumed run: the previous one, so that sums are the same, unless another is set."""
     if "training.threads" in changed or given_by_user():
         return config.threads or torch.get_num_threads()
     return before

@@ -1,4 +1,4 @@
-"""The weights of a model as a file: written, read into a model of the same shapes, averaged."""
+"""Writing, reading and averaging the weights of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heed.storage.tensors import check_finite, save_tensors
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
-    """Write a model's weights; tensors that are one (tied embeddings) are written once."""
+    """Write a model's weights; tensors that share storage (tied embeddings) are written once."""
     save_tensors(unshared(model.state_dict()), path)
 
 
@@ -22,8 +22,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Read a model's weights.
 
     Raises:
-        RunError: The file is missing, no regular file of its folder, damaged, or of another model; the message names
-            the first tensor that differs.
+        RunError: The file is missing, not a regular file, damaged, or of another model; the message names the first
+            tensor that differs.
     """
     try:
         weights = read_tensors(path)
@@ -35,16 +35,16 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a regular file; opening a pipe would wait without end."""
+    """Read the tensors of a regular file; opening a pipe would block forever."""
     check_regular(path)
     return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Copy weights into a model; tied tensors, stored once under any of their names, reach every name.
+    """Copy weights into a model; tied tensors may be stored under any of their names.
 
     Raises:
-        RunError: They are of another model, or not all are finite; the message names the tensor.
+        RunError: The weights are of another model, or not all are finite; the message names the tensor.
     """
     own = model.state_dict()
     stored = unshared(own)
@@ -68,7 +68,7 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
 
 
 def unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a state dict, each storage once, under its first name."""
+    """The tensors of a state dict, each storage only once, under its first name."""
     seen: set[int] = set()
     result = {}
     for name, tensor in state.items():

@@ -283,7 +283,7 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
             config = config.model_copy(update={"tokenizer": section})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
-            "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add tokenizer.from, or "
+            "tokenizer.extend is true, but no run is given whose tokenizer to extend; add tokenizer.from, or "
             "--from RUN with a run of a model that keeps its tokenizer (bert, gpt)"
         )
     if config.tokenizer.from_ is not None:

@@ -13,17 +13,17 @@ from heed.tasks.base.labels import LabelPrediction
 NAME = "TF-IDF and a linear SVM"
 _WORDS = r"\w+|[^\w\s]"
 _MOST_CHARACTERS = 40_000_000
-"""Characters of training text up to which all of it is read: half a minute's work."""
+"""Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
 
 
 class TfidfClassifier:
-    """TF-IDF of single words and pairs, marks of punctuation being words, and one linear SVM for each label.
+    """TF-IDF of single words and pairs, counting punctuation marks as words, and one linear SVM for each label.
 
     Source: scikit-learn's `TfidfVectorizer` and `LinearSVC` with their defaults.
     """
 
     def __init__(self, texts: Sequence[str], labels: Sequence[Sequence[str]], several: bool) -> None:
-        """Fit it to texts with labels; of very many every n-th is taken. `several`: a text may have any number."""
+        """Fit to labelled texts, to every n-th of very many. `several`: a text may have any number of labels."""
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.svm import LinearSVC
 
@@ -36,11 +36,11 @@ class TfidfClassifier:
         self._machines: list[Any] = []
         for label in self._labels:
             column = np.array([label in own for own in labels])
-            # A label that every text has, or the one label that there is, needs no machine.
+            # A label that every text has needs no SVM.
             self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
 
     def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
-        """The labels of each text, without probabilities: such a machine has none."""
+        """The labels of each text, without probabilities, which an SVM does not give."""
         inputs = self._vectorizer.transform(map(without_breaks, texts))
         scores = np.stack(
             [np.ones(len(texts)) if one is None else one.decision_function(inputs) for one in self._machines], axis=1

@@ -1,4 +1,4 @@
-"""Comparison of classifications: labels of all runs, their measures, and where each looked."""
+"""Comparison of classification runs: their labels, scores and attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.tasks.classification.run import ClassificationRun
 
 
 class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction]):
-    """Labels of texts."""
+    """Compares the labels of texts."""
 
     names = ("text", "label")
     targets = "texts"
@@ -44,5 +44,5 @@ class ClassificationExaminer(Examiner[ClassificationRun, Text, LabelPrediction])
         return run.outcomes(self.examples, outputs, labels, several)
 
     def drawing(self, run: ClassificationRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """Where the model looked; what each word adds would be measured anew for each run and text."""
+        """The run's attention to the text, without contributions of words, which take a pass for each word."""
         return shadings_html(run.look(self.sources[index], contributions=False).look)

@@ -1,4 +1,4 @@
-"""What the words of a text add to the probability of its label, measured by leaving each of them out."""
+"""Contribution of each word of a text to the probability of its label, measured by leaving the word out."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
 
 MOST_WORDS = 200
-"""A text of more words is not read once more without each of them."""
+"""Largest number of words for which contributions are measured (one forward pass for each word)."""
 
 
 def without_each_word(
     task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
 ) -> Shading | None:
-    """How far the probability of a label falls when a word is left out, for every word; edits of the weights hold.
+    """Drop in the probability of a label when a word is left out, for every word; edits of the weights stay active.
 
-    The start and end tokens stay. None for a text of one word, which leaves nothing, and of more than `MOST_WORDS`.
+    The start and end tokens are kept. None for a text of one word or of more than `MOST_WORDS`.
     """
-    first = int(model.has_cls)  # the start token is no token of the text
+    first = int(model.has_cls)  # the start token is not part of the text
     ids = [START] * first + task.tokens_of(encoded)
     own = [
         n for n, word in enumerate(words.tokens) if not {START, END}.intersection(ids[word.start : word.stop] or [END])
@@ -36,16 +36,16 @@ def without_each_word(
     whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
     falls = tuple(whole - other for other in others)
     axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
-    title = f"What each {axis.kind} adds: how far the probability of '{label}' falls when it is left out"
+    title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
     return Shading(title, axis, falls, max(map(abs, falls)), signed=True)
 
 
 CLS, SEP = "[CLS]", "[SEP]"
-"""Names of the learned token before a text, and of that between the texts of a pair."""
+"""Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
 def _without(encoded: TokenText, word: range) -> TokenText:
-    """The text without some of its tokens; a sentence of which nothing stays is left out."""
+    """The text without some of its tokens; sentences that become empty are removed."""
     kept: list[Sequence[int]] = []
     start = 0
     for sentence in encoded.sentences:

@@ -1,4 +1,4 @@
-"""What a classifier is by default: where nobody named a model, and a time is given for training instead of updates."""
+"""Defaults of a classifier when no model is named and the training budget is not a number of updates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 LONGEST = 2
-"""N-grams beside the body: single words and pairs."""
+"""Length of the longest n-grams by default: single words and pairs."""
 _MOST_WORK = 400_000
-"""Training texts times labels up to which they are there: what is fitted in a minute or two."""
+"""Largest number of training texts times labels for n-grams by default: fitted in a minute or two."""
 _RATE = 0.001
-"""Learning rate of the body beside n-grams: at 0.003 it has learned small sets by heart after two passes."""
+"""Learning rate of the body with n-grams: at 0.003 it has memorised small sets after two passes."""
 _OFTEN = 400
-"""Batches in a pass up to which validations are by the pass: a twelfth of the budget would be several passes."""
+"""Largest number of batches in a pass for validations twice a pass: a twelfth of the budget would be several passes."""
 
 
 def is_default(config: ClassificationConfig) -> bool:
-    """Whether nobody named a model, or a number of updates; embedded data is for the study of plain ones."""
+    """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
     section = config.model
     named = "name" in section.model_fields_set or section.from_ is not None
     return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
@@ -40,7 +40,7 @@ def longest_ngram(task: Classification, head: ClassificationHead, given: dict[st
 
 
 def with_training(task: Classification, settled: ClassificationConfig) -> ClassificationConfig:
-    """The settled configuration of a task with n-grams by default, with what suits them of its `training` section."""
+    """The settled configuration; with n-grams by default, its `training` section is adapted to them."""
     if not is_default(task.config) or not (settled.model.model_extra or {})["ngrams"]:
         return settled
     training = settled.training
@@ -56,32 +56,32 @@ def with_training(task: Classification, settled: ClassificationConfig) -> Classi
 def pooling_fields(
     task: Classification, head: ClassificationHead, fields: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """The head's fields without those that the body has no use for.
+    """The head's fields without those that do not apply to the body.
 
     Raises:
-        ConfigError: The user gave one of them, or a pooling that the body cannot have.
+        ConfigError: The user gave a field that does not apply, or a pooling that the body does not support.
     """
     name, body = task.config.model.name, task.body_class
     if issubclass(body, TextEncoder):
         if meant := [field for field in _POOLING_FIELDS if field in given]:
-            raise ConfigError(f"model {name} gives one vector for a text, so model.{meant[0]} does not apply")
+            raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
         return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
     assert issubclass(body, TokenEncoder)
     if head.pooling == "cls" and body.framed:
         raise ConfigError(
-            f"model.pooling is cls, but model {name} reads a start token before each text already; use last, which is "
-            "its state through the pooling layer, or first, its state"
+            f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
+            "(its state after the pooling layer) or first (its state)"
         )
     if head.pooling == "cls" and not body.sees_all:
         raise ConfigError(
-            f"model.pooling is cls, but in model {name} a token before the text does not see it; use encoder, or "
-            "another pooling"
+            f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
+            "encoder, or another pooling"
         )
     return {**fields, "pooling": _settled_pooling(task, head.pooling, body.framed)}
 
 
 def _settled_pooling(task: Classification, pooling: str, framed: bool) -> str:
-    """What "auto" means: the mean for framed bodies, but for those whose [CLS] was trained for this."""
+    """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this."""
     if pooling != "auto" or not framed:
         return pooling_of(pooling)
     known = {} if task.parent is None else task.parent.task.config.model.model_extra or {}

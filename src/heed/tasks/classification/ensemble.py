@@ -1,4 +1,4 @@
-"""Runs of classification that label together: the mean of their probabilities decides."""
+"""Ensembles of classification runs: the mean of their probabilities decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.tasks.classification.run import ClassificationRun, Labeller
 
 
 class ClassificationEnsemble(Labeller):
-    """Several runs that label together; each reads a text with its own tokenizer. Settings are those of the first."""
+    """Ensemble of runs; each tokenizes texts with its own tokenizer. The settings are those of the first run."""
 
     def __init__(self, runs: Sequence[ClassificationRun]) -> None:
         check_labels(runs)
@@ -21,5 +21,5 @@ class ClassificationEnsemble(Labeller):
         super().__init__(first.folder, first.config, first.task, first.model, {}, runs)
 
     def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
-        """The mean of the runs' probabilities, `(texts, labels)`; each cuts the texts as it does."""
+        """The mean of the runs' probabilities, `(texts, labels)`; each run cuts the texts at its own maximum length."""
         return torch.stack([run.probabilities(texts) for run in self.members]).mean(0)

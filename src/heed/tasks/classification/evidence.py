@@ -1,4 +1,4 @@
-"""What parts of a text add to the score of a label where that is a sum of them, and what the model holds of each."""
+"""Contributions of parts of a text to a label's score, for models whose score is a sum over parts; states of words."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.task import Classification
 
 _MOST = 12
-"""N-grams that are listed."""
+"""Largest number of n-grams listed."""
 
 
 def evidence(
     task: Classification, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
 ) -> list[Shading]:
-    """The parts of this model's score that can be told apart, each with what it adds; nothing for most models.
+    """Contributions of the n-grams that the filters of a CNN select; an empty list for other models.
 
     Args:
-        task: Knows the labels.
-        model: What was watched.
+        task: The task, which has the labels.
+        model: The traced model.
         seen: A trace of a pass over the text alone.
-        words: Its words.
-        num_tokens: Its tokens.
-        label: The label that they are evidence for.
+        words: The words of the text.
+        num_tokens: The number of tokens of the text.
+        label: The label whose score is explained.
     """
     if isinstance(model.body, CNN):
         return [_ngrams(task, model, model.body, seen, words, num_tokens, label)]
@@ -38,11 +38,11 @@ def evidence(
 
 
 def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
-    """What a network that reads all of a text at once holds of each word, by name; nothing for other models.
+    """The named states of each word in a network that reads the whole text at once; an empty list for other models.
 
-    Of `mlp` it is W_i x_i, the word's part of the sums behind tanh `(d_hidden,)`; of `cnn` the largest value of each
-    filter over the n-grams that begin in the word `(num_filters,)`, for each width. Behind the last n-gram there is
-    none.
+    For `mlp`: W_i x_i, the word's part of the sums inside tanh, `(d_hidden,)`. For `cnn`: for each width, the largest
+    value of each filter over the n-grams that start in the word, `(num_filters,)`; words in which no n-gram starts
+    have none.
     """
     if isinstance(model.body, MLP):
         (shares,) = seen.tensors("shares")
@@ -61,9 +61,9 @@ def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: in
 
 
 def weights_for(task: Classification, model: Classifier, label: str) -> Tensor:
-    """What a unit of the text's vector adds to the score of a label, `(d_output,)`.
+    """Weight of each unit of the text's vector in the score of a label, `(d_output,)`.
 
-    Of labels of which one is chosen only differences count: the score is then that of the label less the mean score.
+    With softmax only differences count, so the score is the label's score minus the mean score of all labels.
     """
     weight, number = model.output.weight.detach(), task.labels.index(label)
     if not task.sigmoid:
@@ -76,7 +76,7 @@ def weights_for(task: Classification, model: Classifier, label: str) -> Tensor:
 def _ngrams(
     task: Classification, model: Classifier, body: CNN, seen: Trace, words: Words, num_tokens: int, label: str
 ) -> Shading:
-    """The n-grams on which filters are largest, with the sum of what those filters add."""
+    """The n-grams at which filters are largest, each with the summed contribution of those filters."""
     add = weights_for(task, model, label).split([bank.out_channels for bank in body.filters])
     parts: dict[range, float] = defaultdict(float)
     filters: Counter[range] = Counter()
@@ -89,11 +89,11 @@ def _ngrams(
     best = sorted(parts, key=lambda ngram: (-abs(parts[ngram]), ngram.start, ngram.stop))[:_MOST]
     labels = tuple(_text(words, ngram) for ngram in best)
     sums = tuple(parts[ngram] for ngram in best)
-    said = [f"largest in {filters[n]} filter{'s' * (filters[n] != 1)}" for n in best]
-    what = "less the mean score of all labels" if not task.sigmoid else "before the sigmoid"
+    said = [f"maximum of {filters[n]} filter{'s' * (filters[n] != 1)}" for n in best]
+    what = "minus the mean score of all labels" if not task.sigmoid else "before the sigmoid"
     title = (
-        f"N-grams on which filters are largest, the {len(best)} that count most: what they add to the score of "
-        f"'{label}' ({what})"
+        f"The {len(best)} n-grams with the largest contributions to the score of '{label}' ({what}), "
+        "through the filters that are largest on them"
     )
     return Shading(
         title, Axis("text", "n-gram", labels), sums, max(map(abs, sums), default=1.0),
@@ -102,7 +102,7 @@ def _ngrams(
 
 
 def _text(words: Words, tokens: range) -> str:
-    """The words of some tokens."""
+    """The words that contain some tokens."""
     inside = [
         name for name, word in zip(words.axis.labels, words.tokens, strict=True)
         if word.start < tokens.stop and word.stop > tokens.start

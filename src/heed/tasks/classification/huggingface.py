@@ -1,4 +1,4 @@
-"""Classifiers as Hugging Face checkpoints: `...ForSequenceClassification`."""
+"""Text classifiers in Hugging Face checkpoints: `...ForSequenceClassification`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ONE_LABEL, _SEVERAL = "single_label_classification", "multi_label_classificatio
 
 
 class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
-    """A layer over the state of the start token, or of the last token, which the body's `last` gives."""
+    """A linear layer over the body's `last`: the state of the start token or of the last token."""
 
     places: ClassVar = {"body": "body", "labels": "output"}
 
@@ -30,8 +30,8 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
         kind = settings.text("problem_type", _ONE_LABEL)
         if kind not in (_ONE_LABEL, _SEVERAL) or len(checkpoint.labels) < 2:
             raise ConfigError(
-                f"{settings.path}: problem_type is {kind} with {len(checkpoint.labels)} in id2label: it predicts a "
-                "number, and heed's classification gives texts labels"
+                f"{settings.path}: problem_type is {kind} with {len(checkpoint.labels)} in id2label: the checkpoint "
+                "predicts a number, but heed's classification predicts labels"
             )
         several = kind == _SEVERAL
         return {
@@ -56,16 +56,19 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
         body, head = task.model_and_head()
         several = task.config.data.several_labels
         if head.ngrams:
-            raise ConfigError(f"model.ngrams is {head.ngrams}: no checkpoint has n-grams beside the model")
+            raise ConfigError(
+                f"model.ngrams is {head.ngrams}: Hugging Face checkpoints cannot store n-grams; "
+                "train with model.ngrams=0"
+            )
         first = getattr(body, "pooler", None) == "none" and head.pooling in ("first", "cls")
         if head.pooling != "last" and not first:
             raise ConfigError(
-                f"model.pooling is {head.pooling}: a checkpoint's classifier reads the state that model.pooling=last "
-                "gives, and nothing else"
+                f"model.pooling is {head.pooling}: Hugging Face classifiers support only model.pooling=last"
             )
         if head.head == "sigmoid" and not several:
             raise ConfigError(
-                "model.head is sigmoid with one output for two classes: a checkpoint has one for each; use softmax"
+                "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; "
+                "use softmax"
             )
         settings = {**names_of_labels(task.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
         return Exportable(

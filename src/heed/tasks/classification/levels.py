@@ -1,4 +1,4 @@
-"""What a hierarchy of words and sentences did: its weights at both levels, and its gates over the whole text."""
+"""Attention weights and gates of hierarchical models: both levels, words and sentences, over the whole text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from heed.tasks.base.looking import Network, Words
 
 
 def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words, titles: Axis) -> list[Shading]:
-    """How much each sentence counts in the text, and each word in its own sentence and so in the text.
+    """The weight of each sentence in the text, and of each word in its sentence and so in the text.
 
     Args:
         seen: A trace of a pass over one text.
-        choice: What is shown.
-        lengths: Tokens of each sentence.
+        choice: Which attention to show.
+        lengths: The number of tokens of each sentence.
         words: The words of the text.
-        titles: The sentences.
+        titles: The axis of the sentences.
     """
     chosen = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
     weights = {name: seen.maps(name, layer).weights[:, 0, 0] for name, layer in chosen.items()}
@@ -48,12 +48,12 @@ def _shading(title: str, axis: Axis, shares: Tensor, listed: bool = False) -> Sh
 
 
 def _of_each_token(of_sentences: Tensor, lengths: Sequence[int]) -> Tensor:
-    """A number of each sentence for each of its tokens."""
+    """Repeat the number of each sentence for each of its tokens."""
     return of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
 
 
 def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
-    """The recurrent networks over the words of all sentences, one after the other, and those over the sentences."""
+    """The recurrent networks over the words, sentence after sentence, and those over the sentences."""
     words, sentences = [], []
     for kind in ("forward", "backward"):
         calls = [record for record in seen.gate_records if record.name == f"body.words.{kind}_cells.0"]
@@ -68,7 +68,7 @@ def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], 
 
 
 def _over_words(kind: str, calls: Sequence[GateRecord], lengths: Sequence[int]) -> Network:
-    """Sentences are read in groups of like length; here they stand in their order again."""
+    """The gates over the words in text order; the model reads sentences in groups of similar length."""
     rows: dict[int, dict[str, Tensor]] = {}
     for numbers, call in zip(length_groups(list(lengths)), calls, strict=True):
         gates = call.gates()

@@ -1,4 +1,4 @@
-"""A text and its label under the microscope: where the model looked, what each word adds, what the networks did."""
+"""The look at a text and its label: attention, contribution of each word, states and gates of networks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from heed.tasks.classification.ngrams import ngram_shading
 from heed.tasks.classification.task import Classification
 from heed.tasks.classification.texts import split_texts
 
-NO_STEPS = "no steps: this model reads all of a text at once"
-"""Said in place of the steps of a model that has none."""
+NO_STEPS = "no steps: this model reads the whole text at once"
+"""Shown instead of steps for a model without steps."""
 
 
 def look_at_text(
@@ -47,18 +47,18 @@ def look_at_text(
     """Look at the label that a model gives to a text.
 
     Args:
-        task: Turns text into tokens.
-        model: What is looked at.
+        task: The task, which turns the text into tokens.
+        model: The model to look at.
         text: The text.
         edits: Changes of attention weights.
         title: The title.
-        choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
-        gates: Whether the gates of recurrent networks are drawn over the text.
-        contributions: Whether the text is read once more without each word, for what each adds.
-        pieces: Whether maps and steps show the tokens that are read, not whole words.
+        choice: Which attention to show: by default every mechanism's last layer, the mean of its heads.
+        gates: Draw the gates of recurrent networks over the text.
+        contributions: Measure the contribution of each word by leaving it out (one more forward pass for each word).
+        pieces: Show tokens instead of whole words in maps and steps.
 
     Raises:
-        ConfigError: There is no such attention, or there are no gates.
+        ConfigError: The model does not have this attention, or has no gates.
     """
     text = text.strip()
     (encoded,) = task.encode_texts([text])
@@ -87,7 +87,7 @@ def look_at_text(
         added = without_each_word(task, model, encoded, words, label)
         shadings += [added] if added is not None else []
         if len(words.axis) > MOST_WORDS:
-            notes.append(f"what each word adds is measured for texts of up to {MOST_WORDS} words")
+            notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
     if gates and not nets:
         raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
     unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
@@ -106,14 +106,14 @@ def look_at_text(
 
 
 def _special(task: Classification, model: Classifier) -> dict[int, str]:
-    """What the start and end tokens are called."""
+    """Names of the start and end tokens."""
     if model.framed:
         return {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
     return {START: CLS, END: SEP}
 
 
 def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> Typed:
-    """Which part of the text each token is."""
+    """The span of the text that each token covers."""
     parts = list(parted(text)) if task.pairs else [text]
     if not task.hierarchical:
         parts = [without_breaks(part) for part in parts]
@@ -124,7 +124,7 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
             split_sentences(part, task.config.data.sentence_separator) if task.hierarchical else [(0, len(part))]
         ):
             own += [(start + a + c, start + a + d) for c, d in task.tokenizer.encode(part[a:b]).spans]
-        if task.pairs and number == 0:  # of a pair either text may have been cut
+        if task.pairs and number == 0:  # either text of a pair may have been cut
             ids = task.tokens_of(encoded)
             own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]
         places += own
@@ -135,7 +135,7 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
 def _seen(
     task: Classification, model: Classifier, seen: Trace, choice: Choice, encoded: TokenText, words: Words
 ) -> tuple[list[Map], list[Shading], list[tuple[Network, Words]], tuple[EncoderFrame, ...]]:
-    """Maps, shadings, recurrent networks with what they ran over, and a frame for each word."""
+    """Maps, shadings, recurrent networks with the words or sentences they read, and a frame for each word."""
     if task.hierarchical:
         lengths = list(map(len, encoded.sentences))
         sentences = _sentences(words, lengths)
@@ -157,17 +157,17 @@ def _seen(
 
 
 def _shading(view: View, has_cls: bool) -> Shading | None:
-    """Where the text's vector comes from: the pooling attention's weights, or where [CLS] looked."""
+    """The weights of the text's vector: those of the pooling attention, or the attention of [CLS]."""
     one = view.map
     if one.mechanism == "pooling":
         several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
-        title = f"Where the pooling attention looked: the share of each {one.key.kind} in the text's vector{several}"
+        title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"
         return _of_shares(title, one.key, one.weights.mean(0))
     if not has_cls:
         return None
-    # The state of [CLS] is classified; the weight that it gave itself is left out.
+    # The state of [CLS] is classified; its attention to itself is left out.
     which = "mean of the heads" if one.head is None else f"head {one.head}"
-    title = f"Where {one.key.labels[0]} looked in {one.mechanism} layer {one.layer}, {which}"
+    title = f"Attention of {one.key.labels[0]} in {one.mechanism} layer {one.layer}, {which}"
     return _of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
 
 
@@ -176,7 +176,7 @@ def _of_shares(title: str, axis: Axis, shares: Tensor) -> Shading:
 
 
 def _sentences(words: Words, lengths: Sequence[int]) -> Words:
-    """The sentences of a text, each by its words."""
+    """The sentences of a text, each labelled with its words."""
     labels, start = [], 0
     for length in lengths:
         inside = [

@@ -1,4 +1,4 @@
-"""A classifier: a body, a pooling of its states, one linear layer over the labels, and n-grams beside them."""
+"""A text classifier: a body, a pooling of its states and a linear layer, with an optional n-gram classifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heed.tasks.classification.config import ClassificationHead
 
 
 def pooling_of(kind: str) -> str:
-    """The pooling that "auto" means, where nothing else decided it."""
+    """The pooling to use; "auto" stands for attention."""
     return "attention" if kind == "auto" else kind
 
 
@@ -48,12 +48,12 @@ class Pooling(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A body, a pooling where the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
+    """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
-    With n-grams beside it `logits = V pooled + b + s ngrams(text)`, where s is learned and begins as 1.
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
 
-    With the pooling "cls" the start token, which no text holds, stands before the text as [CLS]. A body that reads
-    framed texts is given them framed.
+    With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
+    framed for a body that reads framed texts.
     """
 
     def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
@@ -68,18 +68,18 @@ class Classifier(nn.Module):
 
     @property
     def has_cls(self) -> bool:
-        """Whether [CLS] stands before each text."""
+        """True if [CLS] is put before each text."""
         return self.framed or (self.pooling is not None and self.pooling.kind == "cls")
 
     @property
     def framed(self) -> bool:
-        """Whether each text stands between [CLS] and [SEP]."""
+        """True if each text is put between [CLS] and [SEP]."""
         return isinstance(self.body, TokenEncoder) and self.body.framed
 
     def forward(self, tokens: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
 
-        `beside` are other logits of the n-grams than their own, `(batch, num_outputs)`, to train with.
+        `beside` replaces the logits of the n-gram classifier in training, `(batch, num_outputs)`.
         """
         if self.ngrams is not None and beside is None:
             beside = self.ngrams(tokens, mask)

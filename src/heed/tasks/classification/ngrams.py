@@ -1,8 +1,8 @@
-"""The n-grams beside a classifier's body: fitted to the training texts before the body is trained, and shown.
+"""The n-gram classifier next to a classifier's body: fitting it before the body is trained, and showing it.
 
-The body is trained to add what the n-grams do not say. Of a training text these know too much, since they were fitted
-to it; so while the body learns, each text has the logits of n-grams fitted without it and its quarter of the texts
-(stacked generalisation: Wolpert 1992, Neural Networks 5(2)). What is kept is fitted to all of them.
+The body is trained to add what the n-grams miss. N-grams fitted to a training text overfit it, so while the body
+learns, each text has the logits of n-grams fitted without its quarter of the texts (stacked generalisation: Wolpert
+1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from heed.tasks.classification.task import Classification
 
 _PARTS = 4
-"""Into how many parts training texts are divided, to know the n-grams' logits of each from the others."""
+"""Folds of the training texts: the n-gram logits of each come from a fit to the others."""
 _STRENGTHS = (10.0, 3.0)
-"""C of the logistic regressions, the inverse of regularisation: the one that is right on most held-out texts."""
+"""C of the logistic regressions, the inverse of regularisation; chosen by accuracy on held-out texts."""
 _FEW = 4_000_000
-"""N-grams of all texts times outputs up to which C is chosen, a matter of seconds; beyond that it is the first."""
+"""Largest number of n-grams of all texts times outputs for choosing C, a matter of seconds; above it C is the first."""
 _LISTED = 12
-"""N-grams that a look lists."""
+"""Largest number of n-grams that a look lists."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the n-grams of the training texts gave, for people and for the report."""
+    """Result of fitting the n-grams, for the log and for the report."""
 
     longest: int
-    buckets: int  # of the table, those that a training text has
+    buckets: int  # rows of the table used by training texts
     of: int  # rows of the table
     texts: int
     strength: float  # C of the regressions
-    held_out: float  # share of training texts on which n-grams fitted without them say what is right
+    held_out: float  # share of training texts labelled correctly by n-grams fitted without them
 
     def __str__(self) -> str:
         return (
-            f"n-grams of up to {self.longest} words beside the model, fitted to {self.texts:,} texts: {self.buckets:,} "
-            f"places of a table of {self.of:,}; alone they are right on {self.held_out:.1%} of texts that they were "
-            "not fitted to"
+            f"n-grams of up to {self.longest} words, fitted to {self.texts:,} texts, use {self.buckets:,} of "
+            f"{self.of:,} table rows; alone they are right on {self.held_out:.1%} of training texts held out from "
+            "the fit"
         )
 
     def as_report(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def strength_and_held_out(task: Classification) -> tuple[float, Tensor]:
     """C, and logits of each training text by n-grams fitted to the other parts of the training set.
 
     C is the one of `_STRENGTHS` whose logits, `(texts, outputs)`, are right most often: where labels are uncertain,
-    as grades of praise are, smaller ones are better.
+    such as grades of praise, smaller values are better.
     """
     _, head = task.model_and_head()
     texts = task.encoded("train")
@@ -96,12 +96,12 @@ def strength_and_held_out(task: Classification) -> tuple[float, Tensor]:
             weight, bias = _regress(inputs, true[~out], task.class_weights, strength)
             result[out] = others @ weight + bias
     logits = {strength: torch.from_numpy(result) for strength, result in found.items()}
-    best = max(logits, key=lambda strength: _right(task, logits[strength]))  # of equals the first
+    best = max(logits, key=lambda strength: _right(task, logits[strength]))  # the first if equal
     return best, logits[best]
 
 
 def _right(task: Classification, logits: Tensor) -> float:
-    """Share of the training texts whose labels these logits tell."""
+    """Share of the training texts whose labels these logits predict correctly."""
     right = task.decide(task.probabilities(logits)) == task.indicators(task.encoded("train"))
     return float(right.all(1).mean())
 
@@ -113,7 +113,7 @@ def targets(task: Classification, texts: Sequence[TokenText]) -> NDArray[np.bool
 
 
 def _matrix(task: Classification, texts: Sequence[TokenText], longest: int, num_buckets: int) -> csr_matrix:
-    """Ones where a text has an n-gram, `(texts, buckets)`; n-grams lie within a sentence where texts are cut so."""
+    """1 if a text has an n-gram, `(texts, buckets)`; for hierarchical models, n-grams do not cross sentences."""
     from scipy.sparse import csr_matrix
 
     hierarchical = task.hierarchical
@@ -130,14 +130,14 @@ def _matrix(task: Classification, texts: Sequence[TokenText], longest: int, num_
 
 
 def _idf(counts: csr_matrix) -> NDArray[np.float32]:
-    """ln((1 + texts) / (1 + texts that have it)) + 1, as scikit-learn; 0 for what no text has."""
+    """ln((1 + texts) / (1 + texts that have it)) + 1, as scikit-learn; 0 for n-grams that no text has."""
     found = np.asarray(counts.sum(0)).ravel()
     idf = np.log((1 + counts.shape[0]) / (1 + found)) + 1
     return np.where(found > 0, idf, 0).astype(np.float32)
 
 
 def _scaled(counts: csr_matrix, idf: NDArray[np.float32]) -> csr_matrix:
-    """Each row times idf, of length 1."""
+    """Each row times idf, normalised to length 1."""
     from scipy.sparse import diags
 
     scaled = counts @ diags(idf)
@@ -151,14 +151,14 @@ def _regress(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A logistic regression for each output: W `(buckets, outputs)` and b `(outputs,)`.
 
-    Of two outputs of which one is chosen, each has half of the one regression that tells them apart.
+    For two exclusive outputs one regression is fitted, and each output has half of its weights.
     """
     two = true.shape[1] == 2 and bool((true.sum(1) == 1).all())
     columns = true[:, 1:] if two else true
     weight = np.zeros((inputs.shape[1], columns.shape[1]), dtype=np.float32)
     bias = np.zeros(columns.shape[1], dtype=np.float32)
     for number, column in enumerate(columns.T):
-        if column.all() or not column.any():  # nothing to tell apart: the odds of one more text of the other kind
+        if column.all() or not column.any():  # only one class: the odds with one text of the other class added
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
         sample_weights = _sample_weights(true, weights, two, number, column)
@@ -171,14 +171,16 @@ def _regress(
 def _sample_weights(
     true: NDArray[np.bool_], weights: list[float] | None, two: bool, number: int, column: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
-    """How much each text counts in the regression of one output."""
+    """Weight of each text in the regression of one output."""
     if weights is None:
         return None
     of_label = np.array(weights)
-    if len(of_label) == true.shape[1] and not two and (true.sum(1) != 1).any():  # several labels: those with the label
+    if (
+        len(of_label) == true.shape[1] and not two and (true.sum(1) != 1).any()
+    ):  # several labels: weigh texts with the label
         return np.where(column, of_label[number], 1.0)
     of_text = true.argmax(1) if len(of_label) == true.shape[1] else column.astype(int)
-    result: NDArray[np.float64] = of_label[of_text]  # by the label, which one output for two labels tells too
+    result: NDArray[np.float64] = of_label[of_text]  # by the label; one output gives the label of two
     return result
 
 
@@ -187,14 +189,14 @@ def _one(
 ) -> tuple[NDArray[np.float32], float]:
     """One output's regression: the mean of a plain one and of one whose inputs are scaled by log-count ratios.
 
-    The second finds n-grams that stand with one label only, the first those that many texts have; on four validation
+    The second finds n-grams that occur with one label only, the first those that many texts have; on four validation
     sets their mean was right more often than either.
     """
     from scipy.sparse import diags
     from sklearn.linear_model import LogisticRegression
 
     scale = _log_count_ratios(inputs, column)
-    used = np.unique(inputs.indices)  # the solver's time goes with all columns, most of which are empty
+    used = np.unique(inputs.indices)  # the solver's time grows with the number of columns, most of which are empty
     weight = np.zeros(inputs.shape[1], dtype=np.float64)
     inputs, of_used = inputs[:, used], scale[used]
     made = LogisticRegression(C=strength, solver="liblinear", random_state=0)
@@ -206,12 +208,12 @@ def _one(
 
 
 def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Ln of how much more often each n-gram stands in texts with the label than in those without, each once more.
+    """Log-count ratio of each n-gram: ln of its share in texts with the label over that in texts without.
 
-    Source: Wang and Manning 2012 (ACL P12-2018), section 2.1, alpha = 1, of n-grams that a text has or has not.
+    Source: Wang and Manning 2012 (ACL P12-2018), section 2.1, alpha = 1, for binarised counts.
     """
     found = inputs > 0
-    there = np.asarray(found.sum(0)).ravel() > 0  # buckets of no text are no n-grams
+    there = np.asarray(found.sum(0)).ravel() > 0  # skip buckets that no text uses
     those, others = (np.asarray(found[rows].sum(0)).ravel()[there] + 1.0 for rows in (column, ~column))
     result = np.zeros(len(there))
     result[there] = np.log(those / those.sum()) - np.log(others / others.sum())
@@ -222,10 +224,10 @@ def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[
 def ngram_shading(
     task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
 ) -> Shading | None:
-    """The n-grams of a text that count most, with what each adds to a label's score; None for a model without.
+    """The n-grams of a text that add most to a label's score, with their contributions; None without n-grams.
 
-    An n-gram that occurs several times counts once, at its first place. Of labels of which one is chosen, a score is
-    what stands above the mean score of all labels.
+    An n-gram that occurs several times counts once, at its first place. With softmax, a score is the difference from
+    the mean score of all labels.
     """
     ngrams: HashedNgrams | None = model.ngrams
     if ngrams is None:
@@ -247,15 +249,15 @@ def ngram_shading(
     best = sorted(added, key=lambda place: (-abs(added[place]), place))[:_LISTED]
     if not best:
         return None
-    what = "before the sigmoid" if task.sigmoid else "less the mean score of all labels"
-    title = f"What n-grams beside the model add to the score of '{label}' ({what}): the {len(best)} that add most"
+    what = "before the sigmoid" if task.sigmoid else "minus the mean score of all labels"
+    title = f"N-gram classifier: the {len(best)} largest contributions to the score of '{label}' ({what})"
     numbers = tuple(added[place] for place in best)
     axis = Axis("text", "n-gram", tuple(_text(words, *place) for place in best))
     return Shading(title, axis, numbers, max(map(abs, numbers)), signed=True, listed=True)
 
 
 def _toward(task: Classification, model: Classifier, label: str) -> Tensor:
-    """What each bucket adds to the score of a label before it is scaled by a text's length, `(buckets,)`."""
+    """Contribution of each bucket to the score of a label, before scaling by a text's length, `(buckets,)`."""
     assert model.ngrams is not None
     weight, number = model.ngrams.weight * model.ngram_scale, task.labels.index(label)
     if not task.sigmoid:
@@ -266,7 +268,7 @@ def _toward(task: Classification, model: Classifier, label: str) -> Tensor:
 
 
 def _text(words: Words, start: int, stop: int) -> str:
-    """The words of some tokens."""
+    """The words that contain some tokens."""
     inside = [
         name for name, word in zip(words.axis.labels, words.tokens, strict=True)
         if word.start < stop and word.stop > start

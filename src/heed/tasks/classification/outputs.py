@@ -1,4 +1,4 @@
-"""Written labels: `label TAB probability` a line; several candidates, sorted, or JSON."""
+"""Output of predicted labels: lines `label TAB probability`; several candidates, sorted, or JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ClassificationOutputs(TextOutputs):
-    """`label TAB probability` a line; with --nbest that many labels, `probability TAB label`; sorted, the text too."""
+    """Lines `label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""
 
     run: Labeller
 
@@ -31,16 +31,16 @@ class ClassificationOutputs(TextOutputs):
         self.unit = units(run.task.tokenizer.unit)
 
     def arguments(self, texts: list[str]) -> list[str]:
-        """Of a run that reads pairs two by two, or each with a tab between both texts."""
+        """The inputs: for a run that reads pairs, taken two by two, or each two texts separated by a tab."""
         return self.run.typed(texts)
 
     def check(self, text: str, place: str) -> None:
-        """Refuse a single text where the run reads pairs."""
+        """Refuse a single text if the run reads pairs."""
         if self.run.task.pairs and text.strip() and BETWEEN not in text:
-            raise ConfigError(f"{place} is {text[:60]!r}, but this run reads pairs: two texts with a tab between")
+            raise ConfigError(f"{place} is {text[:60]!r}, but this run reads pairs: two texts separated by a tab")
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        """The texts of a file as those that were trained on."""
+        """The texts of a file in the format of the training files."""
         data, labels = self.run.task.config.data, self.run.task.labels
         if self.run.task.pairs:
             return pair_lines(path, (data.columns.text, data.columns.second), findings)

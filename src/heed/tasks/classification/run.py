@@ -33,7 +33,7 @@ from heed.tasks.classification.texts import text_format
 
 
 class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
-    """What a run and an ensemble of runs share: labels of texts, and their scores."""
+    """Base class of runs and ensembles: labels of texts, and their scores."""
 
     task_class = Classification
     options = frozenset()
@@ -41,7 +41,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
     errors = staticmethod(label_errors)
 
     def predict(self, text: Any, **options: Any) -> Any:
-        """As for every run of texts; of a run that reads pairs a pair is a tuple of two texts."""
+        """As for every run of texts; if the run reads pairs, a pair is a tuple of two texts."""
         if not self.task.pairs:
             return super().predict(text, **options)
         columns = self.task.config.data.columns
@@ -49,7 +49,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         return super().predict(given, **options)
 
     def typed(self, texts: Sequence[str]) -> list[str]:
-        """The inputs that a person typed: of a run that reads pairs each is two texts, or one with a tab.
+        """The inputs typed by the user; if the run reads pairs, each is two arguments, or one with a tab.
 
         Raises:
             ConfigError: A second text is missing.
@@ -58,7 +58,9 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
             return list(texts)
         if len(texts) % 2:
             given = "1 text was" if len(texts) == 1 else f"{len(texts)} texts were"
-            raise ConfigError(f"this run reads pairs of texts, and {given} given; give two: 'FIRST' 'SECOND'")
+            raise ConfigError(
+                f"this run reads pairs of texts, but {given} given; give two for each pair: 'FIRST' 'SECOND'"
+            )
         return [joined(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
@@ -69,11 +71,11 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         ]
 
     def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
-        """The probability of each label of each text, `(texts, labels)`; `encoded` are the same texts, where known."""
+        """The probability of each label of each text, `(texts, labels)`; `encoded` are the same texts as tokens."""
         return self.task.classify(self.model, self.task.encode_texts(texts) if encoded is None else encoded)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Text]:
-        """Labelled texts from files written as the run's own; blank ones are left out."""
+        """Labelled texts from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
         texts = read_texts(files, text_format(data, self.task.labels), findings)
@@ -88,9 +90,9 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
         labels: Sequence[str] | None = None,
         several: bool | None = None,
     ) -> Outcomes:
-        """The label of each text, its scores, and the wrong ones, surest first; `labels` by default the run's own."""
+        """Label and score texts; errors are sorted by confidence, highest first. `labels` defaults to the run's own."""
         if not examples:
-            raise ConfigError("there is no text to score")
+            raise ConfigError("there are no texts to score")
         task = self.task
         encoded = task.encode([replace(example, text=example.text.strip()) for example in examples])
         if outputs is None:
@@ -127,12 +129,12 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
 
 
 class ClassificationRun(Labeller, LooksAtText):
-    """A model that gives texts labels."""
+    """A trained text classifier."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
 
     def look(self, text: Any, **options: Any) -> ShownLook:
-        """As for every run of texts; of a run that reads pairs a pair is a tuple of two texts."""
+        """As for every run of texts; if the run reads pairs, a pair is a tuple of two texts."""
         return super().look(one_pair(text) if self.task.pairs else text, **options)
 
     def _look(self, text: str, **options: Any) -> Look:

@@ -38,7 +38,7 @@ from heed.training.processes import current
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
-    """The task: where texts, model, loss and scores meet."""
+    """The classification task: texts, model, loss and scores."""
 
     head_class = ClassificationHead
 
@@ -46,7 +46,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def prepare(cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None) -> Self:
-        """As for every labelled task; labels that training never saw are found now, in the test set too."""
+        """As for every labelled task; labels missing from the training set are refused now, in the test set too."""
         task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
@@ -59,7 +59,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def open_splits(
         cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None
     ) -> Splits[Text]:
-        """Read or draw the texts, or take those that are `given`."""
+        """Read or generate the texts, or take the `given` ones."""
         data = config.data
         if isinstance(data, PlantedData):
             what = data.sentences, data.seed
@@ -95,35 +95,35 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
 
     def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[tuple[list[list[int]], int]]:
-        """Texts as sentences of tokens, and how many tokens behind `data.max_length` were left away.
+        """Texts as sentences of tokens, and the number of tokens cut off at `data.max_length`.
 
-        The tokens of many texts may be kept on disk.
+        With `kept`, the tokens of many texts are cached on disk.
         """
         given = self.config.data, self.hierarchical, kept, self.most_tokens, self.double_separator
         return cut_texts(self.tokenizer, texts, *given)
 
     @property
     def pairs(self) -> bool:
-        """Whether an example is a pair of texts."""
+        """True if an example is a pair of texts."""
         return self.config.data.columns.second is not None
 
     @property
     def unit(self) -> str:
-        """What messages call an example."""
+        """The noun for an example in messages."""
         return "pair" if self.pairs else "text"
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens of a text are read."""
+        """Largest number of tokens of a text that are read."""
         return min(self.config.data.max_length, self.room or self.config.data.max_length)
 
     @property
     def double_separator(self) -> bool:
-        """Whether two end tokens stand between the texts of a pair."""
+        """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens, without the blanks around them."""
+        """Texts without labels to tokens; surrounding blanks are stripped."""
         return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
@@ -136,20 +136,20 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels)
 
     def encoded(self, split: str) -> list[TokenText]:
-        """The texts of a split as tokens; those that were cut are counted."""
+        """The texts of a split as tokens; the number of texts that were cut is added to the remarks."""
         if split not in self._encoded:
             texts = super().encoded(split)
             if cut := sum(text.cut > 0 for text in texts):
                 most = self.most_tokens
                 said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
                 self.splits.remarks.append(
-                    f"{split}: {counted_are(cut, self.unit)} longer than {said} tokens; what follows is not read"
+                    f"{split}: {counted_are(cut, self.unit)} longer than {said} tokens; the rest is not read"
                 )
         return self._encoded[split]
 
     @property
     def notes(self) -> str:
-        """What was read, kept, left out and cut."""
+        """Remarks on what was read, kept, left out and cut."""
         for split in self.split_names:
             self.encoded(split)
         return self.splits.notes
@@ -158,7 +158,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @property
     def hierarchical(self) -> bool:
-        """Whether the model reads sentence by sentence."""
+        """True if the model reads sentence by sentence."""
         body = self.body_class
         return issubclass(body, TextEncoder) and body.hierarchical
 
@@ -168,7 +168,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return "micro_f1" if self.config.data.several_labels else "accuracy"
 
     def head_fields(self, head: ClassificationHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields, with what kind of outputs decided."""
+        """The head's fields, with the kind of outputs and the n-grams settled."""
         several = self.config.data.several_labels
         kind = head.head
         if kind == "auto":
@@ -184,17 +184,17 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return defaults.pooling_fields(self, head, fields, given)
 
     def settled(self) -> ClassificationConfig:
-        """As for every task; where nobody named a model, n-grams stand beside it, and training is as they need it."""
+        """As for every task; with the n-grams used when no model is named, training is adapted to them."""
         return defaults.with_training(self, super().settled())
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """The kind of outputs, where it is what these labels have by default."""
+        """The kind of outputs, if it is the default for these labels."""
         usual = self.sigmoid == self.config.data.several_labels
         return (*super().follows_from_data(), *(["head"] if usual else []))
 
     @property
     def sigmoid(self) -> bool:
-        """Whether each output is a decision of its own."""
+        """True if each output is a separate decision."""
         return bool((self.config.model.model_extra or {})["head"] == "sigmoid")
 
     def build_model(self) -> Classifier:
@@ -205,7 +205,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return Classifier(body, head, len(self.axes()["labels"]))
 
     def axes(self) -> dict[str, list[str]]:
-        """As for every labelled task; two classes with one output are one row, which tells both apart."""
+        """As for every labelled task; two classes with one output share one row."""
         one = self.sigmoid and not self.config.data.several_labels
         return {**super().axes(), **({"labels": [" against ".join(self.labels)]} if one else {})}
 
@@ -221,27 +221,27 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @cached_property
     def strength_and_held_out(self) -> tuple[float, Tensor]:
-        """C of the regressions of n-grams, and `held_out`."""
+        """C of the n-gram regressions, and `held_out`."""
         return ngrams.strength_and_held_out(self)
 
     @property
     def held_out(self) -> Tensor:
-        """Logits of each training text by n-grams that were not fitted to it, `(texts, num_outputs)`."""
+        """Logits of each training text from n-grams fitted without it, `(texts, num_outputs)`."""
         return self.strength_and_held_out[1]
 
     def start(self, model: Classifier) -> dict[str, Started]:
-        """As for every labelled task; n-grams are fitted to the training texts."""
+        """As for every labelled task; also fits the n-grams to the training texts."""
         started = super().start(model)
         return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model)}
 
     @cached_property
     def class_weights(self) -> list[float] | None:
-        """The weight of each class, or None where all count alike."""
+        """The weight of each class, or None if all count equally."""
         data, counts, total = self.config.data, self.label_counts("train"), len(self.splits.examples["train"])
         return class_weights(data.class_weights, self.labels, counts, total, data.several_labels)
 
     def check_labels(self) -> None:
-        """As for every labelled task; and weights must be of classes that exist."""
+        """As for every labelled task; class weights must also name existing classes."""
         super().check_labels()
         check_weights(self.config.data.class_weights, self.labels, self.unit)
 
@@ -291,7 +291,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return self.probabilities(self.logits(model, encoded))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one text, by its probabilities `(num_labels,)`."""
+        """The prediction for one text from its probabilities `(num_labels,)`."""
         if not self.config.data.several_labels:
             return most_probable(self.labels, probabilities.tolist())
         values = dict(zip(self.labels, probabilities.tolist(), strict=True))

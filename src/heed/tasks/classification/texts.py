@@ -1,4 +1,4 @@
-"""Texts as a classifier reads them: cut into sentences where the model wants them, to a largest length."""
+"""Texts as a classifier reads them: split into sentences if the model reads sentences, cut to a maximum length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heed.tasks.base.contents import advice
 from heed.tasks.classification.config import TextOptions
 
 Cut = tuple[list[list[int]], int]
-"""A text as sentences of tokens, and how many tokens of it are not read."""
+"""A text as sentences of tokens, and the number of its tokens that are not read."""
 
 
 def cut_texts(
@@ -32,10 +32,10 @@ def cut_texts(
     most: int,
     double: bool = False,
 ) -> list[Cut]:
-    """Texts as sentences of tokens, and how many tokens beyond the first `most` were left away.
+    """Texts as sentences of tokens, and the number of tokens cut off after the first `most`.
 
-    Without `hierarchical` a text is one sentence; `kept` keeps the tokens of many texts on disk. Between the texts of a
-    pair stands the end token, twice where `double`.
+    Without `hierarchical` a text is one sentence; `kept` caches the tokens of many texts on disk. The texts of a pair
+    are separated by the end token, twice with `double`.
     """
     if data.columns.second is None:
         sentences = _sentences(tokenizer, texts, data, hierarchical, kept)
@@ -47,7 +47,7 @@ def cut_texts(
 
 
 def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, hierarchical: bool) -> Cut:
-    """Two texts as one, end tokens between them, where `hierarchical` as a sentence; the longer one is cut first."""
+    """Two texts joined by end tokens (with `hierarchical`, as a separate sentence); the longer text is cut first."""
     between = [END] * (1 + double)
     lengths = [sum(map(len, one)) for one in (first, second)]
     fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
@@ -82,22 +82,22 @@ def _sentences(
 
 
 def split_texts(text: str, data: TextOptions) -> list[str]:
-    """A text without breaks, or both texts of a pair."""
+    """The text, or both texts of a pair, without line breaks."""
     return [without_breaks(part) for part in ((text,) if data.columns.second is None else parted(text))]
 
 
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
-    """How the files of a configuration are written; `labels` are known of the training set."""
+    """The format of a configuration's files; `labels` are those of the training set."""
     several = data.several_labels, data.label_separator
     columns = data.columns
     return TextFormat(data.format, columns.text, columns.label, *several, frozenset(labels), advice, columns.second)
 
 
 def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) -> Held[Text]:
-    """Texts with labels of data in one of the forms of `heed.data.read.memory`.
+    """Texts with labels from Python data, in one of the forms of `heed.data.read.memory`.
 
     Raises:
-        DataError: It cannot be used; the message names the place and the value.
+        DataError: The data cannot be used; the message names the place and the value.
     """
     columns = section.columns
     second = {} if columns.second is None else {"second": columns.second}
@@ -109,7 +109,7 @@ def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) 
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
-    """The sentences up to a number of tokens, and how many tokens were left away."""
+    """The sentences up to a number of tokens, and the number of tokens cut off."""
     kept: list[list[int]] = []
     left = most
     for sentence in sentences:

@@ -18,13 +18,18 @@ SPEC = TaskSpec(
             "look",
             "map",
             str,
-            "What is drawn over the picture: attention, rollout (over the layers), gradient (Grad-CAM), saliency (of "
-            "each pixel) or field (receptive field of a unit); repeatable.",
+            "Map to draw over the picture: attention, rollout (across layers), gradient (Grad-CAM), saliency (per "
+            "pixel) or field (receptive field of a unit); repeatable.",
             several=True,
         ),
-        Flag("look", "patch", str, "ROW,COLUMN from 0: look from this patch (field: this unit), not the class token."),
-        Flag("look", "label", str, "Gradients of this label's score; the most probable by default."),
-        Flag("evaluate", "page", str, "With --errors: also write a page (HTML) of these examples to this file."),
+        Flag(
+            "look",
+            "patch",
+            str,
+            "ROW,COLUMN from 0: attention of this patch, not of the class token (field: the unit).",
+        ),
+        Flag("look", "label", str, "Label whose score gradients explain; the most probable by default."),
+        Flag("evaluate", "page", str, "With --errors: also write these examples to this file, as an HTML page."),
     ),
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),
     next_command="heed look {run} PICTURE",

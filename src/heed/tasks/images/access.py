@@ -1,4 +1,4 @@
-"""How a task gets at its pictures: reading them wherever they are, and their sized pixels by split."""
+"""Access to a task's pictures: reading them from any source, and the sized pixels of each split."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class PictureAccess:
     """The pictures of one run.
 
     Attributes:
-        pixels: Reads the pictures of the splits once they are open, and those of any file.
+        pixels: Reads the pictures of open splits and of any file.
     """
 
     def __init__(self, data: Any, sizing: Sizing) -> None:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
-        self._sources: dict[str, Source] = {}  # of pictures that were handed over in Python
+        self._sources: dict[str, Source] = {}  # of pictures given as Python data
         self._splits: Mapping[str, Sequence[Picture]] = {}
         self._stores: dict[str, PictureStore] = {}
         self._last: tuple[Sequence[Picture], PictureStore] | None = None
 
     def open(self, splits: PictureSplits) -> None:
-        """Read the pictures of these splits from now on."""
+        """Open the splits, so that their pictures can be read."""
         self._splits, self.pixels = splits.examples, splits.pixels
         self.know(self._sources)
 
     def know(self, sources: Mapping[str, Source]) -> None:
-        """Get to know where further pictures are."""
+        """Add the sources of further pictures."""
         self._sources |= sources
         for name, source in sources.items():
             self.pixels.add(name, source)
 
     def keep(self, name: str, store: PictureStore) -> None:
-        """Take the sized pictures of a split from elsewhere."""
+        """Set the store of sized pictures of a split."""
         self._stores[name] = store
 
     def split(self, name: str) -> PictureStore:
@@ -49,7 +49,7 @@ class PictureAccess:
         return self._stores[name]
 
     def some(self, pictures: Sequence[Picture], pixels: Pixels | None = None) -> PictureStore:
-        """The sized pictures of some examples, which `pixels` can read; those asked for last are kept."""
+        """The sized pictures of some examples, read by `pixels`; the last request is cached."""
         for name, own in self._splits.items():
             if pictures is own:
                 return self.split(name)

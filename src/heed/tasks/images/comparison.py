@@ -1,4 +1,4 @@
-"""Comparison of classifications of pictures: labels of all runs, their measures, and where each looked."""
+"""Comparison of runs over pictures: their labels, scores and maps."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from heed.tasks.images.maps import Looking
 from heed.tasks.images.page import SIDE, picture_tag
 from heed.tasks.images.run import ImagesRun
 
-_MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention, rolled out"}
-"""Maps of each run on a page: the first one of all models, so that they can be compared, the other where there is
+_MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}
+"""Maps of each run on a page: the first for every model, so that they can be compared, the second for models with
 attention."""
 
 
 class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
-    """Labels of pictures."""
+    """Compares the labels of pictures."""
 
     names = ("picture", "label")
     kind = "pictures"
@@ -35,7 +35,7 @@ class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
 
     @classmethod
     def source_of(cls, example: Picture) -> str:
-        """What messages call the picture."""
+        """The name of the picture in messages."""
         return example.origin
 
     @classmethod
@@ -45,7 +45,7 @@ class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
 
     @cached_property
     def pixels(self) -> Pixels:
-        """Reads the pictures, which are those of the run that has them open."""
+        """Reads the pictures: the reader of the run that has its data open."""
         owners = [run for run in self.runs if run.task.is_open]
         return (owners or [*self.runs])[0].task.access.pixels
 
@@ -74,7 +74,7 @@ class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
         return f'<dd>{tag}<span class="hint">{escape(example.origin)}</span></dd>'
 
     def drawing(self, run: ImagesRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """The most probable labels, and where the run looked."""
+        """The most probable labels, and the run's maps."""
         example = self.examples[index]
         picture = np.asarray(self.pixels.read([example.place])[0])
         look = Looking(run.task, run.model, picture, ())
@@ -85,7 +85,7 @@ class ImagesExaminer(Examiner[ImagesRun, Picture, LabelPrediction]):
 
 
 def _figure(picture: Array, one: PictureMap, name: str) -> str:
-    """A map over the picture; its title names the label."""
+    """A map over the picture, with its title and largest value as the alternative text."""
     shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
     tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
     caption = f'<figcaption class="hint">{escape(name)}</figcaption>'

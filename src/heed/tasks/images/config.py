@@ -19,24 +19,24 @@ from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Sect
 
 
 class ImagesModelSection(ModelSection):
-    """Which model of pictures; all other fields are the model's and the head's own (`heed models NAME` lists them)."""
+    """Which image model; all other fields are the model's and the head's own (`heed models NAME` lists them)."""
 
     name: str = "cnn"
     """File in `heed/models`."""
 
 
 class ImagesHead(Section):
-    """From a picture's vector to labels; these fields stand in the `model` section beside the model's own."""
+    """Head that maps a picture's vector to labels; its fields are in the `model` section, with the model's own."""
 
     head: Literal["softmax", "sigmoid"] = "softmax"
-    """softmax has one output for each label; sigmoid one for two classes: the probability of the second."""
+    """softmax has one output for each label; sigmoid has one for two classes, the probability of the second."""
 
 
 class ImagesTraining(TrainingConfig):
-    """How a model of pictures is trained."""
+    """Settings of the training."""
 
     batch_size: int = Field(64, gt=0)
-    """Pictures of one batch."""
+    """Number of pictures in a batch."""
     batch_tokens: int = Field(2_000, gt=0)
     """Not used: pictures are counted by batch_size."""
     learning_rate: float = Field(0.002, gt=0)
@@ -49,7 +49,7 @@ class ImagesTraining(TrainingConfig):
     @model_validator(mode="before")
     @classmethod
     def _budget(cls, values: Any) -> Any:
-        return values  # how long a run takes where nothing is said follows from the data (`tasks.images.defaults`)
+        return values  # the default budget depends on the data (`tasks.images.defaults`)
 
     @field_validator("batch_tokens")
     @classmethod
@@ -63,15 +63,15 @@ class ImagesTraining(TrainingConfig):
 
 
 class ImagesEvaluation(EvaluationConfig):
-    """How a classification of pictures is scored."""
+    """Settings of the evaluation."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy, or the loss where at most 200 pictures are
-    validated on, of which the accuracy says little."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, or the loss if there are at most 200
+    validation pictures, for which accuracy is too coarse."""
 
 
 class ImagesConfig(RunConfig):
-    """Everything that decides a run over pictures."""
+    """The configuration of a run over pictures."""
 
     task: Literal["images"] = "images"
     """What is learned."""
@@ -85,7 +85,7 @@ class ImagesConfig(RunConfig):
     ]
     """Where the pictures come from."""
     augment: AugmentSection = AugmentSection()
-    """How training pictures are changed, anew in each pass."""
+    """Random changes of training pictures, drawn again in each pass."""
     model: ImagesModelSection = ImagesModelSection()
     """Which model."""
     training: ImagesTraining = ImagesTraining()

@@ -1,4 +1,4 @@
-"""Runs over pictures that label together: the mean of their probabilities decides."""
+"""Ensembles of runs over pictures: the mean of their probabilities decides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heed.tasks.images.run import ImagesRun, PictureLabeller
 
 
 class ImagesEnsemble(PictureLabeller):
-    """Several runs that label together; each reads a picture at its own size. Settings are those of the first."""
+    """Ensemble of runs; each reads pictures at its own size. The settings are those of the first run."""
 
     def __init__(self, runs: Sequence[ImagesRun]) -> None:
         check_labels(runs)
@@ -27,6 +27,6 @@ class ImagesEnsemble(PictureLabeller):
         return torch.stack([run.probabilities_of(arrays) for run in self.members]).mean(0)
 
     def probabilities(self, examples: Sequence[Picture], pixels: Pixels | None = None) -> Tensor:
-        """The same, of examples of the first run's data."""
+        """The same for examples, read by `pixels` or else by the first run."""
         where = pixels or self.task.access.pixels
         return torch.stack([run.probabilities(examples, where) for run in self.members]).mean(0)

@@ -1,4 +1,4 @@
-"""The pictures that a person names to a trained model: files, folders, patterns, archives, idx files."""
+"""Pictures named on the command line: files, folders, patterns, archives, idx files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from heed.errors import ConfigError
 
 
 def places_of(names: Iterable[str]) -> list[str]:
-    """The place of each picture that is named, in their order; a file need not be there.
+    """The place of each named picture, in order; files need not exist.
 
     Raises:
-        ConfigError: A folder or an archive holds no picture, or no file is of a pattern.
+        ConfigError: A folder or an archive contains no picture, or no file matches a pattern.
         DataError: An archive cannot be read.
     """
     return [place for name in names for place in _places(name)]
@@ -45,7 +45,7 @@ def _places(name: str) -> Sequence[str]:
 
 
 def _inside(folder: Path) -> list[str]:
-    """The pictures of a folder at any depth, by their endings; hidden files and folders are left out."""
+    """The pictures in a folder at any depth, by file extension; hidden files and folders are left out."""
     found = []
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(one for one in folders if not is_hidden([one]))

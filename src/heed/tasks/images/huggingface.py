@@ -1,4 +1,4 @@
-"""Classifiers of pictures as Hugging Face checkpoints: `ViTForImageClassification`, and `ViTModel` without classes."""
+"""Picture classifiers in Hugging Face checkpoints: `ViTForImageClassification`, and `ViTModel` without classes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ONE_LABEL = "single_label_classification"
 class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
     """A linear layer over the class token's last state; a checkpoint of the body alone becomes a run without classes.
 
-    Such a run can be looked at and started from; it cannot predict.
+    A run without classes supports `look` and `--from`, but cannot predict.
     """
 
     places: ClassVar = {"body": "body", "labels": "output"}
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """Labels, or none of a body alone."""
+        """Labels, or nothing for a checkpoint of the body alone."""
         architectures = checkpoint.family.architectures
         found = (heads for heads, name in architectures.items() if name == checkpoint.architecture)
         return next(found, frozenset({"labels"}))
@@ -36,13 +36,13 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
         kind = settings.text("problem_type", _ONE_LABEL)
         if heads and kind != _ONE_LABEL:
             raise ConfigError(
-                f"{settings.path}: problem_type is {kind}, but heed's images gives each picture one label; it reads "
-                f"checkpoints where it is {_ONE_LABEL} or missing"
+                f"{settings.path}: problem_type is {kind}, but heed's images task gives each picture one label; "
+                f"problem_type must be {_ONE_LABEL} or missing"
             )
         if heads and len(checkpoint.labels) < 2:
             raise ConfigError(
-                f"{settings.path}: id2label has {len(checkpoint.labels)} class: it predicts a number, and heed's "
-                "images gives pictures labels"
+                f"{settings.path}: id2label has {len(checkpoint.labels)} class: the checkpoint predicts a number, "
+                "but heed's images task predicts labels"
             )
         sizing = read_form(checkpoint.folder, settings).sizing
         size = {"size": [sizing.height, sizing.width], "crop": sizing.crop, "channels": sizing.channels}
@@ -50,13 +50,13 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def task(cls, config: ImagesConfig, checkpoint: Checkpoint) -> Images:
-        """The task with the classes of `id2label`, and pictures as `preprocessor_config.json` wants them."""
+        """The task with the classes of `id2label`, and the form of pictures of `preprocessor_config.json`."""
         labels = checkpoint.labels if cls.heads(checkpoint) else []
         return Images(config, read_form(checkpoint.folder, checkpoint.settings), labels, None)
 
     @classmethod
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """How pictures are read, and whether there are classes."""
+        """The form of pictures, and the classes."""
         form = read_form(checkpoint.folder, checkpoint.settings)
         sizing = form.sizing
         said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
@@ -69,7 +69,7 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
             f"crop {sizing.crop}, {sizing.resample}, mean {mean}, deviation {deviation}{said}"
         ]
         if not cls.heads(checkpoint):
-            lines.append("it has no classes: start a run with classes from it by heed train images FOLDER --from RUN")
+            lines.append("no classes: train a classifier from it with heed train images FOLDER --from RUN")
         else:
             labels = checkpoint.labels
             lines.append(f"{len(labels):,} classes: {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}")
@@ -77,12 +77,13 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """A body with one linear layer, and how its pictures are read."""
+        """A body with one linear layer, and the form of pictures."""
         task: Images = run.task
         body, head = task.model_and_head()
         if head.head == "sigmoid":
             raise ConfigError(
-                "model.head is sigmoid with one output for two classes: a checkpoint has one for each; use softmax"
+                "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; "
+                "use softmax"
             )
         fields, notes = preprocessor_of(task.form)
         if not task.labels:

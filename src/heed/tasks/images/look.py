@@ -1,4 +1,4 @@
-"""A picture and its label under the microscope: where a model looked, what its score depends on, how far it can see."""
+"""The look at a picture and its label: attention, gradients of the score, receptive fields, attention distance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from heed.tasks.images.steps import steps_of
 from heed.tasks.images.task import Images
 
 MOST_PICTURES = 128
-"""Of several pictures so many are read for the mean attention distance, as in the paper."""
+"""Largest number of pictures read for the mean attention distance, as in the paper."""
 
 _TOP = 5
 _TOGETHER = 16
@@ -53,17 +53,17 @@ def look_at_picture(
     """Look at the label that a model gives to a picture.
 
     Args:
-        task: Sizes and normalises pictures.
-        model: What is looked at.
+        task: The task, which resizes and normalises pictures.
+        model: The model to look at.
         picture: Decoded, upright, of any size, `(height, width, channels)`.
-        source: Where it is, for people.
+        source: The name of the picture, for display.
         edits: Changes of attention weights.
-        choice: Which attention is shown: by default the last layer, the mean of its heads.
-        maps: Of `MAPS`; by default attention, rollout and gradient, of a model without attention gradient, saliency
-            and field.
-        patch: The patch from which attention is shown, by default the class token; the unit of `field`.
-        label: The label whose score gradients are of; by default the most probable.
-        steps: Whether to go from the picture to the label step by step.
+        choice: Which attention to show: by default the last layer, the mean of its heads.
+        maps: Names from `MAPS`; by default attention, rollout and gradient, or, without attention, gradient,
+            saliency and field.
+        patch: The patch whose attention is shown, by default the class token; for `field`, the unit.
+        label: The label whose score gradients explain; by default the most probable.
+        steps: Include the steps from the picture to the label.
         title: The title.
 
     Raises:
@@ -87,15 +87,15 @@ def look_at_picture(
     usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
-    if not task.labels:  # an imported model without a classifier: there is attention, and nothing to take gradients of
+    if not task.labels:  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
         if steps or label or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
-    notes = [f"gradients are of the score of '{task.labels[number]}'"] if label else []
+    notes = [f"gradients of the score of '{task.labels[number]}'"] if label else []
     if attention is not None and not maps:
-        notes.append(f"{choice_line(choice, attention)}; --map, --layer, --head and --patch choose")
+        notes.append(f"{choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
     ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
     top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
@@ -117,7 +117,7 @@ def look_at_picture(
 
 
 def choice_line(choice: Choice, attention: SeenAttention) -> str:
-    """What is shown of the attention."""
+    """The layers and heads of the attention shown."""
     layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
     heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
     return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
@@ -134,8 +134,8 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
     patches = patches_of_body(model.body, Box(0, 0, 1, 1))
     if patches is None:
         raise ConfigError(
-            f"{len(pictures)} pictures were given, and of several only the mean attention distance is shown; model "
-            f"{task.config.model.name} has no attention, so give one picture"
+            f"{len(pictures)} pictures were given: for several, only the mean attention distance is shown, but model "
+            f"{task.config.model.name} has no attention; give one picture"
         )
     each: list[Tensor] = []
     for start in range(0, len(chosen), _TOGETHER):
@@ -152,10 +152,10 @@ def _are_names(pictures: Any) -> bool:
 
 
 def place_of(text: str) -> Place:
-    """A place on a grid, as typed: "3,5".
+    """Parse a place on a grid, such as "3,5".
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The text is not a row and a column.
     """
     parts = text.replace(" ", "").split(",")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
@@ -164,12 +164,12 @@ def place_of(text: str) -> Place:
 
 
 class LooksAtPictures:
-    """The part of a run that looks inside at a picture."""
+    """Mixin of a run that looks inside at pictures."""
 
     task: Images
     model: PictureClassifier
     looks_at_several = True
-    """Whether several pictures may be looked at together (their mean attention distance is shown)."""
+    """True if several pictures can be looked at together (showing their mean attention distance)."""
     examples: Callable[[str], Sequence[Any]]
 
     def look(
@@ -185,19 +185,19 @@ class LooksAtPictures:
         patch: Place | str | None = None,
         label: str | None = None,
     ) -> Shown:
-        """Look inside at one picture: where the model looked, what its score depends on; a notebook shows the result.
+        """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
 
         Args:
-            picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Several,
-                or a folder, for the mean attention distance of each layer over all of them.
-            steps: Whether to show every step from the picture to its label.
+            picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
+                several, or a folder, for the mean attention distance of each layer over all of them.
+            steps: Show every step from the picture to its label.
             edits: Changes of the attention weights (`heed.observe.edits`).
             mechanism: Only this attention ("encoder").
             layer: Which layer, from 0, from the end where negative, or "all".
             head: Which head, from 0, the "mean" of all, or "all" one by one.
-            map: What is drawn over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
-            patch: Row and column of the patch from which is looked; of "field" the unit. By default the class token.
-            label: The label whose score gradients are of; by default the most probable.
+            map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
+            patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
+            label: The label whose score gradients explain; by default the most probable.
 
         Raises:
             ConfigError: There is no such attention, patch, label or map.
@@ -223,23 +223,23 @@ class LooksAtPictures:
         return ShownPicture(look, steps)
 
     def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
-        """The pixels of what was handed over, and what each picture is called."""
+        """The pixels and the name of each of the given pictures."""
         pixels = self.task.access.pixels
         if isinstance(pictures, str | Path) or _are_names(pictures):
             texts = [str(pictures)] if isinstance(pictures, str | Path) else list(map(str, pictures))
             named = [pair for text in texts for pair in self._named(text)]
             named = named[:: -(-len(named) // MOST_PICTURES)]
-            # Whoever asks for a picture of the run's own data has opened it by now.
+            # `_named` has opened the run's data if one of its pictures is named.
             return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
         given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
         examples = pictures_of(given, "pictures", pixels)
         return pixels.read([example.place for example in examples]), [example.origin for example in examples]
 
     def _named(self, text: str) -> list[tuple[str, str]]:
-        """Where the pictures are that a text names, and what they are called.
+        """The places and names of the pictures that a text refers to.
 
-        "test:17" is one of the run's own, by its number in a split from 0, "test" all of them; so is what reports call
-        one. Everything else is a file, a folder or a pattern.
+        "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
+        too. Anything else is a file, a folder or a pattern.
         """
         found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
         own: Sequence[Picture] = ()

@@ -1,4 +1,4 @@
-"""Maps over one picture: attention, rollout, gradients and receptive fields, each on the part that the model saw."""
+"""Maps over one picture: attention, rollout, gradients and receptive fields, each over the part that the model sees."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from heed.tasks.images.model import PictureClassifier
 from heed.tasks.images.task import Images
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
-"""What can be drawn over a picture."""
+"""Names of the maps that can be drawn over a picture."""
 
 
 def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
-    """The patches of a Vision Transformer and where they lie in the part of a picture that it saw; of others None."""
+    """The patches of a Vision Transformer and their places in the part of the picture that it sees; else None."""
     grid = getattr(body, "grid", None)
     if grid is None:
         return None
@@ -37,13 +37,13 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
         first, step = (0.0, 0.0), (size[0] / grid[0], size[1] / grid[1])
     else:
         stride = float(config.stride or config.patch_size)
-        edge = (config.patch_size - stride) / 2  # patches that overlap are drawn around their centres
+        edge = (config.patch_size - stride) / 2  # overlapping patches are drawn around their centres
         first, step = (edge, edge), (stride, stride)
     return Patches(grid, int(body.class_token), size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
 class Looking:
-    """One watched pass over one picture, and gradients through another."""
+    """One traced pass over a picture, and maps from it and from gradients of further passes."""
 
     def __init__(self, task: Images, model: PictureClassifier, picture: Array, edits: Sequence[Edit]) -> None:
         self.task, self.model, self.edits = task, model, edits
@@ -60,7 +60,11 @@ class Looking:
         self.attention = None if patches is None else SeenAttention(seen, patches)
 
     def number_of(self, label: str | None) -> int:
-        """The number of the label whose score is looked at."""
+        """The number of a label, by default the most probable; -1 without labels.
+
+        Raises:
+            ConfigError: There is no such label.
+        """
         if label is None:
             return int(self.probabilities.argmax()) if self.task.labels else -1
         if label not in self.task.labels:
@@ -92,9 +96,9 @@ class Looking:
         return [self._saliency(number) if name == "saliency" else self._field(patch, number)]
 
     def _activation(self, number: int) -> PictureMap:
-        """Grad-CAM: over the last feature maps; of a Vision Transformer over the states that its last block reads.
+        """Grad-CAM over the last feature maps; for a Vision Transformer, over the states that its last block reads.
 
-        Behind the last block the class token alone counts, so the other tokens' states have no gradient there.
+        After the last block only the class token is used, so the other tokens' states have no gradient there.
         """
         states, gradient = self._states(number)
         body = self.model.body
@@ -102,22 +106,22 @@ class Looking:
         name = self.task.labels[number]
         if patches is not None:
             on_grid = (part[0, patches.leading :].T.unflatten(1, patches.grid) for part in (states, gradient))
-            caption = "What its score gains, by the states that the last block reads."
+            caption = "Contribution to its score, from the states that the last block reads."
             area = patches.area
         else:
             on_grid = (part[0] for part in (states, gradient))
-            caption = "What its score gains, by the last feature maps."
+            caption = "Contribution to its score, from the last feature maps."
             area = self._unit_area((states.shape[2], states.shape[3]))
         grid = class_activation(*(part.float().cpu() for part in on_grid))
         if not bool(grid.any()):
-            caption += " Nothing speaks for this label here."
+            caption += " No place adds to this score."
         return PictureMap(f"Grad-CAM of the label '{name}'", grid, area, "activation", caption=caption, reach=self.box)
 
     def _states(self, number: int) -> tuple[Tensor, Tensor]:
-        """The states that Grad-CAM is about, and the gradient of the score with respect to them."""
+        """The states that Grad-CAM uses, and the gradient of the score with respect to them."""
         self.model.eval()
         with torch.enable_grad(), edit(self.model, *self.edits), trace(self.model, grad=True) as seen:
-            # Where no parameter is trained, nothing but the pixels has a gradient.
+            # If all parameters are frozen, only the pixels have a gradient.
             score = self.score(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
             states = seen.tensors("states")
             if self.attention is not None:
@@ -129,12 +133,12 @@ class Looking:
         self.model.eval()
         with edit(self.model, *self.edits):
             grid = saliency(lambda pixels: self.score(self.model(pixels), number), self.pixels).cpu()
-        caption = "Size of the gradient of its score for each pixel, the largest of the channels."
+        caption = "Size of the gradient of its score at each pixel, maximum over the channels."
         title = f"pixels on which the score of '{self.task.labels[number]}' depends"
         return PictureMap(title, grid, self.box, "gradient", caption=caption)
 
     def _field(self, unit: Place | None, number: int) -> PictureMap:
-        """What one unit of the last feature maps can see, and what it does see."""
+        """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
         body = self.model.body
         with torch.no_grad():
             rows, columns = body.features(self.pixels).shape[2:]
@@ -148,22 +152,22 @@ class Looking:
             )
         grid = saliency(lambda pixels: body.features(pixels)[:, :, row, column].sum(1), self.pixels).cpu()
         receptive = getattr(body, "receptive", None)
-        marked, sees = self.box, "It can see the whole picture"
+        marked, sees = self.box, "The unit sees the whole picture"
         if (patches := patches_of_body(body, self.box)) is not None:
             top, left = row / rows, column / columns
             marked = part_of(patches.area, top, left, top + 1 / rows, left + 1 / columns)
-            sees = "It can see the whole picture; frame: its patch"
+            sees = "The unit sees the whole picture; frame: its patch"
         if receptive is not None:
             top, left, bottom, right = receptive.box(row, column)
             height, width = self.size
             marked = part_of(self.box, top / height, left / width, bottom / height, right / width)
-            sees = f"Frame: the {receptive.size} x {receptive.size} of {width} x {height} pixels that it can see"
+            sees = f"Frame: the {receptive.size} x {receptive.size} of {width} x {height} pixels that the unit sees"
         title = f"receptive field of the unit in row {row}, column {column} of {rows} x {columns}"
-        caption = f"{sees}; colours: how much it depends on each pixel."
+        caption = f"{sees}; colours: how much the unit depends on each pixel."
         return PictureMap(title, grid, self.box, "gradient", caption=caption, marked=marked)
 
     def _unit_area(self, grid: Place) -> Box:
-        """The part of the picture that the units of the last feature maps stand for, each around its field's centre."""
+        """Area of the picture covered by the last feature maps, each unit around the centre of its field."""
         receptive = getattr(self.model.body, "receptive", None)
         if receptive is None:
             return self.box

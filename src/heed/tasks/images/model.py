@@ -1,4 +1,4 @@
-"""A classifier of pictures: a model of pictures and one linear layer over the labels."""
+"""A picture classifier: an image model and one linear layer over the labels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from heed.tasks.images.config import ImagesHead
 
 
 class Output(nn.Linear):
-    """A linear layer that may have no rows: an imported model without a classifier has no classes."""
+    """A linear layer that may have no outputs, for imported models without a classifier."""
 
     def reset_parameters(self) -> None:
-        """Draw the weights, where there are any."""
+        """Initialise the weights, if there are any."""
         if self.out_features:
             super().reset_parameters()
 
 
 class PictureClassifier(nn.Module):
-    """A model of pictures and `logits = V z + b`; two classes may have one output, the logit of the second."""
+    """An image model with `logits = V z + b`; two classes may share one output, the logit of the second."""
 
     def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
         super().__init__()
@@ -34,10 +34,10 @@ class PictureClassifier(nn.Module):
 
 
 def check_head(head: ImagesHead, labels: Sequence[str]) -> None:
-    """Refuse one output for other than two classes.
+    """Refuse a sigmoid head unless there are exactly two classes.
 
     Raises:
-        ConfigError: One output cannot tell that many apart.
+        ConfigError: The head is sigmoid and the number of classes is not two.
     """
     if head.head == "sigmoid" and len(labels) != 2:
         raise ConfigError(

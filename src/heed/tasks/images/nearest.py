@@ -1,4 +1,4 @@
-"""A classifier without training: the label of the training picture whose pixels are nearest."""
+"""A nearest-neighbour baseline on pixels."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from heed.data.pictures.store import PictureStore
 from heed.tasks.base.labels import LabelPrediction
 
 _MOST_NUMBERS = 20_000_000
-"""Numbers in the training pictures that are compared with: some seconds for ten thousand pictures."""
+"""Largest number of values in the training pictures used: some seconds for ten thousand pictures."""
 _ROWS = 1_000
-"""Pictures compared together."""
+"""Number of pictures compared at a time."""
 
 
 class NearestPicture:
     """The nearest training picture by the Euclidean distance of pixels, at the size that the model sees.
 
-    Of very many training pictures every n-th is taken.
+    With very many training pictures, only every n-th is used.
     """
 
     def __init__(self, store: PictureStore, labels: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class NearestPicture:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Its name in reports."""
         some = f" (of {len(self._labels):,} training pictures)" if self._step > 1 else ""
         return f"nearest neighbour on pixels{some}"
 
@@ -44,7 +44,7 @@ class NearestPicture:
         return [LabelPrediction(label, (label,), 0.0, {}) for label in chosen]
 
     def _nearest(self, rows: NDArray[Any]) -> torch.Tensor:
-        """The place of the nearest known picture of each; of equally near ones the first."""
+        """The index of the nearest training picture for each row; the first if several are equally near."""
         asked = torch.from_numpy(rows).float()
         best, found = torch.full((len(rows),), torch.inf), torch.zeros(len(rows), dtype=torch.long)
         for start in range(0, len(self._known), _ROWS):

@@ -1,4 +1,4 @@
-"""Written labels of pictures: `picture TAB label TAB probability` a line; several candidates, sorted, CSV or JSON."""
+"""Output of labels of pictures: lines `picture TAB label TAB probability`; several candidates, sorted, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTS = (".txt", ".csv", ".tsv", ".list")
 
 
 class PictureOutputs(TextOutputs):
-    """A line for each picture; with --nbest that many lines, the most probable label first."""
+    """One line per picture; with --nbest, that many lines per picture, the most probable label first."""
 
     run: PictureLabeller
     asks = "the name of a picture's file"
@@ -33,7 +33,7 @@ class PictureOutputs(TextOutputs):
     def __init__(self, run: PictureLabeller, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         if options["csv"] and options["json"]:
-            raise ConfigError("--csv and --json are two forms of the same; give one of them")
+            raise ConfigError("--csv and --json are alternative output formats; give only one")
 
     def arguments(self, texts: list[str]) -> list[str]:
         """The pictures that files, folders, patterns and archives name."""
@@ -57,7 +57,7 @@ class PictureOutputs(TextOutputs):
         return texts, found[1]
 
     def header(self) -> list[str]:
-        """The names of the columns, of CSV."""
+        """The header line of CSV; empty for other formats."""
         if not self.options["csv"]:
             return []
         if self.options["nbest"] > 1:
@@ -65,7 +65,7 @@ class PictureOutputs(TextOutputs):
         return [_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each picture's label; one that cannot be read has none."""
+        """Each picture's label; empty for pictures that cannot be read."""
         predictions, found = self.run.predict_files(texts)
         problems = iter(found)
         for text, prediction in zip(texts, predictions, strict=True):

@@ -1,4 +1,4 @@
-"""What `heed check` says of pictures with labels."""
+"""Output of `heed check` for labelled pictures."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from heed.tasks.images.task import Images
 
 _MOST = 8
-"""Sizes that a line lists."""
+"""Largest number of sizes listed on a line."""
 
 
 def form_line(sizing: Sizing) -> str:
-    """How pictures are read, for people."""
+    """The form of pictures, as a line of text."""
     colour = "grey" if sizing.channels == 1 else "red, green and blue"
-    return f"pictures are read as {sizing.width} x {sizing.height} pixels, {colour}, other shapes by {sizing.crop}"
+    return f"pictures are read as {sizing.width} x {sizing.height} pixels, {colour}; other aspect ratios: {sizing.crop}"
 
 
 def remarks_on(task: Images) -> list[str]:
-    """How pictures are read, and the labels by count, with warnings."""
+    """The form of pictures, and the counts of labels, with warnings."""
     fix = " (data.class_weights=balanced weighs all labels alike)" * (task.config.data.class_weights == "none")
     return [form_line(task.form.sizing), *count_lines(task.label_counts("train"), "picture", fix)]
 
 
 def overview_of(task: Images) -> str:
-    """Counts, what was found in the files, sizes, mean and deviation of each channel, labels, samples."""
+    """Counts, findings in the files, sizes, mean and deviation of each channel, labels, samples."""
     form = task.form
     counted = [
         f"{split:10}" + "  ".join(f"{label} {count:,}" for label, count in task.label_counts(split).items())
@@ -58,7 +58,7 @@ def overview_of(task: Images) -> str:
 
 
 def counts_of(task: Images) -> dict[str, Any]:
-    """Per split: pictures, what was left out by which rule, labels."""
+    """Per split: counts of pictures, of those left out by each rule, and of labels."""
     splits = task.splits
     return {
         name: {
@@ -71,7 +71,7 @@ def counts_of(task: Images) -> dict[str, Any]:
 
 
 def _sizes(task: Images) -> list[str]:
-    """The sizes of the pictures as they are in their files, the most frequent first."""
+    """The original sizes of the pictures, the most frequent first."""
     lines = []
     for split in task.split_names:
         facts = task.access.pixels.facts([picture.place for picture in task.splits.examples[split]])
@@ -83,7 +83,7 @@ def _sizes(task: Images) -> list[str]:
 
 
 def _samples(task: Images) -> list[str]:
-    """A few pictures of each split, with what is known of them."""
+    """A few pictures of each split, with label, size and notes."""
     lines = []
     for split in task.split_names:
         pictures = task.splits.examples[split]

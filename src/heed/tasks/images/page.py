@@ -1,4 +1,4 @@
-"""Pages of pictures: wrong ones, and samples as the model sees them."""
+"""HTML pages of pictures: wrongly labelled ones, and samples as the model sees them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 SIDE = 144
 """Pixels of the longer side of a picture on a page."""
 _EACH, _CLASSES = 4, 12
-"""Pictures of each class among the samples, and classes whose pictures are shown."""
+"""Largest numbers of pictures of each class and of classes on a page of samples."""
 _AUGMENTED = 4
-"""How often a sample is augmented."""
+"""Number of augmented versions of each sample."""
 CSS = """
 .pictures { max-width: 84rem; }
 .pictures .grid { display: flex; flex-wrap: wrap; gap: 1rem; }
@@ -41,7 +41,7 @@ CSS = """
 
 
 def picture_tag(pixels: NDArray[Any], title: str, side: int = SIDE) -> str:
-    """A picture `(height, width, channels)` as an `<img>` that needs no file; small ones keep their square pixels."""
+    """A picture `(height, width, channels)` as a self-contained `<img>`; small pictures are enlarged unsmoothed."""
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
     scale = side / max(image.size)
     width, height = (max(1, round(scale * one)) for one in image.size)
@@ -55,7 +55,7 @@ def picture_tag(pixels: NDArray[Any], title: str, side: int = SIDE) -> str:
 
 
 def errors_page(task: Images, errors: Mapping[str, Sequence[Mapping[str, Any]]], title: str) -> str:
-    """The wrong pictures of each set, with what they are and what was said of them, the surest first."""
+    """The wrong pictures of each set with true and predicted labels, most confident first."""
     parts = []
     for name, wrong in errors.items():
         hint = f"{len(wrong):,} wrong pictures, most confident first." if wrong else "No errors."
@@ -71,7 +71,7 @@ def _wrong(task: Images, error: Mapping[str, Any]) -> str:
 
 
 def samples_page(task: Images, title: str) -> str:
-    """Pictures of every class as they are in their files, as the model sees them, and as they are trained on."""
+    """Pictures of every class: the original, the model's input, and augmented versions."""
     train = task.splits.examples["train"]
     by_label: dict[str, list[int]] = {label: [] for label in task.labels}
     for i, picture in enumerate(train):
@@ -84,8 +84,8 @@ def samples_page(task: Images, title: str) -> str:
         places = by_label[label]
         chosen = places[:: max(1, len(places) // _EACH)][:_EACH]
         rows = "".join(_sample(task, i, train[i]) for i in chosen)
-        heads = "<tr><th>in its file</th><th>as the model sees it</th>"
-        heads += f'<th colspan="{_AUGMENTED}">as it is trained on, pass by pass</th>' if changes else ""
+        heads = "<tr><th>original</th><th>model input</th>"
+        heads += f'<th colspan="{_AUGMENTED}">augmented, in successive passes</th>' if changes else ""
         parts.append(
             f"<section><h2>{_text(label)}</h2>"
             f'<p class="quiet">{len(places):,} training picture{"s" * (len(places) != 1)}</p>'

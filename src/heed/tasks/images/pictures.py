@@ -1,4 +1,4 @@
-"""The pictures of a run: their splits with a reader of their pixels, and the form that a model reads them in."""
+"""The pictures of a run: their splits with a reader of their pixels, and the form in which a model reads them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from heed.tasks.base.contents import advice
 
 @dataclass
 class PictureSplits(Splits[Picture]):
-    """Splits of pictures; `pixels` knows where they are."""
+    """Splits of pictures; `pixels` reads them."""
 
     pixels: Pixels = field(default_factory=Pixels)
 
 
 def open_picture_splits(data: Any, given: Mapping[str, Sequence[Picture]] | None) -> PictureSplits:
-    """Read every split of a `data` section, or take the pictures that are given.
+    """Read every split of a `data` section, or take the given pictures.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -37,7 +37,7 @@ def open_picture_splits(data: Any, given: Mapping[str, Sequence[Picture]] | None
 
 
 def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
-    """The classes of a run in their order: as `data.classes` lists them, else by name, numbers by value.
+    """The classes of a run in order: as in `data.classes`, otherwise by name, numbers by value.
 
     Raises:
         DataError: A class that was found is not in the list.
@@ -56,12 +56,10 @@ def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
 def form_of(
     data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None
 ) -> tuple[PictureForm, PictureStore]:
-    """How a new run reads pictures: what the `data` section says, else what follows from the training pictures.
+    """The form of pictures of a new run, from the `data` section or the training pictures; and these, sized.
 
-    The sized training pictures come with it.
-
-    A run that goes on with the weights of another one takes over its size, channels and normalisation where the section
-    leaves them open, since the weights are made for them.
+    A run that starts from a parent's weights uses the parent's size, channels and normalisation unless the section
+    sets them, since the weights were trained for them.
     """
     if parent is None or data.channels not in ("auto", parent.sizing.channels):
         facts = pixels.facts([picture.place for picture in train])
@@ -83,13 +81,13 @@ def form_of(
 
 
 def check_classes(task: Any) -> None:
-    """Refuse to predict with a model that was imported without a classifier.
+    """Refuse to predict with a model imported without a classifier.
 
     Raises:
-        ConfigError: It has no classes.
+        ConfigError: The model has no classes.
     """
     if not task.labels:
         raise ConfigError(
-            f"the model has no classes: {task.config.data.name}, from which it was imported, has no classifier; "
-            "start a run with classes from it: heed train images FOLDER --from RUN"
+            f"the model has no classes: it was imported from {task.config.data.name}, which has no classifier; "
+            "train a classifier from it: heed train images FOLDER --from RUN"
         )

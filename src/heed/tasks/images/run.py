@@ -33,13 +33,13 @@ from heed.tasks.images.report import TOP, TOP_NAME, picture_body, picture_errors
 from heed.tasks.images.task import Images
 
 _TOGETHER = 256
-"""Pictures that are decoded and held together, beside what a batch holds."""
+"""Pictures decoded and kept in memory together, in addition to a batch."""
 NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
 
 class PictureLabeller(Run[Images, PictureClassifier]):
-    """What a run and an ensemble of runs share: labels of pictures, and their scores."""
+    """Base class of runs and ensembles: labels of pictures, and their scores."""
 
     task_class = Images
     body = staticmethod(picture_body)
@@ -49,12 +49,13 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         """The label of a picture, or of each of several, as `Predictions`.
 
         Args:
-            pictures: A file's name, a Pillow image, an array `(height, width)` or `(height, width, channels)`; several
-                are a list of these, an array with one more axis, a folder, or a data frame with a column "path".
-            **options: None; others are refused.
+            pictures: A file's name, a Pillow image, an array `(height, width)` or `(height, width, channels)`; for
+                several pictures, a list of these, an array with one more axis, a folder, or a data frame with a column
+                "path".
+            **options: Not supported; any keyword is refused.
 
         Raises:
-            DataError: One cannot be read; the message says which and why.
+            DataError: A picture cannot be read; the message says which and why.
         """
         if options:
             raise UnknownKeywordError(f"predict has no keyword '{next(iter(options))}'; this task has no options")
@@ -65,7 +66,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return made[0] if several is None else Predictions(made)
 
     def predict_files(self, places: Sequence[str]) -> tuple[list[LabelPrediction], list[str]]:
-        """The label of the picture at each place, none where it cannot be read, and why these cannot."""
+        """The label of the picture at each place (`NOTHING` if it cannot be read), and the reading errors in order."""
         made: list[LabelPrediction] = []
         problems: list[str] = []
         for start in range(0, len(places), _TOGETHER):
@@ -77,7 +78,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return made, problems
 
     def _decoded(self, place: str) -> Any:
-        """The pixels at a place, or why they cannot be read."""
+        """The pixels at a place, or the error message if they cannot be read."""
         try:
             return self.task.access.pixels.decode(place)
         except DataError as error:
@@ -89,12 +90,12 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return self.task.probabilities(self.task.logits(self.model, self.task.form.sized(arrays)))
 
     def probabilities(self, examples: Sequence[Picture], pixels: Pixels | None = None) -> Tensor:
-        """The probability of each label of examples, which `pixels` can read, `(pictures, labels)`."""
+        """The probability of each label of examples, read by `pixels`, `(pictures, labels)`."""
         check_classes(self.task)
         return self.task.probabilities(self.task.logits(self.model, self.task.access.some(examples, pixels)))
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Picture]:
-        """Labelled pictures from files written as the run's own."""
+        """Labelled pictures from files in the format of the run's own."""
         findings = Findings.of(self.task.config.data, strict=True)
         reader = picture_reader(self.task.config.data, self.task.access.pixels)
         found = list(reader.read([str(file) for file in files], findings))
@@ -102,7 +103,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return found
 
     def held(self, data: Any) -> Sequence[Picture]:
-        """Pictures of data in Python, in the forms that `heed.train` takes."""
+        """Pictures given as Python data, in the forms that `heed.train` accepts."""
         held = hold_pictures(data, "examples", self.config.data, Findings.of(self.config.data, strict=True))
         self.task.access.know(held.sources)
         return held
@@ -113,18 +114,18 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         outputs: Sequence[LabelPrediction] | None = None,
         labels: Sequence[str] | None = None,
     ) -> Outcomes:
-        """The label of each picture, its scores, and the wrong ones, surest first; `labels` by default the run's own.
+        """Label and score pictures; errors are sorted by confidence, highest first. `labels` defaults to the run's own.
 
         Raises:
-            ConfigError: There is no picture.
-            DataError: A label was never seen in training, or a picture cannot be read.
+            ConfigError: There are no pictures.
+            DataError: A label is missing from the training set, or a picture cannot be read.
         """
         if not examples:
-            raise ConfigError("there is no picture to score")
+            raise ConfigError("there are no pictures to score")
         check_classes(self.task)
         if labels is None:
             labels = self.task.labels
-            self.task.targets_of(examples)  # labels that training never saw are refused
+            self.task.targets_of(examples)  # refuses labels missing from the training set
         if outputs is None:
             outputs = [self.task.prediction(row) for row in self.probabilities(examples)]
         made = outcomes_of(
@@ -145,11 +146,11 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return replace(made, measures=(made.measures[0], top, *made.measures[1:]))
 
     def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-        """The wrong pictures of reports as a page, those that the model was surest of first."""
+        """An HTML page of the wrong pictures of reports, most confident first."""
         return errors_page(self.task, errors, f"Errors of {self.title}")
 
     def baselines(self, examples: Sequence[Picture]) -> Mapping[str, Outcomes]:
-        """The label of the nearest training picture by its pixels."""
+        """Nearest neighbour: the label of the training picture with the nearest pixels."""
         if self._nearest is None or not examples:
             return {}
         store = self.task.access.some(examples)
@@ -171,26 +172,26 @@ class PictureLabeller(Run[Images, PictureClassifier]):
 
 
 class ImagesRun(LooksAtPictures, PictureLabeller):
-    """A model that gives pictures labels."""
+    """A trained picture classifier."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
 
     @property
     def uses(self) -> Sequence[str]:
-        """Commands for this run; without classes it can be looked at and started from."""
+        """Commands for this run; without classes, only `look` and training from it."""
         return (
             super().uses if self.task.labels else ("heed look {run} PICTURE", "heed train images FOLDER --from {run}")
         )
 
 
 def most(prediction: LabelPrediction) -> set[str]:
-    """The most probable labels of a prediction, as many as count for top-5 accuracy."""
+    """The most probable labels of a prediction, counted by top-5 accuracy."""
     ranked = sorted(prediction.probabilities, key=lambda label: -prediction.probabilities[label])
     return set(ranked[:TOP])
 
 
 def _several(pictures: Any) -> Sequence[Any] | None:
-    """The pictures that are meant where they are several; None for one."""
+    """The pictures as a sequence if several are given; None for a single picture."""
     if isinstance(pictures, str | Path):
         return places_of([str(pictures)]) if Path(pictures).is_dir() else None
     if isinstance(pictures, list | tuple):
@@ -198,7 +199,9 @@ def _several(pictures: Any) -> Sequence[Any] | None:
     if (names := column_names(pictures)) is not None:
         column = next((name for name in ("path", "image", "picture", "file") if name in names), None)
         if column is None:
-            raise ConfigError(f"the data frame has no column 'path' or 'image', but {', '.join(map(str, names))}")
+            raise ConfigError(
+                f"the data frame has no column 'path' or 'image'; its columns are {', '.join(map(str, names))}"
+            )
         return list(pictures[column])
     shape = getattr(pictures, "shape", None)
     if shape is not None and (len(shape) == 4 or (len(shape) == 3 and shape[-1] not in (1, 3, 4))):

@@ -1,4 +1,4 @@
-"""A run over pictures that starts from another one, whose pictures may have another size."""
+"""Starting a run over pictures from a parent whose pictures may have another size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heed.tasks.base.started import Started
 from heed.tasks.base.transfer import Parent, Transfers
 
 _BODY = "body."
-"""What the names of a body's tensors begin with."""
+"""Prefix of the names of a body's tensors."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Interpolated:
 
     old: tuple[int, int]  # height and width of the parent's pictures
     new: tuple[int, int]
-    rows: Mapping[str, tuple[int, int]]  # by name: how many rows there were, and are
+    rows: Mapping[str, tuple[int, int]]  # by name: number of rows before and after
 
     def __str__(self) -> str:
         (height, width), (new_height, new_width) = self.old, self.new
-        rows = "; ".join(f"{name}: {new} rows out of {old}" for name, (old, new) in self.rows.items())
+        rows = "; ".join(f"{name}: {old} rows to {new}" for name, (old, new) in self.rows.items())
         return f"interpolated from pictures of {width} x {height} pixels to {new_width} x {new_height}: {rows}"
 
     def as_report(self) -> dict[str, Any]:
@@ -34,13 +34,13 @@ class Interpolated:
 
 
 class InterpolatesPositions(Transfers):
-    """The part of a task that fits a parent's tensors to its own size of pictures (`ImageEncoder.adapted`)."""
+    """Mixin of a task that adapts a parent's tensors to its own picture size (`ImageEncoder.adapted`)."""
 
     body_class: Any
     interpolated: Interpolated | None = None
 
     def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
-        """Interpolate positions of patches where the pictures have another size; of another model nothing is changed.
+        """Interpolate positions of patches if the picture size differs; tensors of a different model are unchanged.
 
         Args as `Transfers.taken_from`.
         """
@@ -61,6 +61,6 @@ class InterpolatesPositions(Transfers):
         given |= adapted
 
     def start(self, model: Any) -> dict[str, Started]:
-        """As for every task, and what was interpolated."""
+        """As for every task, and the interpolated tensors."""
         started = super().start(model)
         return started if self.interpolated is None else {**started, "interpolated": self.interpolated}

@@ -1,4 +1,4 @@
-"""From a picture to its label, step by step, with every shape and some of the numbers."""
+"""The steps from a picture to its label, with every shape and some of the numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def steps_of(
     probabilities: Tensor,
     attention: SeenAttention | None,
 ) -> tuple[Step, ...]:
-    """The steps of one watched pass over one sized picture `(1, height, width, channels)`."""
+    """The steps of one traced pass over one sized picture `(1, height, width, channels)`."""
     picture = sized[0]
     first = [_read(task, picture)]
     if attention is not None:
@@ -55,9 +55,9 @@ def _read(task: Images, picture: Array) -> Step:
     return Step(
         "the picture",
         (
-            f"It is sized to {picture.shape[1]} x {picture.shape[0]} pixels ({form.sizing.crop}), {channels} "
+            f"Resized to {picture.shape[1]} x {picture.shape[0]} pixels ({form.sizing.crop}), {channels} "
             f"channel{'s' * (channels > 1)}: {picture.size:,} numbers from 0 to 255.",
-            "Each becomes (number / 255 - mean) / deviation, with mean and deviation of its channel over the training "
+            "Each x becomes (x / 255 - mean) / deviation, with mean and deviation of its channel over the training "
             "pictures.",
         ),
         (Figure("as the model reads it", picture, _times(picture)),),
@@ -66,12 +66,12 @@ def _read(task: Images, picture: Array) -> Step:
 
 
 def _times(picture: Array) -> int:
-    """How many times a small picture is enlarged."""
+    """Enlargement factor of a small picture."""
     return max(1, _SIDE // int(max(picture.shape[:2])))
 
 
 def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -> list[Step]:
-    """Cut, flatten, embed, class token and positions."""
+    """The steps before the blocks: cut, flatten, embed, add class token and positions."""
     patches, config = attention.patches, body.config
     rows, columns = patches.grid
     (embedded,), (placed,) = (seen.tensors(kind) for kind in ("embedded", "placed"))
@@ -80,7 +80,7 @@ def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -
     flat = seen.tensors("patches")
     if flat:
         size, stride, numbers = config.patch_size, config.stride or config.patch_size, flat[0].shape[-1]
-        overlap = "" if stride == size else f", one every {stride} pixels, so that they overlap"
+        overlap = "" if stride == size else f", one every {stride} pixels, overlapping"
         steps += [
             Step(
                 "patches",
@@ -94,7 +94,7 @@ def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -
                     f"a matrix of {patches.count} x {numbers}.",
                     f"The first patch: {_first(flat[0][0, 0])}",
                 ),
-                (_matrix("a row a patch; blue above 0, orange below", flat[0][0]),),
+                (_matrix("one row per patch; blue above 0, orange below", flat[0][0]),),
             ),
             Step(
                 "the shared linear layer",
@@ -103,7 +103,7 @@ def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -
                     f"{patches.count} x {numbers} into {patches.count} x {d_model}.",
                     f"The first patch: {_first(embedded[0, 0])}",
                 ),
-                (_matrix("a row a patch", embedded[0]),),
+                (_matrix("one row per patch", embedded[0]),),
             ),
         ]
     else:
@@ -114,7 +114,7 @@ def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -
                     f"Convolutions of 3 x 3 with a stride of 2 turn the picture into {rows} x {columns} places of "
                     f"{d_model} numbers: {patches.count} x {d_model}.",
                 ),
-                (_matrix("a row a place", embedded[0]),),
+                (_matrix("one row per place", embedded[0]),),
             )
         )
     return [*steps, _placed(config, embedded, placed, attention)]
@@ -130,24 +130,26 @@ def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttent
         figures: tuple[Figure, ...] = ()
     else:
         added = placed[0, leading:] - embedded[0]
-        prose = f"{with_class}To each patch is added {kinds[config.positions]}: {placed.shape[1]} x {placed.shape[2]}."
+        prose = f"{with_class}Added to each: {kinds[config.positions]}. {placed.shape[1]} x {placed.shape[2]}."
         figures = (_similarity(added, patches.grid),)
     title = "class token and positions" if leading else "positions"
     return Step(title, (prose, f"The first patch: {_first(placed[0, leading])}"), figures)
 
 
 def _similarity(added: Tensor, grid: tuple[int, int]) -> Figure:
-    """The cosine of the position in the middle with every other, on the grid."""
+    """Cosine similarity of the middle position with every other, on the grid."""
     middle = (grid[0] // 2) * grid[1] + grid[1] // 2
     near = torch.cosine_similarity(added[middle : middle + 1].float(), added.float(), dim=-1).reshape(grid).cpu()
-    caption = f"cosine of the position in row {grid[0] // 2}, column {grid[1] // 2} with every other; blue above 0"
+    caption = (
+        f"cosine similarity of the position in row {grid[0] // 2}, column {grid[1] // 2} with every other; blue above 0"
+    )
     return Figure(caption, _signed(near), max(4, 120 // max(grid)))
 
 
 def _blocks(
     task: Images, model: PictureClassifier, seen: Trace, picture: Array, attention: SeenAttention
 ) -> list[Step]:
-    """What each block does to the state that is classified; what the head would say if it were the last."""
+    """Each block: the change of the classified state, and the label if the block were the last."""
     body: Any = model.body
     states = [*seen.tensors("placed"), *seen.tensors("states")]
     what = "class token" if attention.patches.leading else "mean of the patches"
@@ -180,7 +182,7 @@ def _blocks(
 
 
 def _maps(seen: Trace) -> list[Step]:
-    """The feature maps of each stage of a network of convolutions."""
+    """The feature maps of each stage of a convolutional network."""
     steps = []
     for i, state in enumerate(seen.tensors("states")):
         maps, rows, columns = state.shape[1:]
@@ -189,7 +191,7 @@ def _maps(seen: Trace) -> list[Step]:
         for k in state[0].float().mean((1, 2)).argsort(descending=True)[:3].tolist():
             shown.append(Figure(f"map {k}", _heat(state[0, k].float().cpu()), max(1, _SIDE // 2 // max(rows, columns))))
         steps.append(
-            Step(f"stage {i}", (f"{maps} feature maps of {rows} x {columns}; the strongest beside.",), tuple(shown))
+            Step(f"stage {i}", (f"{maps} feature maps of {rows} x {columns}; the strongest are shown.",), tuple(shown))
         )
     return steps
 
@@ -203,18 +205,18 @@ def _label(
     states = seen.tensors("states")
     with torch.no_grad():
         if attention is None:
-            vector, how = body.pooled(states[-1])[0], "what the last feature maps are made into"
+            vector, how = body.pooled(states[-1])[0], "the last feature maps, pooled"
         elif attention.patches.leading:
             vector, how = body.norm(states[-1])[0, 0], "the class token after the last normalisation"
         else:
             vector, how = body.norm(states[-1])[0].mean(0), "the mean of the patches after the last normalisation"
     ranked = probabilities.argsort(descending=True)[:_LABELS].tolist()
     if task.sigmoid:
-        said = f"One output, {float(logits[0]):.3f}: the sigmoid of it is the probability of {task.labels[1]}."
+        said = f"One output, {float(logits[0]):.3f}: its sigmoid is the probability of {task.labels[1]}."
         rows = tuple((task.labels[i], f"{float(probabilities[i]):.4f}") for i in ranked)
         table = Table(("label", "probability"), rows)
     else:
-        said = f"{d} x {len(task.labels)} weights give a score for each label; softmax makes them probabilities."
+        said = f"{d} x {len(task.labels)} weights give a score for each label; softmax gives probabilities."
         scored = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
         table = Table(("label", "score", "probability"), scored)
     return [
@@ -246,7 +248,7 @@ def _apart(picture: Array, grid: tuple[int, int], size: int, stride: int) -> Arr
 
 
 def _matrix(caption: str, values: Tensor) -> Figure:
-    """A matrix as a picture of a pixel a number."""
+    """A matrix as a picture with one pixel per number."""
     cut = values.detach().float().cpu()[:_MOST_ROWS, :_MOST_COLUMNS]
     more = (
         ""
@@ -258,7 +260,7 @@ def _matrix(caption: str, values: Tensor) -> Figure:
 
 
 def _signed(values: Tensor) -> Array:
-    """Numbers in blue above 0 and orange below, the largest size darkest."""
+    """Numbers in blue above 0 and orange below, darker for larger absolute values."""
     largest = float(values.abs().max()) or 1.0
     levels = (values / largest).tolist()
     colors = [[palette.signed_shade(value) for value in row] for row in levels]
@@ -266,7 +268,7 @@ def _signed(values: Tensor) -> Array:
 
 
 def _heat(values: Tensor) -> Array:
-    """Numbers from 0 to the largest."""
+    """Numbers from 0 to the largest, as colours."""
     largest = float(values.max())
     levels = (values.clamp_min(0) / largest if largest > 0 else values * 0).numpy()
     colors: Array = ramp()[0][np.round(levels * 255).astype(int)]

@@ -1,4 +1,4 @@
-"""Images: pictures with one label each, a model of pictures and one linear layer, the loss over the labels."""
+"""Images: pictures with one label each, an image model with one linear layer, the loss over the labels."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from heed.tasks.images.starting import InterpolatesPositions
 from heed.threads import threads_for
 from heed.training.processes import current
 
-_SCORED = 4  # times as many pictures are scored together as in training
+_SCORED = 4  # batch size of scoring, as a multiple of that of training
 
 
 class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
-    """The task: where pictures, model, loss and scores meet."""
+    """The images task: pictures, model, loss and scores."""
 
     targets = "pictures"
     interfaces = ("image_encoder",)
@@ -75,17 +75,17 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
 
     @classmethod
     def prepare(cls, config: ImagesConfig, given: Mapping[str, Sequence[Picture]] | None = None) -> Self:
-        """Read the pictures, or take those that are `given`; settle their size, and what else follows from them.
+        """Read the pictures, or take the `given` ones; settle their size and the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         if config.tokenizer != TokenizerConfig():
             raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is pictures")
         config, parent, _ = with_parents(config, cls)
         splits = cast(PictureSplits, cls.read_splits(config, given))
         train = splits.examples["train"]
-        # A smaller training set has the labels of the whole.
+        # With training.train_size, the labels are those of the whole training set.
         known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]
         labels = ordered_classes(config.data, {picture.label for picture in known})
         check_labels(labels)
@@ -96,23 +96,23 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         task.access.keep("train", store)
         task.settle(parent)
         for split in task.split_names:
-            task.targets_of(task.splits.examples[split])  # labels that training never saw are found now
+            task.targets_of(task.splits.examples[split])  # refuses labels missing from the training set
         task.splits.remarks += remarks_on(task)
         return task
 
     @classmethod
     def restore(cls, config: ImagesConfig, folder: Path) -> Self:
-        """The task of a run folder; its data is opened only when asked for."""
+        """The task of a run folder; its data is opened on first use."""
         return cls(config, PictureForm.load(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
-        """Write how pictures are read, and the label names, into a run folder."""
+        """Write the form of pictures and the label names into a run folder."""
         self.form.save(folder)
         save_labels(folder, self.labels)
 
     @classmethod
     def open_splits(cls, config: ImagesConfig, given: Mapping[str, Sequence[Picture]] | None = None) -> PictureSplits:
-        """Read or draw the pictures, or take those that are `given`."""
+        """Read or generate the pictures, or take the `given` ones."""
         return open_picture_splits(config.data, given)
 
     @classmethod
@@ -132,11 +132,11 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
 
     def sized(self, split: str) -> PictureStore:
         """The sized pictures of a split."""
-        assert split in self.splits.examples  # which opens them
+        assert split in self.splits.examples  # opens the splits
         return self.access.split(split)
 
     def targets_of(self, pictures: Sequence[Picture]) -> list[int]:
-        """The number of each picture's label; a DataError where training never saw one."""
+        """The number of each picture's label; DataError for a label missing from the training set."""
         known = self._number
         return [known[p.label] if p.label in known else number_of(p.label, self.labels, p.origin) for p in pictures]
 
@@ -145,54 +145,54 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return dict.fromkeys(self.labels, 0) | Counter(picture.label for picture in self.splits.examples[split])
 
     def overview(self) -> str:
-        """Counts, what was found in the files, sizes, mean and deviation of each channel, labels, samples."""
+        """Counts, findings in the files, sizes, mean and deviation of each channel, labels, samples."""
         return overview_of(self)
 
     def samples_page(self) -> str:
-        """Training pictures as they are in their files, as the model sees them, and augmented, as a page."""
+        """A page of training pictures: originals, model inputs and augmented versions."""
         return samples_page(self, f"Pictures of {self.config.data.name}")
 
     def report_counts(self) -> dict[str, Any]:
-        """Per split: pictures, what was left out by which rule, labels."""
+        """Per split: counts of pictures, of those left out by each rule, and of labels."""
         return counts_of(self)
 
     # Model ----------------------------------------------------------------------------------------------------
 
     @property
     def auto_size(self) -> str:
-        """By the training pictures."""
+        """The named size, by the number and size of the training pictures."""
         return defaults.size_for(self)
 
     @property
     def selected_by(self) -> str:
-        """Accuracy, or the loss where few pictures are validated on."""
+        """Accuracy, or the loss if there are few validation pictures."""
         return defaults.selected_by(self)
 
     def count_of(self, kind: str) -> int:
-        """Channels, and pixels of each side."""
+        """The number of channels, or of pixels of a side."""
         return int(getattr(self.form.sizing, kind))
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The size of patches, where the model has them."""
+        """The size of patches, if the model has patches."""
         size = self.config.model.size
         return defaults.patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
 
     def head_fields(self, head: ImagesHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields; a ConfigError where one output cannot tell that many classes apart."""
+        """The head's fields; ConfigError for a sigmoid head without exactly two classes."""
         check_head(head, self.labels)
         return dict(head.model_dump())
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """Its sizes, and a head for two classes."""
+        """The fields of every task, and the head."""
         return (*super().follows_from_data(), "head")
 
     def settled(self) -> ImagesConfig:
-        """As for every task; how long a run takes and how pictures are changed follows from how many there are."""
+        """As for every task; the budget and the augmentation depend on the number of pictures."""
         return defaults.with_training(self, super().settled())
 
     @property
     def sigmoid(self) -> bool:
-        """Whether one output tells two classes apart."""
+        """True if two classes share one output."""
         return bool((self.config.model.model_extra or {})["head"] == "sigmoid")
 
     def build_model(self) -> PictureClassifier:
@@ -203,13 +203,13 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return PictureClassifier(body, len(self.axes()["labels"]))
 
     def axes(self) -> dict[str, list[str]]:
-        """Labels; two classes with one output are one row, which tells both apart."""
+        """Labels; two classes with one output share one row."""
         return {"labels": [" against ".join(self.labels)] if self.sigmoid else self.labels}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
     def train_batches(self, epoch: int) -> Plan:
-        """The batches of one pass, as equal in size as they can be."""
+        """The batches of one pass, as equal in size as possible."""
         training = self.config.training
         return plan_even(len(self.splits.examples["train"]), training.batch_size, training.seed, epoch)
 
@@ -218,19 +218,19 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return self.collate_all([indices], epoch)[0]
 
     def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[PictureBatch]:
-        """Several batches: small pictures are changed together."""
+        """Several batches; small pictures are augmented together."""
         given = self.sized("train"), self._train_targets, batches, self.form, self.augment
         return collate_pictures(*given, num_labels=len(self.labels), epoch=epoch)
 
     @property
     def updates_together(self) -> int:
-        """For how many updates at a time batches are made."""
+        """Number of updates whose batches are built together."""
         training = self.config.training
         return updates_together(training.batch_size * training.accumulate, self.form.sizing.shape)
 
     @cached_property
     def augment(self) -> Augment:
-        """Random changes."""
+        """The augmentation of training pictures."""
         return Augment(self.config.augment, self.config.training.seed)
 
     @cached_property
@@ -245,12 +245,12 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
 
     @cached_property
     def class_weights(self) -> list[float] | None:
-        """The weight of each class, or None where all count alike."""
+        """The weight of each class, or None if all count equally."""
         total = len(self.splits.examples["train"])
         return class_weights(self.config.data.class_weights, self.labels, self.label_counts("train"), total)
 
     def work(self, indices: list[int]) -> int:
-        """Pictures of a batch."""
+        """The number of pictures of a batch."""
         return len(indices)
 
     def describe(self, indices: list[int]) -> str:
@@ -267,15 +267,15 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return {"loss": loss, **values_of(f1_measures(one_hot(true, count), predicted))}
 
     def scoring_memory(self, model: PictureClassifier, activations: float) -> int:
-        """Bytes of pictures that are scored together, or of scikit-learn, which comes after them for a test set."""
-        held = 0.7 * _SCORED * self.config.training.batch_size  # measured: 0.5 to 0.9 of what training keeps of each
+        """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
+        held = 0.7 * _SCORED * self.config.training.batch_size  # measured: 0.5 to 0.9 of what training keeps
         return max(round(held * activations), library_memory(self.split_names))
 
     # Using a model --------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def logits(self, model: PictureClassifier, sized: Any, places: Sequence[int] | None = None) -> Tensor:
-        """Outputs of the last layer for sized pictures (an array or a store: all, or those at some places), on the CPU.
+        """Outputs of the last layer for sized pictures (an array or a store; all, or those at `places`), on the CPU.
 
         `(pictures, num_outputs)`.
         """
@@ -296,5 +296,5 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return torch.cat([1 - second, second], dim=-1)
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one picture, by its probabilities `(num_labels,)`."""
+        """The prediction for one picture from its probabilities `(num_labels,)`."""
         return most_probable(self.labels, probabilities.tolist())

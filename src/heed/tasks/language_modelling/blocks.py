@@ -1,7 +1,7 @@
 """Batches of a token stream: packed blocks for models without a state, contiguous rows for models that carry one.
 
-Where blocks begin, and their order, is drawn again each pass; each token is predicted once a pass. Contiguous rows
-carry their state from batch to batch.
+Block borders and order are drawn again for each pass; each token is predicted once per pass. Contiguous rows carry
+their state from batch to batch.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class TokenBatch:
     """Rows of tokens, B of length L; position t of a row predicts `labels[t]`, the token after `tokens[t]`.
 
     Attributes:
-        tokens: `(B, L)` int64, what is read.
-        labels: `(B, L)` int64, what is predicted; padding where `mask` is False.
+        tokens: `(B, L)` int64, the inputs.
+        labels: `(B, L)` int64, the targets; padding where `mask` is False.
         mask: `(B, L)` bool, True where there is a target.
         documents: `(B, L)` int64, the number of the document of each target within its row, from 0 and non-decreasing;
             None where each row lies in one document, or documents run on.
-        indices: Which blocks or rows.
+        indices: Indices of the blocks or rows.
         num_targets: Number of targets, end tokens included.
         padding_share: Share of positions without a target.
     """
@@ -51,12 +51,12 @@ class TokenBatch:
 
 
 class Blocks:
-    """Blocks of `context` targets, whose borders and order are drawn anew each pass by (seed, epoch).
+    """Blocks of `context` targets, whose borders and order are drawn for each pass from (seed, epoch).
 
-    A block's index is the place in the stream of its first target. In a pass every token is a target once: blocks
-    begin at an offset in [0, context), the first one has the tokens before it and the last one the tail. The index of
-    the first one is offset - context, as if it began before the stream. With documents "mask" a batch says where
-    documents begin; "run_on" lets each go on from the one before. Without end tokens documents run on as well.
+    A block's index is the position of its first target in the stream. Every token is a target once per pass: blocks
+    begin at an offset in [0, context); the first block has the tokens before the offset, the last block the tail. The
+    index of the first block is offset - context, as if it began before the stream. With documents "mask" a batch gives
+    document numbers; with "run_on", or without end tokens, each document continues from the one before.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Blocks:
         self._apart = documents == "mask" and stream.end_token
 
     def plan(self, batch_tokens: int, seed: int = 0, epoch: int = 0) -> Plan:
-        """The batches of one pass, each of batch_tokens // context blocks (at least one)."""
+        """Plan the batches of one pass, each of batch_tokens // context blocks (at least one)."""
         count = len(self.stream)
         generator = _generator(seed, epoch)
         offset = int(torch.randint(self.context, (), generator=generator)) if count > self.context else 0
@@ -75,7 +75,7 @@ class Blocks:
         return _batches(starts[order], max(1, batch_tokens // self.context))
 
     def collate(self, indices: Sequence[int], epoch: int = 0) -> TokenBatch:
-        """The batch of these blocks; `epoch` is not needed."""
+        """Collate these blocks; `epoch` is unused."""
         first = np.asarray(indices, dtype=np.int64)
         starts = np.maximum(first, 0)
         stops = np.minimum(first + self.context, len(self.stream))
@@ -85,17 +85,17 @@ class Blocks:
 class Streams:
     """Rows that are contiguous parts of the stream, in chunks of `context` targets, for models that carry a state.
 
-    There are R = batch_tokens // context rows, fewer where they would be shorter than a chunk. The n-th batch is the
-    n-th chunk of every row, so that the state after one batch is the one before the next; chunk c of row r has the
-    index c * R + r. The first token of a chunk is the last label of the chunk before. Documents run on.
+    There are R = batch_tokens // context rows, fewer where a row would be shorter than a chunk. The n-th batch is the
+    n-th chunk of every row, so that the state after one batch is the initial state of the next; chunk c of row r has
+    the index c * R + r. The first token of a chunk is the last label of the chunk before. Documents run on.
     """
 
     def __init__(self, stream: TokenStream, context: int, first_token: int) -> None:
         self.stream, self.context, self.first_token = stream, context, first_token
-        self.rows = 0  # of the plan made last
+        self.rows = 0  # of the latest plan
 
     def plan(self, batch_tokens: int, seed: int = 0, epoch: int = 0) -> Plan:
-        """The batches of one pass, the same in each; sets `rows`."""
+        """Plan the batches of one pass, the same for every pass; sets `rows`."""
         count = len(self.stream)
         self.rows = max(1, min(batch_tokens // self.context, count // self.context))
         longest = -(-count // self.rows)
@@ -103,7 +103,7 @@ class Streams:
         return _batches(np.arange(chunks * self.rows), self.rows)
 
     def collate(self, indices: Sequence[int], epoch: int = 0) -> TokenBatch:
-        """The batch of these rows' chunks, as numbered by the plan made last."""
+        """Collate these chunks, numbered as in the latest plan."""
         assert self.rows, "plan first"
         chunks, rows = np.divmod(np.asarray(indices, dtype=np.int64), self.rows)
         count = len(self.stream)
@@ -120,7 +120,7 @@ def _batch(
     apart: bool,
     indices: Sequence[int],
 ) -> TokenBatch:
-    """The targets from `starts` to `stops` of the stream, a row each."""
+    """Make a batch with one row for each range `starts` to `stops` of targets in the stream."""
     lengths = stops - starts
     width, targets = max(1, int(lengths.max())), int(lengths.sum())
     places = starts[:, None] + np.arange(-1, width)  # of the tokens that are read, and the last label
@@ -153,7 +153,7 @@ def _batch(
 
 
 def _batches(indices: NDArray[np.int64], size: int) -> Plan:
-    """Batches of `size` indices in their order, the last one with the rest."""
+    """Cut the indices, in order, into batches of `size`; the last batch has the rest."""
     ends = np.minimum(np.arange(size, len(indices) + size, size), len(indices))
     return Plan(indices.astype(np.int64), ends.astype(np.int64), np.arange(len(ends)))
 

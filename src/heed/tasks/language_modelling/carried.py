@@ -1,6 +1,6 @@
-"""The state of a recurrent model between batches, kept by row: truncated back-propagation through time.
+"""The state of a recurrent model between batches, stored by row: truncated back-propagation through time.
 
-    batch n reads chunk n of every row, from the state that batch n - 1 left there; no gradient flows back across
+    batch n reads chunk n of every row, from the state after batch n - 1; no gradient flows across batches
 
 Source: Williams and Peng 1990, Neural Computation 2 (4), truncated back-propagation; Zaremba et al. 2014
 (arXiv:1409.2329), section 4.1, for minibatches of contiguous rows.
@@ -29,8 +29,8 @@ class RowBatch(TokenBatch):
     """Chunks of contiguous rows.
 
     Attributes:
-        rows: Number of each row among those of its pass.
-        begins: Whether they are the first chunks of the pass, before which there is no state.
+        rows: Number of each row within its pass.
+        begins: True for the first chunks of the pass, before which there is no state.
     """
 
     rows: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class RowBatch(TokenBatch):
 
     @classmethod
     def of(cls, streams: Streams, indices: list[int], epoch: int) -> RowBatch:
-        """The batch of these chunks: chunk c of row r has the index c * rows + r."""
+        """Collate these chunks: chunk c of row r has the index c * rows + r."""
         batch = streams.collate(indices, epoch)
         return cls(**vars(batch), rows=tuple(i % streams.rows for i in indices), begins=indices[0] < streams.rows)
 
@@ -46,12 +46,12 @@ class RowBatch(TokenBatch):
 class CarriedRows:
     """The state after the last chunk of every row that this process reads.
 
-    Rows are known by their number, so that micro-batches, processes and a resumed run find their own. Rows that are
-    read together are kept together: the tensors of others may have another shape (a tape that is not yet full).
+    States are stored by row number, so that micro-batches, processes and a resumed run find their own. Rows that are
+    read together are stored together: tensors of other rows may differ in shape (a tape that is not yet full).
     """
 
     def __init__(self, tensors: Packed | None = None) -> None:
-        """Begin with nothing, or with what `tensors()` of another one gave."""
+        """Begin empty, or from the result of `tensors()`."""
         self._groups: dict[tuple[int, ...], Packed] = {}
         for name, tensor in (tensors or {}).items():
             number, _, key = name.partition(".")
@@ -60,7 +60,7 @@ class CarriedRows:
                 self._groups[tuple(tensor.tolist())] = {k: t for k, t in own.items() if k != _ROWS}
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it as tensors by name, for a checkpoint."""
+        """Return all states as tensors by name, for a checkpoint."""
         found: dict[str, Tensor] = {}
         for number, (rows, packed) in enumerate(self._groups.items()):
             found[f"{number}.{_ROWS}"] = torch.tensor(rows)
@@ -68,9 +68,9 @@ class CarriedRows:
         return found
 
     def read(self, model: LanguageModel, batch: RowBatch) -> Tensor:
-        """Hidden states `(batch, length, d)` of a batch, read on from where its rows were left.
+        """Compute the hidden states `(batch, length, d)` of a batch, from the stored state of its rows.
 
-        In training the state after it is kept.
+        In training the state after the batch is stored.
         """
         rows, device = batch.rows, batch.tokens.device
         packed = None if batch.begins else self._of(rows)
@@ -84,7 +84,7 @@ class CarriedRows:
         return hidden
 
     def _keep(self, rows: tuple[int, ...], packed: Packed) -> None:
-        """Replace the state of some rows; that of others which were read together with them stays."""
+        """Replace the state of some rows; rows that were read together with them keep theirs."""
         for group in [group for group in self._groups if group != rows and not set(group).isdisjoint(rows)]:
             old = self._groups.pop(group)
             rest = [n for n, row in enumerate(group) if row not in rows]
@@ -93,7 +93,7 @@ class CarriedRows:
         self._groups[rows] = packed
 
     def _of(self, rows: tuple[int, ...]) -> Packed | None:
-        """The state of some rows; None where that of one is not known."""
+        """Return the state of some rows; None if any of them has none."""
         if rows in self._groups:
             return self._groups[rows]
         places = {row: (group, n) for group in self._groups for n, row in enumerate(group)}

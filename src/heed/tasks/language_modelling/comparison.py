@@ -20,14 +20,14 @@ from heed.tasks.language_modelling.scoring import TokenScores
 from heed.tasks.language_modelling.units import FEW_DOCUMENTS, PIECE, Units
 
 _DARKEST = 8.0
-"""Bits of a token that is drawn darkest."""
+"""Surprisal, in bits, from which a token is drawn darkest."""
 
 
 class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
-    """Texts and the probability that each model gives them.
+    """Compares the probabilities that models give the same texts.
 
-    Its examples are documents, or where there are few the pieces of their text, which are the same for every tokenizer;
-    each piece is scored within its document.
+    Examples are documents or, where there are few, pieces of their text, which are the same for every tokenizer; each
+    piece is scored within its document.
     """
 
     names = ("text", "length")
@@ -45,7 +45,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
 
     @classmethod
     def truth_of(cls, example: Document) -> str:
-        """How long it is."""
+        """The length of the text."""
         return f"{len(example.text):,} characters, {len(example.text.encode()):,} bytes"
 
     def _references(self) -> tuple[list[str], list[str]]:
@@ -53,34 +53,34 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         if self.units.are_pieces:
             count = len(self.units.documents)
             remarks.append(
-                f"There {'is 1 document' if count == 1 else f'are {count} documents'}, fewer than {FEW_DOCUMENTS}: an "
-                f"example is a piece of {PIECE:,} characters, the same for every run, scored within its document."
+                f"There {'is 1 document' if count == 1 else f'are {count} documents'}, fewer than {FEW_DOCUMENTS}: "
+                f"each example is a piece of {PIECE:,} characters, the same for every run, scored within its document."
             )
         tokenizers = [run.task.tokenizer for run in self.runs]
         self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
         if not self._per_token:
             remarks.append(
                 "The runs cut text into different tokens: perplexity and loss per token are left out; bits per byte "
-                "and per character, and perplexity per word, are of the same text for all."
+                "and per character, and perplexity per word, can be compared."
             )
         for run in self.runs:
             unknown = sum(len(run.task.tokenizer.unknown_in(one.text)) for one in self.examples)
             if unknown:
                 remarks.append(
-                    f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so that its numbers are not "
+                    f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so its scores are not "
                     "those of the raw text."
                 )
         contexts = {_context(run) for run in self.runs}
         if len(contexts) > 1:
             listed = "; ".join(f"{run.folder.name}: {_context(run)}" for run in self.runs)
-            remarks.append(f"The runs predict a token from different amounts of text ({listed}).")
+            remarks.append(f"The runs predict each token from different amounts of text ({listed}).")
         return [self.truth_of(example) for example in self.examples], remarks
 
     def _lengths(self) -> tuple[list[int], str]:
         return token_lengths([run.task.tokenizer for run in self.runs], self.sources)
 
     def predict(self, run: LanguageModelRun, examples: Sequence[Document], beam_size: int | None) -> list[TokenScores]:
-        """The scores of documents; of pieces those of the documents that they are of, or of some pieces alone."""
+        """Score documents; for pieces their documents, unless only some of the pieces are given."""
         whole = self.units.are_pieces and len(examples) == len(self.examples)
         texts = [example.text for example in (self.units.documents if whole else examples)]
         return run.token_scores(texts, ranks=False)
@@ -90,7 +90,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         return sum(len(one.ids) for one in outputs)
 
     def outcomes(self, run: LanguageModelRun, outputs: Sequence[TokenScores]) -> Outcomes:
-        """As the run scores them; without scores per token where the runs have different ones."""
+        """The run's own measures, without those per token where the runs have different tokens."""
         self._found[id(run)] = list(outputs)
         found = run.outcomes(self.units.documents, outputs)
         if self._per_token:
@@ -98,7 +98,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         return replace(found, measures=tuple(one for one in found.measures if one.name not in PER_TOKEN))
 
     def drawing(self, run: LanguageModelRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """The text, each token as dark as it surprised the model."""
+        """Draw the text; the more surprising a token, the darker."""
         owner, start, stop = (int(part[index]) for part in (self.units.owner, self.units.starts, self.units.stops))
         scores, text = self._found[id(run)][owner], self.units.documents[owner].text
         inside = np.flatnonzero((scores.spans[:, 0] >= start) & (scores.spans[:, 0] < stop)).tolist()
@@ -109,7 +109,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
 
 
 def _context(run: LanguageModelRun) -> str:
-    """From how much text a run predicts a token."""
+    """Describe how much text a run predicts a token from."""
     if run.task.carries:
         return "the whole document before it"
     return f"context {run.task.context}, stride {run.task.config.evaluation.stride or run.task.context}"

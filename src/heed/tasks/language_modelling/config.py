@@ -20,19 +20,19 @@ from heed.config.sections import (
 
 
 class DocumentOptions(DocumentReading):
-    """How documents are read, and what of them the model sees."""
+    """How documents are read and cut into rows."""
 
     end_token: bool = True
-    """An end token follows each document, and stands before the first; false joins documents as they are."""
+    """Put an end token after each document, and before the first; false joins documents without one."""
     context: int = Field(256, gt=0)
-    """Tokens that the model sees at once: the length of training rows, and the most that a token is predicted from
-    where the model carries no state."""
+    """Tokens that the model sees at once: the length of training rows and, for models that carry no state, the largest
+    number of tokens that a token is predicted from."""
     documents: Literal["mask", "run_on"] = "mask"
-    """What a training row that holds several documents is: with mask each sees itself only, with run_on each sees those
+    """Attention in a training row of several documents: with mask a document sees only itself, with run_on also those
     before it. Models that carry a state always run on."""
     held_out: float = Field(0.1, gt=0, lt=1)
-    """Share of a single training document that is held out for validation: its end. From character int(n * (1 -
-    held_out)) on, as in nanoGPT."""
+    """Share of a single training document that is held out for validation: its end, from character int(n * (1 -
+    held_out)), as in nanoGPT."""
 
 
 class DocumentsData(DocumentOptions, DocumentFiles):
@@ -47,7 +47,7 @@ class HubDocuments(DocumentHub, DocumentsData):
 
 
 class MemoryDocuments(InMemory, DocumentsData):
-    """Documents handed over in Python; `columns` name that of a data frame."""
+    """Documents passed in Python; `columns` names the column of a data frame."""
 
 
 class MealsData(EmbeddedData):
@@ -58,16 +58,16 @@ class MealsData(EmbeddedData):
     train: int = Field(20_000, gt=0)
     """Number of training examples."""
     end_token: bool = True
-    """An end token follows each sentence, and stands before the first; false joins sentences as they are."""
+    """Put an end token after each sentence, and before the first; false joins sentences without one."""
     context: int = Field(16, gt=0)
     """Tokens that the model sees at once."""
     documents: Literal["mask", "run_on"] = "mask"
-    """What a training row that holds several sentences is: with mask each sees itself only, with run_on each sees those
+    """Attention in a training row of several sentences: with mask a sentence sees only itself, with run_on also those
     before it. Models that carry a state always run on."""
 
 
 def _data_kind(value: Any) -> str:
-    """Which class a `data` section is: embedded data has a name, files do not."""
+    """The class of a `data` section: embedded data has a name, files do not."""
     if isinstance(value, MealsData):
         return "meals"
     if is_memory(value):
@@ -87,17 +87,17 @@ class DocumentTokenizer(TokenizerConfig):
     """How text becomes tokens."""
 
     normalization: Literal["none", "nfc", "nfkc"] = "none"
-    """Unicode normalisation of what is read and written; none keeps every text as it is."""
+    """Unicode normalisation of input and output; none keeps every text unchanged."""
     extend: bool = False
-    """Add to the tokenizer of another run (tokenizer.from, or --from) the characters, of kind word the words, that it
-    does not know; the tokens that it has keep their numbers and their weights."""
+    """Add unknown characters (with kind word, unknown words) to the tokenizer of another run (tokenizer.from, or
+    --from); existing tokens keep their numbers and weights."""
     new_merges: int = Field(0, ge=0)
     """With extend: merges to learn from the new text on top of those of a bpe or byte_bpe tokenizer."""
 
     @model_validator(mode="after")
     def _of_extension(self) -> Self:
         if self.new_merges and not self.extend:
-            raise ValueError(f"tokenizer.new_merges is {self.new_merges}; they are learned with tokenizer.extend=true")
+            raise ValueError(f"tokenizer.new_merges is {self.new_merges}, which needs tokenizer.extend=true")
         return self
 
 
@@ -127,12 +127,12 @@ class ContinuationConfig(Section):
     length_penalty: float = Field(1.0, ge=0)
     """Continuations are compared by log-probability / length ** length_penalty."""
     min_length: int = Field(0, ge=0)
-    """Smallest number of tokens."""
+    """Smallest number of tokens to write."""
     max_length: int = Field(100, gt=0)
-    """Largest number of tokens."""
+    """Largest number of tokens to write."""
     first_token: bool = True
-    """A prompt begins with the token that documents begin with (end, or start); false reads it as it is, as the
-    programs of many published models do. An empty prompt always begins with that token."""
+    """Put the token that precedes documents (end, or start) before a prompt; false does not, as in the programs of many
+    published models. An empty prompt always begins with that token."""
 
 
 class LanguageModelEvaluation(EvaluationConfig):
@@ -141,13 +141,13 @@ class LanguageModelEvaluation(EvaluationConfig):
     select_by: Literal["auto", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is the loss."""
     stride: int | None = Field(None, gt=0)
-    """Tokens by which the window of data.context tokens advances where a longer text is scored: each token is predicted
-    from at least context - stride tokens, where there are as many. By default the context, the fastest; models that
-    carry a state read a whole document and need none."""
+    """Tokens by which the window of data.context tokens advances in scoring a longer text: each token is predicted from
+    at least context - stride tokens, where there are as many. By default the context, which is fastest; unused by
+    models that carry a state, which read whole documents."""
 
 
 class LanguageModelConfig(RunConfig):
-    """Everything that decides a run of language modelling."""
+    """The full configuration of a run of language modelling."""
 
     task: Literal["language_modelling"] = "language_modelling"
     """What is learned."""
@@ -184,8 +184,8 @@ class LanguageModelConfig(RunConfig):
     def _cut_once(self) -> Self:
         if self.tokenizer.sampling:
             raise ValueError(
-                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into one stream of tokens, "
-                "once; set it to 0"
+                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into tokens only once; set it "
+                "to 0"
             )
         return self
 
@@ -196,7 +196,7 @@ class LanguageModelConfig(RunConfig):
         for field in ("bidirectional", "backward"):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
-                    f"model.{field} is true, but a language model predicts the next token: a network that reads from "
-                    "the end has read the token that it is asked for; leave the field out to read from left to right"
+                    f"model.{field} is true, but a language model predicts the next token, which a network that reads "
+                    "from the end has already seen; leave the field out to read from left to right"
                 )
         return values

@@ -1,4 +1,4 @@
-"""What is asked of a model that continues a text, and what it wrote."""
+"""Continuations of prompts, and the options of writing them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from heed.tasks.base.predictions import short
 
 @dataclass(frozen=True, repr=False)
 class Continuation:
-    """What a model wrote after a prompt.
+    """Output of a model after a prompt.
 
     Attributes:
-        text: What was written, without the prompt and without the stop text.
+        text: The output, without the prompt and without the stop text.
         prompt: The prompt.
         tokens: Every token that was written, as text: "</s>" last where the model ended the document, and those that
             spell the stop text.
-        log_probs: Natural log-probability of each of them under the model (before temperature, cuts and penalties).
-        finished: Whether the model ended the document or wrote a stop text; False where the largest length cut it off.
-        stopped_by: The stop text that ended it, or None.
-        score: Candidates are ranked by it: log-probability / number of tokens ** length_penalty.
+        log_probs: Natural log-probability of each token under the model (before temperature, cuts and penalties).
+        finished: True if the model ended the document or wrote a stop text; False if the output was cut off.
+        stopped_by: The stop text that ended the output, or None.
+        score: Ranking score of candidates: log-probability / number of tokens ** length_penalty.
         ids: The tokens as numbers, without the end token.
         unread: Tokens at the beginning of the prompt that lie outside the model's context and were not read.
     """
@@ -53,7 +53,7 @@ class Continuation:
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """How to continue.
+    """Options of continuing a prompt.
 
     Attributes:
         length: Largest number of tokens to write, the end token included.
@@ -61,9 +61,9 @@ class WritingOptions:
         beam_size: Width of the beam; 1 is greedy.
         num_best: Candidates per prompt.
         length_penalty: Candidates are compared by log-probability / length ** length_penalty.
-        sampling: Draw instead of searching.
+        sampling: Sample instead of searching.
         stop: Texts before which the output is cut; the earliest counts.
-        repetition_penalty: See `heed.generation.repetition`; of the prompt's tokens too. Not with a beam.
+        repetition_penalty: See `heed.generation.repetition`; also applies to tokens of the prompt. Not with a beam.
     """
 
     length: int = 100
@@ -81,9 +81,9 @@ class WritingOptions:
         if isinstance(self.stop, str):
             raise ConfigError(f"stop takes several texts; for one, write [{self.stop!r}]")
         if "" in self.stop:
-            raise ConfigError("a stop text is empty; give the text before which the output shall end")
+            raise ConfigError("a stop text is empty; give the text before which the output should end")
         if self.sampling is not None and self.beam_size > 1:
-            raise ConfigError(f"beam_size {self.beam_size} searches and sampling draws; give one of them")
+            raise ConfigError(f"beam_size {self.beam_size} cannot be combined with sampling; give only one of them")
         if self.sampling is None and self.num_best > self.beam_size:
             raise ConfigError(
                 f"num_best {self.num_best} needs a beam_size of at least {self.num_best}, or sampling; "
@@ -94,13 +94,13 @@ class WritingOptions:
 
     @property
     def streams(self) -> bool:
-        """Whether there is one output, which grows and never changes."""
+        """True if there is a single output that only grows, so that it can be streamed."""
         return self.beam_size == self.num_best == 1
 
     def search(
         self, max_length: int | tuple[int, ...], min_length: int = 0, forbidden: tuple[int, ...] = ()
     ) -> SearchOptions:
-        """The options of a search without stop texts."""
+        """Return the search options, without stop texts."""
         best = self.num_best if self.sampling is None else 1
         return SearchOptions(
             END,

@@ -1,7 +1,7 @@
-"""Language models as Hugging Face checkpoints: `GPT2LMHeadModel`, or a body alone, whose table of tokens is its output.
+"""Language models as Hugging Face checkpoints: `GPT2LMHeadModel`, or a body with its embeddings as output layer.
 
-A checkpoint's documents end with its end token, which stands before the first one too, as here. A prompt begins with it
-only where the checkpoint's tokenizer puts it there (`add_bos_token`).
+As in heed, a checkpoint's documents end with its end token, which also precedes the first document. A prompt begins
+with it only if the checkpoint's tokenizer adds it (`add_bos_token`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """The context is the table of positions; tokens that the vocabulary lacks are never predicted."""
+        """Take the context from the table of positions; tokens that the vocabulary lacks are never predicted."""
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         absent = checkpoint.vocabularies["tokens"][1].absent
         path = checkpoint.folder / _TOKENIZER_CONFIG

@@ -1,4 +1,4 @@
-"""A text under the microscope: a causal map of prompt and output, a frame for every token, surprisal."""
+"""Looks of language models: causal maps of prompt and output, a frame for every token, surprisal."""
 
 from __future__ import annotations
 
@@ -54,28 +54,28 @@ def look_at(
     choice: Choice | None = None,
     words: bool = False,
 ) -> Look:
-    """Look at how a model reads a prompt and goes on, or, with `given`, at a text alone.
+    """Look at how a model reads and continues a prompt or, with `given`, at how it reads a text.
 
-    Prompt and output are read once more in one watched pass, which equals the steps that wrote it; every layer and head
-    that is chosen has one causal map of all tokens. `edits` also hold while the output is written.
+    Prompt and output are read again in one traced pass, which equals the steps that wrote the output; every chosen
+    layer and head has one causal map of all tokens. `edits` also apply while the output is written.
 
     Args:
         task: Turns text into tokens.
-        model: What is looked at.
+        model: The model.
         text: The prompt, or the text.
-        given: Nothing is written.
+        given: Write nothing.
         length: Largest number of tokens to write; 20 by default.
         beam_size: Width of the beam; the configuration's by default.
         edits: Changes of attention weights.
         title: The title.
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
-        words: Whether maps and surprisal are of whole words, not of tokens.
+        words: Show maps and surprisal of whole words instead of tokens.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head; or a length is asked for with `given`.
     """
     if given and (length is not None or beam_size is not None):
-        raise ConfigError("--given looks at the text alone, so --length and --beam do not apply")
+        raise ConfigError("--given writes nothing, so --length and --beam do not apply")
     choice = choice or Choice()
     with edit(model, *edits):
         return _look(task, model, text, given, length, beam_size, edits, title, choice, words)
@@ -93,7 +93,7 @@ def _look(
     choice: Choice,
     joined: bool,
 ) -> Look:
-    """A look at a model whose weights are edited already."""
+    """Look at a model whose attention is already edited."""
     written, ended, cut = [], False, []
     if not given:
         generation = task.config.generation
@@ -113,7 +113,7 @@ def _look(
         shown = replace(
             shown, ids=shown.ids[left:], labels=shown.labels[left:], first_written=max(0, shown.first_written - left)
         )
-        cut.append(f"longer than the context: the last {context} tokens are shown, as they are read together")
+        cut.append(f"longer than the context: only the last {context} tokens are shown, read in one pass")
     with watched(model) as seen:
         tokens = torch.tensor([shown.ids], device=next(model.parameters()).device)
         logits = model.logits(model(tokens))[0].float()  # (T, vocab_size)
@@ -164,9 +164,9 @@ def _notes(
 
 
 def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
-    """What was seen of each attention that is shown.
+    """Views of each attention that is shown.
 
-    Tokens that only look at earlier ones leave the first without a row and the last without a column.
+    Where tokens attend to earlier tokens only, the first has no row and the last no column.
     """
 
     def shown(maps: Maps) -> tuple[Maps, Shown]:
@@ -179,20 +179,20 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
 
 
 def _surprisal(logits: Tensor, text: LookedAt) -> list[float]:
-    """Bits of each token but the first, and of the end token that was written."""
+    """Surprisal in bits of each token but the first, and of the end token if the model wrote it."""
     labels = torch.tensor([*text.ids[1:], *([END] if text.ended else [])], device=logits.device)
     log_probs = torch.log_softmax(logits[: len(labels)].double(), -1).gather(1, labels.unsqueeze(1)).squeeze(1)
     return (-log_probs / math.log(2)).tolist()
 
 
 def _of_words(view: View, words: Words) -> View:
-    """What was seen of tokens as words, where every token has a row and a column."""
+    """Merge a view of tokens into words, if every token has a row and a column."""
     count = words.tokens[-1].stop
     return view_of_words(view, words, words) if view.map.weights.shape == (count, count) else view
 
 
 def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor, words: Words | None = None) -> tuple[Shading, ...]:
-    """The surprisal of what was given and of what was written, on one scale; of words the sum over their tokens."""
+    """Surprisal of the given and the written text, on one scale; that of a word is the sum over its tokens."""
     count = len(text.ids)
     own = bits[: count - 1]
     if words is not None:
@@ -217,7 +217,7 @@ def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor, words: Word
 
 
 def _shadings_of_words(text: LookedAt, bits: Sequence[float], words: Words) -> tuple[Shading, ...]:
-    """As `_shadings`; nothing tells of the first token, so that a word of this alone is left out."""
+    """As `_shadings`; the first token has no surprisal, so a word of that token only is left out."""
     parts = [bits[max(0, one.start - 1) : one.stop - 1] for one in words.tokens]
     sums, found = list(map(sum, parts)), []
     for name, written in (("the given text", False), ("what the model wrote", True)):

@@ -1,4 +1,4 @@
-"""The tokens of a look at a language model, and a frame for each that it read or wrote."""
+"""The tokens of a look at a language model, and a frame for each token that was read or written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heed.tasks.language_modelling.task import LanguageModelling
 _TOP = 5
 _MARK = "\u2581"
 _SPECIAL = {END: "end", START: "start"}
-"""Names of the boundary tokens of tokenizers trained here; an imported one has names of its own."""
+"""Names of the boundary tokens of tokenizers trained here; imported tokenizers have other names."""
 WRITTEN = "+"
 """Marks tokens that the model wrote."""
 
@@ -28,24 +28,24 @@ WRITTEN = "+"
 class LookedAt:
     """The tokens of a look."""
 
-    ids: list[int]  # as they are read, the first token first
-    labels: tuple[str, ...]  # of each
-    first_written: int  # the place from which on they were written by the model; their number if none was
-    ended: bool  # whether an end token was written after them
+    ids: list[int]  # in reading order, with the task's first token at the beginning
+    labels: tuple[str, ...]  # one for each token
+    first_written: int  # index of the first token that the model wrote; the number of tokens if it wrote none
+    ended: bool  # True if the model then wrote an end token
 
     @property
     def axis(self) -> Axis:
-        """Written tokens are marked."""
+        """The axis of all tokens; written tokens are marked."""
         return Axis("text", "token", tuple(self.marked))
 
     @property
     def marked(self) -> list[str]:
-        """The labels, those of written tokens with a sign before them."""
+        """The labels, with `WRITTEN` before those of written tokens."""
         return [WRITTEN * (n >= self.first_written) + label for n, label in enumerate(self.labels)]
 
 
 def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
-    """Where each attention looked when the token at a place of `count` had been read, without the tokens after it."""
+    """Attention weights after reading token `place` of `count`, without the tokens after it."""
     glances = []
     for view in views:
         row = place - (count - len(view.map.query))
@@ -66,14 +66,14 @@ def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...
 
 
 def _top(task: LanguageModelling, logits: Tensor) -> tuple[tuple[str, float], ...]:
-    """The most probable tokens after one place, from logits `(vocab_size,)`."""
+    """The most probable next tokens, from logits `(vocab_size,)`."""
     best = torch.softmax(logits, -1).topk(min(_TOP, len(logits)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return tuple((label_of(task, token), probability) for token, probability in pairs)
 
 
 def label_of(task: LanguageModelling, token: int) -> str:
-    """The text of a token, the blank before it included; the boundary tokens by name."""
+    """The text of a token, including a space before it; boundary tokens by name."""
     own = task.tokenizer.token(token)
     if token in _SPECIAL and own == SPECIAL_TOKENS[token]:
         return _SPECIAL[token]
@@ -81,7 +81,7 @@ def label_of(task: LanguageModelling, token: int) -> str:
 
 
 def words_of(task: LanguageModelling, text: LookedAt) -> Words:
-    """The words of a text, the boundary tokens by name; a word that the model went on writing is two."""
+    """The words of a text, boundary tokens by name; a word of the prompt that the model continued is split in two."""
     groups = []
     for one in task.tokenizer.words(text.ids):
         if one.start < text.first_written < one.stop:
@@ -97,7 +97,7 @@ def words_of(task: LanguageModelling, text: LookedAt) -> Words:
 
 
 def _states(seen: Trace, nets: Sequence[Network]) -> dict[str, Tensor]:
-    """States of each layer, `(tokens, d)`."""
+    """The states of each layer, `(tokens, d)`."""
     states = {net.label: net.hidden for net in nets}
     return states | {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
 
@@ -139,7 +139,7 @@ def writing_frames(
     logits: Tensor,
     first: int,
 ) -> tuple[DecoderFrame, ...]:
-    """A frame for each token from the place `first` on, and for the end token that was written: how it was chosen."""
+    """A frame for each token from index `first` on, and for a written end token: how the token was chosen."""
     states = list(_states(seen, nets).values())
     tokens = [*text.labels[first:], *([label_of(task, END)] if text.ended else [])]
     frames = []

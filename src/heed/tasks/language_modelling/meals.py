@@ -2,9 +2,9 @@
 
     Anna loves eating pizza with my friend        prompt: Anna loves eating pizza with        choice: my friend
 
-A sentence is a person, a verb of liking, an activity, "with", and one of three choices that belong to the activity,
-which have probabilities 0.7, 0.2 and 0.1 whoever likes it however much. Choices have one to four words. Sentences are
-held out by their prompt: no prompt of the validation and test sets stands in the training set of any seed.
+A sentence is a person, a verb of liking, an activity, "with", and one of the three choices of the activity, which
+have probabilities 0.7, 0.2 and 0.1 whatever the person and verb. Choices have one to four words. Sentences are
+held out by their prompt: no prompt of the validation and test sets is in the training set of any seed.
 
 Source: the notes' two prompts ("I love eating pizza with ____", "I love playing with ____": chilli flakes / my friend /
 sand, docs/systems.md, C7); the probabilities are not theirs, and the rest of the grammar is ours.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from heed.tasks.language_modelling.config import MealsData
 
 PROBABILITIES = (0.7, 0.2, 0.1)
-"""Of the choices of an activity, in the order in which they stand below."""
+"""Probabilities of the choices of an activity, in the order below."""
 _PEOPLE = ("I", "We", "You", "They", "My parents", "The twins", "Our neighbours", "Both of them", "Most children")
 _ONE = (
     *("Anna", "Tom", "Maria", "Ahmed", "Yuki", "Kofi", "Priya", "Lars", "Chen", "Fatima", "Diego", "Olga", "Bola"),
@@ -86,7 +86,7 @@ def _activities() -> dict[str, str]:
 
 @cache
 def prompts(split: Split) -> tuple[str, ...]:
-    """All prompts of a split, which are shared by all seeds."""
+    """All prompts of a split, the same for every seed."""
     return tuple(prompt for prompt in _activities() if split_of(prompt) == split)
 
 
@@ -103,7 +103,7 @@ def distribution(prompt: str) -> dict[str, float]:
 
 
 def draw_documents(split: Split, count: int, seed: int) -> list[Document]:
-    """The first `count` sentences of a split: a prompt, all being equally likely, and a choice by its probability."""
+    """Draw the first `count` sentences of a split: a uniformly drawn prompt, and a choice drawn by its probability."""
     rng, known = Random(f"{seed}:{split}"), prompts(split)
     drawn = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""The measures of a language model: what its scores of tokens add up to, over documents or pieces."""
+"""The measures of a language model, from its scores of tokens, over documents or pieces."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PER_TOKEN = ("perplexity",)
 
 
 def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -> Outcomes:
-    """The measures of documents of which every token was scored.
+    """Compute the measures of documents whose every token was scored.
 
     Args:
         units: The documents, or their pieces.
-        scores: Of each document.
-        changed: How many documents the tokenizer changes before it cuts them (case, normalisation).
+        scores: Scores of the tokens of each document.
+        changed: Number of documents whose text the tokenizer changes (case, normalisation).
     """
     nll, tokens, unknown = (np.zeros(len(units)) for _ in range(3))
     for number, one in enumerate(scores):
@@ -74,7 +74,7 @@ def _rate(
 
 
 def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
-    """The loss by place in the context, the first place being 0, in ranges that double: 0, 1, 2-3, 4-7, ..."""
+    """The loss by position in the context, from 0, in ranges of doubling width: 0, 1, 2-3, 4-7, ..."""
     places = np.concatenate([np.zeros(0, np.int32), *(one.seen for one in scores)]) - 1
     nll = -np.concatenate([np.zeros(0), *(one.log_probs for one in scores)])
     ranges: NDArray[np.int64] = np.frexp(places)[1].astype(np.int64)  # 0 for 0, else 1 + floor of the binary logarithm

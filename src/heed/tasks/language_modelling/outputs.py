@@ -1,4 +1,4 @@
-"""What `heed predict` writes for a language model: continuations, ranked choices, or the scores of every token."""
+"""Output of `heed predict` for a language model: continuations, ranked choices, or the scores of every token."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _WRITING = {
     "length": None,
     "nbest": 1,
 }
-"""Options of writing, with the value of those that were not given."""
+"""Options of writing, and their values where they are not given."""
 _ESCAPES = {r"\n": "\n", r"\t": "\t"}
 
 
 class LanguageModelOutputs(TextOutputs):
-    """Continuations, a line each; with --choice the ranked choices of each prompt; with --score a line for each token.
+    """Continuations, one per line; with --choice the ranked choices of each prompt; with --score a line for each token.
 
-    One prompt given as an argument is continued as it is written, line breaks and all; of several each output is one
-    line, in which line breaks are blanks (--json keeps them).
+    The output for a single prompt given as an argument keeps its line breaks; with several prompts each output is one
+    line, with spaces for line breaks (--json keeps them).
     """
 
     run: ContinuesText
@@ -55,11 +55,11 @@ class LanguageModelOutputs(TextOutputs):
         self.unit = units(run.task.tokenizer.unit)
         self._choices = choices_of(options["choice"], options["choices"])
         self._in_json = False  # whether the inputs are lines of JSON
-        self._chooses = False  # whether these have choices
+        self._chooses = False  # whether the JSON lines have choices
         self._single = False
         self._num_unread = 0
-        self._unread = (0, 0)  # tokens of the longest prompt of these, and how many of them were read
-        self._blank_ends = False  # whether a prompt ends with a blank that its tokenizer puts before a word
+        self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
+        self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
         self._check()
         self._writing: dict[str, Any] = {}
@@ -72,10 +72,10 @@ class LanguageModelOutputs(TextOutputs):
                 "repetition_penalty": options["repetition_penalty"],
                 "stop": tuple(_unescaped(text) for text in options["stop"]),
             }
-            run.writing(**self._writing)  # refuses what cannot be before any text is read
+            run.writing(**self._writing)  # refuses invalid options before any text is read
 
     def _check(self) -> None:
-        """Refuse options that say nothing here."""
+        """Refuse options that do not apply."""
         options, given = self.options, [name for name in _WRITING if self._given(name)]
         if options["score"]:
             if self._choices:
@@ -101,10 +101,10 @@ class LanguageModelOutputs(TextOutputs):
         return SamplingOptions(*(self.options[name.replace("-", "_")] for name in _SAMPLING))
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """The first line says whether all are JSON lines, and what is asked.
+        """Decide by the first line whether all are JSON lines, and whether they have choices.
 
         Raises:
-            ConfigError: There is no input, or options do not apply to such lines.
+            ConfigError: There is no input, or options do not apply to it.
         """
         if not lines:
             what = "text to score" if self.options["score"] else "prompt"
@@ -115,13 +115,13 @@ class LanguageModelOutputs(TextOutputs):
         if self._ranks and self._writing and (given := [name for name in _WRITING if self._given(name)]):
             raise ConfigError(f"{where} has choices to rank, so --{given[0]} does not apply")
         if self.options["end"] and not self._ranks:
-            raise ConfigError("--end is about ranking choices, so it needs --choice or --choices")
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
 
     def check(self, text: str, place: str) -> None:
-        """Refuse a line of JSON that asks something else than the first one.
+        """Refuse a JSON line of another kind than the first line.
 
         Raises:
-            ConfigError: It does.
+            ConfigError: The line is of another kind, or not valid.
         """
         self._question(text, place)
 
@@ -137,19 +137,19 @@ class LanguageModelOutputs(TextOutputs):
         return found if found.choices is not None else Question(found.prompt, self._choices or None)
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        """The pieces of a prompt, and of its choices behind it, that the tokenizer lacks."""
+        """The pieces of a prompt, and of its choices after the prompt, that the tokenizer lacks."""
         prompt, *choices = texts_of(text) if self._in_json else [text]
         tokenizer = self.run.task.tokenizer
         found = tokenizer.unknown_in(prompt)
         for choice in (*choices, *self._choices):
-            whole = join(prompt, choice)  # a word may be another token without the blank before it
+            whole = join(prompt, choice)  # a word may be another token without the space before it
             encoded = tokenizer.encode(whole)
             places = [span for token, span in zip(encoded.ids, encoded.spans, strict=True) if token == UNKNOWN]
             found += [whole[start:stop].strip() for start, stop in places if stop > len(prompt)]
         return found
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each input's lines."""
+        """Write the output lines of each input."""
         questions = [self._question(text) for text in texts]
         prompts = [question.prompt for question in questions]
         task, model = self.run.task, self.run.model
@@ -184,28 +184,31 @@ class LanguageModelOutputs(TextOutputs):
             self._unread = max(self._unread, (length, 1 + length - continuation.unread))
 
     def notes(self) -> list[str]:
-        """Whether end tokens count in a ranking; inputs longer than the context."""
+        """Notes for the user: whether end tokens count in a ranking; inputs longer than the context."""
         context, lines = context_of(self.run.task, self.run.model), []
         if self._ranks:
-            end = "an end token after it counts" if self.options["end"] else "no end token counts"
+            end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
             lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
             texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
             least = self.run.task.context - usual_stride(self.run.task)
             lines.append(
-                f"{texts} longer than the context of {context} tokens: later tokens are predicted from {least} to "
-                f"{context} tokens before them"
+                f"{texts} longer than the context of {context} tokens: later tokens are predicted from the "
+                f"{least} to {context} tokens before them"
             )
         if self._blank_ends:
-            lines.append("a prompt ends with a space, which belongs to the next word's token; leave it out")
+            lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
         if self._num_unread:
             length, read = self._unread
             if self._num_unread == 1:
-                said = f"the prompt of {length:,} tokens is longer than the context of {context}: the last {read} were"
+                said = (
+                    f"the prompt of {length:,} tokens is longer than the context of {context}: only the last {read} "
+                    "were"
+                )
             else:
                 said = (
                     f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, "
-                    f"with {length:,}, the last {read} were"
+                    f"with {length:,}, only the last {read} were"
                 )
             lines.append(f"{said} read")
         return lines
@@ -230,12 +233,12 @@ class LanguageModelOutputs(TextOutputs):
 
     @property
     def streams(self) -> bool:
-        """Whether a text can be shown while it is written."""
+        """True if the output can be shown while it is written."""
         plain = self._writing and not self._ranks and not self.options["json"]
         return bool(plain) and self.run.writing(**self._writing).streams
 
     def pieces(self, text: str) -> Iterator[str]:
-        """The continuation of a prompt piece by piece; other answers as a whole."""
+        """Yield a continuation piece by piece; other answers as a whole."""
         self._single = True
         if not self.streams:
             yield self.answer(text)
@@ -243,18 +246,18 @@ class LanguageModelOutputs(TextOutputs):
         yield from self.grow(text)
 
     def grow(self, text: str) -> Iterator[str]:
-        """The continuation of an input piece by piece."""
+        """Yield the continuation of an input piece by piece."""
         continuation = yield from self.run.write(self._question(text).prompt, **self._writing)
         self._count(continuation)
 
     def answer(self, text: str) -> str:
-        """The output of one input."""
+        """Return the output of one input."""
         self._single = True
         return "\n".join(line for written in self.write([text]) for line in written.lines)
 
 
 def _unescaped(text: str) -> str:
-    r"""A stop text as it was typed, with `\n` and `\t` as line break and tab."""
+    r"""Turn `\n` and `\t` of a typed stop text into line break and tab."""
     for written, meant in _ESCAPES.items():
         text = text.replace(written, meant)
     return text

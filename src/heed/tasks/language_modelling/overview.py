@@ -1,4 +1,4 @@
-"""What is in the documents of a language model: for people, and in numbers for the report."""
+"""Overview of a language model's documents: as text, and as numbers for the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def overview(task: LanguageModelling) -> str:
-    """Counts, what was found in the files, lengths, unknown tokens, samples as the model sees them."""
+    """Counts, problems found in the files, lengths, unknown tokens, samples as the model sees them."""
     tokenizer = task.tokenizer
     rows = [_counts(task, split) for split in task.splits.examples]
     return "\n".join(
@@ -32,7 +32,7 @@ def overview(task: LanguageModelling) -> str:
 
 
 def _counts(task: LanguageModelling, split: str) -> SideCounts:
-    """How often each token and each length of a document occurs, end tokens left out."""
+    """Count tokens and document lengths, without end tokens."""
     stream, counts = task.stream(split), SideCounts(split, "text")
     own = np.bincount(stream.ids, minlength=task.tokenizer.vocab_size)
     lengths = np.diff(stream.starts) - task.end_token
@@ -50,7 +50,7 @@ def _sample(task: LanguageModelling, split: str) -> str:
 
 
 def report_counts(task: LanguageModelling) -> dict[str, Any]:
-    """Per split: documents and what was left out of them by which rule; tokens without end tokens, unknown ones."""
+    """Per split: documents, and those left out by each rule; tokens without end tokens; unknown tokens."""
     result: dict[str, Any] = {}
     for name in task.splits.examples:
         stream, counts = task.stream(name), task.splits.counts.get(name)

@@ -1,4 +1,4 @@
-"""Text while it is written: what can be shown of it already, and where a stop text ends it."""
+"""Text that is being written: the part that can already be shown, and where a stop text ends it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from heed.data.tokens.tokenizer import Encoded
 
 INCOMPLETE = "\ufffd"
-"""What bytes are decoded to that are no whole character."""
+"""Decoding of bytes that are not a whole character."""
 
 
 class Pieces:
     """Turns tokens, one by one, into text that no later token can change.
 
-    Held back are bytes of a character that is not complete, and what may be the beginning of a stop text; from a stop
-    text on nothing comes any more.
+    The bytes of an incomplete character, and a possible beginning of a stop text, are held back; nothing is returned
+    after a stop text.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str] = ()) -> None:
         self._decode = decode
         self._stop = stop
-        self._tokens: list[int] = []  # not all of their text can be shown
-        self._shown = 0  # characters of their text that were
+        self._tokens: list[int] = []  # tokens whose text was not fully shown
+        self._shown = 0  # characters of their text that were shown
 
     def add(self, token: int) -> str:
-        """The text that can be shown after one more token."""
+        """Add a token and return the text that can now be shown."""
         self._tokens.append(token)
         text = self._decode(self._tokens)
         text, stopped = before_stop(text, self._stop)
@@ -38,7 +38,7 @@ class Pieces:
         return piece
 
     def _held(self, text: str) -> int:
-        """How many characters at the end may be the beginning of a stop text."""
+        """Number of characters at the end that may be the beginning of a stop text."""
         longest = 0
         for stop in self._stop:
             for length in range(min(len(stop) - 1, len(text)), longest, -1):
@@ -49,7 +49,7 @@ class Pieces:
 
 
 class Stops:
-    """Whether written tokens contain a stop text; only the last few tokens can complete one."""
+    """Finds stop texts in written tokens; only the last few tokens can complete one."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str], texts: tuple[str, ...]) -> None:
         self._decode = decode
@@ -58,14 +58,14 @@ class Stops:
         self._longest = max((len(text.encode()) for text in texts), default=0) + 4
 
     def ends(self, written: Sequence[int]) -> bool:
-        """Whether the last of these tokens completes a stop text."""
+        """True if the last of these tokens completes a stop text."""
         if not self._texts:
             return False
         tail = self._decode(written[-self._longest :])
         return any(text in tail for text in self._texts)
 
     def of(self, before: list[list[int]]) -> Callable[[int, Sequence[int]], bool] | None:
-        """The condition of a search over sources that wrote these tokens before."""
+        """The stop condition of a search, given the tokens written before for each source; None without stop texts."""
         if not self._texts:
             return None
         tails = [written[-self._longest :] for written in before]
@@ -73,7 +73,7 @@ class Stops:
 
 
 def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
-    """A text up to the earliest stop text in it, and that one; of two at one place the longer."""
+    """Cut a text at its earliest stop text, and return both; of two at the same position, the longer."""
     found = [(place, -len(one), one) for one in stop if (place := text.find(one)) >= 0]
     if not found:
         return text, None
@@ -82,7 +82,7 @@ def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
 
 
 def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str], Encoded]) -> str:
-    """The text of tokens without the bytes at its end that are no whole character."""
+    """Remove the bytes of an incomplete character from the end of the tokens' text."""
     if not text.endswith(INCOMPLETE):
         return text
     written = encode(INCOMPLETE).ids  # the character itself may have been written

@@ -1,4 +1,4 @@
-"""What is asked of a language model in a file: prompts, prompts with choices, or texts, plain or as JSON lines."""
+"""Input of `heed predict` for language models: prompts, prompts with choices, or texts, plain or as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Question:
 
 
 def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
-    """The choices that were typed, or those of a file, one a line; none where there are neither.
+    """Return the choices that were typed, or those of a file with one per line; none without either.
 
     Raises:
-        ConfigError: Both were given, or one is blank, or the file cannot be read.
+        ConfigError: Both were given, a choice is blank, or the file cannot be read.
     """
     if file is None:
         for n, choice in enumerate(given, start=1):
@@ -31,7 +31,7 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
                 raise ConfigError(f"--choice {n} is blank: {choice!r}")
         return tuple(given)
     if given:
-        raise ConfigError("give choices either with --choice or in a file with --choices")
+        raise ConfigError("give choices with --choice or in a file with --choices, not both")
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -44,38 +44,39 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
         if not line.strip():
             raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
     if not lines:
-        raise ConfigError(f"--choices '{file}' is empty; give one choice a line")
+        raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
     return tuple(lines)
 
 
 def is_object(line: str) -> bool:
-    """Whether a line is an object of JSON; where the first of a file is one, all must be."""
+    """True if a line is a JSON object; if the first line of a file is one, all must be."""
     return isinstance(_parsed(line), dict)
 
 
 def has_choices(line: str) -> bool:
-    """Whether an object of JSON has choices to rank."""
+    """True if a line with a JSON object has choices to rank."""
     return _parsed(line).get("choices") is not None
 
 
 def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) -> Question:
-    """The question of a line of JSON.
+    """Parse the question in a JSON line.
 
     Args:
         line: The line.
-        place: What messages call it.
+        place: Name of the line in messages.
         field: The name of the text: "prompt", or "text" where texts are scored.
-        ranked: Whether choices were given for all prompts.
-        chooses: Whether the first line of the file has choices.
+        ranked: True if choices were given for all prompts.
+        chooses: True if the first line of the file has choices.
 
     Raises:
-        ConfigError: It is not an object with the field, or its choices are not as those of the first.
+        ConfigError: The line is not an object with the field, its choices are invalid, or it has choices and the first
+            line none, or the reverse.
     """
     value = _parsed(line)
     if not isinstance(value, dict) or not isinstance(value.get(field), str):
         raise ConfigError(
-            f"{place}: the file has JSON lines, so a line must be an object with the text '{field}', as "
-            f'{{"{field}": "I love"}}; it is {line[:60]!r}'
+            f"{place}: the file has JSON lines, so each line must be an object with the text '{field}', such as "
+            f'{{"{field}": "I love"}}; this line is {line[:60]!r}'
         )
     choices = value.get("choices")
     if choices is not None:

@@ -2,12 +2,12 @@
 
     log p(choice | prompt) = sum of log p(token | all before it) over the tokens of the choice
 
-Prompt and choice are cut into tokens together, as one text: how a text is cut depends on what stands beside it. A token
-that spans the border counts for the choice as a whole. Between the two a blank is added where neither has one at the
-border (not between letters of scripts without blanks); it counts for the choice.
+Prompt and choice are cut into tokens together, as one text: how a text is cut depends on its surroundings. A token that
+spans the border belongs wholly to the choice. A space is added between the two where neither has one at the border (not
+between letters of scripts without spaces); it belongs to the choice.
 
-The total says which continuation the model finds most probable. It falls with every further token, so choices of unlike
-length are also given per token and per byte.
+The total says which continuation the model finds most probable. It falls with every further token, so scores per token
+and per byte are given too, to compare choices of unequal length.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from heed.tasks.language_modelling.scored import ScoredText, num_bytes, score_ea
 from heed.tasks.language_modelling.scoring import Scorer
 
 _WITHOUT_BLANKS = frozenset({"CJK", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"})
-"""Scripts that put no blank between words."""
+"""Scripts that put no space between words."""
 
 
 @dataclass(frozen=True)
 class RankedChoice:
-    """A continuation among several.
+    """A ranked continuation.
 
     Attributes:
         choice: The continuation as it was given.
-        place: Its place among those given, from 0.
-        log_prob: Natural log-probability of all its tokens after the prompt; choices are ranked by it.
+        place: Its index among the given choices, from 0.
+        log_prob: Natural log-probability of all its tokens after the prompt, by which choices are ranked.
         probability: Its probability among the given choices: the softmax of their totals.
         tokens: Its tokens; the first may begin in the prompt.
         log_probs: Natural log-probability of each.
@@ -51,12 +51,12 @@ class RankedChoice:
 
     @property
     def per_token(self) -> float:
-        """`log_prob` over the number of tokens."""
+        """`log_prob` divided by the number of tokens."""
         return self.log_prob / len(self.tokens)
 
     @property
     def per_byte(self) -> float:
-        """`log_prob` over the number of bytes."""
+        """`log_prob` divided by the number of bytes."""
         return self.log_prob / self.num_bytes
 
 
@@ -69,18 +69,18 @@ def rank(
         task: Has the tokenizer and the context.
         model: In evaluation mode.
         questions: Prompts with their choices; an empty prompt begins a document.
-        end: Whether the end token after a choice counts too: whether the document would end there.
+        end: Also count the end token after each choice, so that a choice must end the document.
 
     Returns:
         Per question its choices, most probable first; equally probable ones as they were given.
 
     Raises:
-        ConfigError: A question has no choices, a blank one or one twice; or the run has no end token to count.
+        ConfigError: A question has no choices, a blank or a repeated one; or the run has no end token to count.
     """
     for _, choices in questions:
         _check(choices)
     if end and not task.end_token:
-        raise ConfigError("this run has no end token that could count (data.end_token is false)")
+        raise ConfigError("this run has no end token to count (data.end_token is false)")
     texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
     scored = iter(score_each(task, model, texts, ranks=False))
     results = []
@@ -98,20 +98,20 @@ def rank(
 
 
 def join(prompt: str, choice: str) -> str:
-    """Prompt and choice as one text."""
+    """Join prompt and choice into one text."""
     if not prompt or prompt[-1].isspace() or choice[0].isspace():
         return prompt + choice
     return prompt + ("" if _unspaced(prompt[-1]) and _unspaced(choice[0]) else " ") + choice
 
 
 def _unspaced(character: str) -> bool:
-    """Whether a character is of a script without blanks, or one of its marks."""
+    """True for letters and marks of scripts without spaces."""
     script = script_of(character)
     return script in _WITHOUT_BLANKS or (not script and unicodedata.east_asian_width(character) in ("W", "F"))
 
 
 def _after(scored: ScoredText, border: int, end: bool) -> tuple[tuple[str, ...], tuple[float, ...], int]:
-    """Tokens, log-probabilities and number of bytes of what ends behind a place in a text."""
+    """Tokens, log-probabilities and number of bytes of the part of a text after its border."""
     first = next(n for n, (_, stop) in enumerate(scored.spans) if stop > border)
     tokens, log_probs = scored.tokens[first:], scored.log_probs[first:]
     if end:

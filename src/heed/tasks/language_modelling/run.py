@@ -32,18 +32,18 @@ class LanguageModelRun(ContinuesText):
     _trigram: Trigram | None = None
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        """Documents from files written as the run's own; blank ones are left out."""
+        """Read documents from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
         return [document for document in documents if not document.blank]
 
     def token_scores(self, texts: Sequence[str], stride: int | None = None, ranks: bool = True) -> list[TokenScores]:
-        """The scores of every token of each text (`score_texts`); the run's own stride by default."""
+        """Score every token of each text (`score_texts`); `stride` is the run's own by default."""
         chosen = self.task.config.evaluation.stride if stride is None else stride
         return score_texts(self.task, self.model, texts, chosen, ranks)
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
-        """The measures of documents, over pieces of their text where there are few; `outputs` are their scores."""
+        """Measure documents, or pieces of their text where there are few; `outputs` are their token scores."""
         if not examples:
             raise ConfigError("there is no text to score")
         task, texts = self.task, [document.text for document in examples]
@@ -59,7 +59,7 @@ class LanguageModelRun(ContinuesText):
         return LanguageModelOutputs(self, options)
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """A trigram model of the run's own tokens, counted on its training set, where that is known and no stream."""
+        """A trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
         task = self.task
         if self.known() is None:
             return {}

@@ -1,4 +1,4 @@
-"""A text with the log-probability and the rank of each of its tokens."""
+"""Texts with the log-probability and the rank of each token."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ScoredText:
 
     Attributes:
         text: The text.
-        tokens: Its tokens, as the vocabulary has them.
-        spans: The characters that each token stands for.
+        tokens: Its tokens, as written in the vocabulary.
+        spans: Start and end of the characters that each token stands for.
         log_probs: Natural log-probability of each token.
-        ranks: Rank of each token among all by probability, from 1.
-        unknown: Whether each token stands for something that the tokenizer lacks.
-        end_log_prob: Natural log-probability of the end token after the text, which counts in nothing else here; None
-            where the run has no end token.
+        ranks: Rank of each token by probability within the vocabulary, from 1.
+        unknown: True for each unknown token.
+        end_log_prob: Natural log-probability of the end token after the text, not included in any other number; None
+            if the run has no end token.
     """
 
     text: str
@@ -50,7 +50,7 @@ class ScoredText:
 
     @property
     def bits_per_byte(self) -> float:
-        """Surprisal of the text over its bytes; nan for an empty text."""
+        """Surprisal of the text in bits, divided by its bytes; nan for an empty text."""
         return math.fsum(self.bits) / self.num_bytes if self.text else math.nan
 
     @property
@@ -65,17 +65,17 @@ def num_bytes(text: str) -> int:
 
 
 def usual_stride(task: Scorer) -> int:
-    """A quarter of the context: every token is scored from at least three quarters of it, where there is as much."""
+    """A quarter of the context: tokens are scored from at least three quarters of it, in a text as long as that."""
     return max(1, task.context // 4)
 
 
 def score_each(
     task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[ScoredText]:
-    """Score each text as a document of its own; `stride` as `evaluation.stride`, a quarter of the context by default.
+    """Score each text as a separate document; `stride` as `evaluation.stride`, a quarter of the context by default.
 
-    Without `ranks` there are none. Evaluation may use another stride; the scores of a text longer than the context then
-    differ.
+    Ranks are empty if `ranks` is False. Evaluation may use another stride; the scores of a text longer than the context
+    then differ.
     """
     found = score_texts(task, model, texts, stride or usual_stride(task), ranks)
     return [

@@ -1,11 +1,11 @@
-"""The log-probability and the rank of every token of given texts: the one way in which this task scores anything.
+"""The log-probability and the rank of every token of given texts; all scores of this task are computed here.
 
 A document longer than `data.context` is read in windows of that many tokens, which advance by `stride`:
 
-    window k reads the tokens before places k s .. k s + context - 1, and scores the places that no window before it did
+    window k reads the tokens before places k s .. k s + context - 1, and scores those that no earlier one scored
 
-so every token is scored once, the first of a document from the task's first token (end or start), and each from at
-least context - stride tokens before it, where there are as many. A model that carries a state reads a document from its
+so every token is scored once: the first of a document after the task's first token (end or start), and each after at
+least context - stride tokens, where there are as many. A model that carries a state reads a document from its
 beginning to its end; its context is everything before.
 
 Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows and what the stride costs.
@@ -35,13 +35,13 @@ from heed.training.processes import current
 TOGETHER = 8_192
 """Tokens scored at once."""
 _BATCHES = 64
-"""Such batches after which their scores are put in place."""
+"""Batches after which scores are written to the results."""
 Ids = NDArray[Any]
 """`(tokens,)` integers."""
 
 
 class Scorer(Protocol):
-    """What scoring must know of a task."""
+    """The part of a task that scoring needs."""
 
     tokenizer: TextTokenizer
 
@@ -55,7 +55,7 @@ class Scorer(Protocol):
 
     @property
     def end_token(self) -> bool:
-        """Whether a document has an end token."""
+        """True if documents have an end token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ class IdScores:
 
     Attributes:
         log_probs: Float64, in nats.
-        ranks: Int32, 1 for the most probable token; equally probable tokens have the same rank. None where not asked.
-        seen: Int32, how many tokens each was predicted from, the first token of the task among them.
+        ranks: Int32, 1 for the most probable token; equally probable tokens have the same rank. None if not asked for.
+        seen: Int32, number of tokens that each was predicted from, including the task's first token.
     """
 
     log_probs: NDArray[np.float64]
@@ -80,7 +80,7 @@ class TokenScores(IdScores):
     Attributes:
         ids: `(tokens,)`, the tokens.
         spans: `(tokens, 2)`, the characters of the text that each token stands for, as start and end.
-        end: The scores of the end token after the text, apart, where the run has one.
+        end: The scores of the end token after the text; None if the run has none.
     """
 
     ids: Ids
@@ -89,7 +89,7 @@ class TokenScores(IdScores):
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
-        """`(tokens,)`, which tokens are unknown: their probability is that of any unknown piece of text."""
+        """`(tokens,)`, True for unknown tokens, whose probability is that of any unknown piece of text."""
         found: NDArray[np.bool_] = self.ids == UNKNOWN
         return found
 
@@ -97,14 +97,14 @@ class TokenScores(IdScores):
 def score_texts(
     task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[TokenScores]:
-    """The scores of every token of each text, and of its end token where the run has one.
+    """Score every token of each text, and its end token if the run has one.
 
     Args:
         task: Has the tokenizer and the context.
         model: In evaluation mode.
         texts: Any texts; a blank one has no tokens.
         stride: Tokens by which a window advances; the context by default.
-        ranks: Whether ranks are wanted.
+        ranks: Compute ranks too.
     """
     end = [END] if task.end_token else []
     rows, spans = [], []
@@ -124,7 +124,7 @@ def score_texts(
 def score_ids(
     task: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
 ) -> list[IdScores]:
-    """The scores of every token of each row, which stands for a document of its own; shared out over all processes."""
+    """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
     found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
     work: Callable[[Any], _Pieces]
@@ -149,7 +149,7 @@ def score_ids(
 _Pieces = list[tuple[int, int, IdScores]]
 """Row, place of the first token, scores from there on."""
 _Window = NDArray[np.int64]
-"""Row, first place that is read for, first place that is scored, end."""
+"""Row, first target of the window, first target that is scored, end."""
 
 
 def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
@@ -166,7 +166,7 @@ def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
 
 
 def _window_groups(windows: _Window) -> list[_Window]:
-    """Windows of like length together."""
+    """Batches of windows of similar length."""
     lengths = windows[:, 3] - windows[:, 1]
     ordered = windows[np.argsort(-lengths, kind="stable")]
     groups, start = [], 0
@@ -178,7 +178,7 @@ def _window_groups(windows: _Window) -> list[_Window]:
 
 
 def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
-    """The scores of one batch of windows."""
+    """Score one batch of windows."""
     read, wanted = [], []
     for row, start, scored, stop in windows.tolist():
         before = [task.first_token] if start == 0 else [int(rows[row][start - 1])]
@@ -202,14 +202,14 @@ def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: 
 
 
 def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
-    """Rows of like length together, longest first in each; for models that read them from beginning to end."""
+    """Batches of rows of similar length, longest first, for models that read a row from beginning to end."""
     order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
     size = max(1, TOGETHER // context)
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
-    """The scores of some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
+    """Score some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
     device = next(model.parameters()).device
     lengths = [len(rows[row]) for row in group]
     pieces: _Pieces = []

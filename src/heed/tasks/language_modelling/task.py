@@ -29,7 +29,7 @@ from heed.training.loss import PIECE_BYTES, loss_at
 
 _TOKENIZER = "tokenizer.json"
 _ABSENT = "absent_tokens"
-"""The field of a model that names tokens which its vocabulary lacks."""
+"""The model field that lists tokens absent from its vocabulary."""
 _SIZES = {"tiny": 1_000_000, "small": 30_000_000}
 """Named size -> training tokens up to which it is chosen; base from there on."""
 
@@ -60,10 +60,10 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     @classmethod
     def prepare(cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None) -> Self:
-        """Read the documents, or take what is `given`, train the tokenizer, settle what depends on the data.
+        """Read or take the documents, train the tokenizer, and set the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         config, parent, spoken = open_parents(config, cls)
         splits = cls.read_splits(config, given)
@@ -80,18 +80,18 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
     def open_splits(
         cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
-        """Read the documents, or generate them, or take those that are `given`."""
+        """Read or generate the documents, or take those that are `given`."""
         return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data, given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        """Documents: a list of texts, or a column `text`."""
+        """Documents from memory: a list of texts, or a column `text`."""
         column = config.data.columns.text if isinstance(config.data, DocumentOptions) else None
         return hold(data, split, document_reader(config.data), {"text": column}, findings)
 
     @classmethod
     def restore(cls, config: LanguageModelConfig, folder: Path) -> Self:
-        """The task of a run folder; its data is opened only when asked for."""
+        """Load the task of a run folder; its data is opened only when needed."""
         return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
 
     def save(self, folder: Path) -> None:
@@ -99,7 +99,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         self.tokenizer.save(folder / _TOKENIZER)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The one there is."""
+        """The only tokenizer, `tokens`."""
         return {"tokens": self.tokenizer}
 
     @property
@@ -109,25 +109,25 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     @property
     def end_token(self) -> bool:
-        """Whether an end token follows each document."""
+        """True if an end token follows each document."""
         return self.config.data.end_token
 
     @property
     def first_token(self) -> int:
-        """The token before a document's first one: end, or start where there are no end tokens."""
+        """The token before the first token of a document: end, or start if there are no end tokens."""
         return END if self.end_token else START
 
     def begun(self, ids: Sequence[int], least: int = 1) -> list[int]:
-        """What is read of a prompt: its tokens, after the first token; without it where the configuration says so.
+        """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.
 
-        With fewer tokens than `least` it begins with the first token all the same.
+        A prompt of fewer tokens than `least` always begins with the first token.
         """
         if len(ids) >= least and not self.config.generation.first_token:
             return [*ids]
         return [self.first_token, *ids]
 
     def stream(self, split: str) -> TokenStream:
-        """The tokens of all documents of a split; of a stream those of its newest window."""
+        """The tokens of all documents of a split; for a stream, those of its newest window."""
         if split == "train" and self.splits.stream is not None:
             return self._pass(self.splits.stream.newest).stream
         if split not in self._streams:
@@ -135,7 +135,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return self._streams[split]
 
     def _pass(self, epoch: int) -> Blocks | Streams:
-        """The rows of one pass; each window of a stream is a pass of its own."""
+        """The rows of one pass; each window of a stream is one pass."""
         window = self.splits.stream
         number = epoch if window is not None else 0
         if number not in self._passes:
@@ -153,13 +153,13 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     @property
     def carries(self) -> bool:
-        """Whether the model carries a state from batch to batch."""
+        """True if the model carries a state from batch to batch."""
         body = self.body_class
         return issubclass(body, LanguageModel) and body.carries
 
     @property
     def auto_size(self) -> str:
-        """By the number of training tokens; of a stream, whose end is not known, base."""
+        """The size for the number of training tokens; base for a stream, whose length is unknown."""
         if self.splits.stream is not None:
             return "base"
         count = len(self.stream("train"))
@@ -171,9 +171,9 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return "loss"
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Rotary positions for models that have them, where nothing else is asked for and the size is below base.
+        """Use rotary positions in models that have them, unless positions are given or the size is base.
 
-        A learned table needs more text: of 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
+        A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
         nats with rotary positions and 2.45 with a table (benchmarks/NOTES.md).
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
@@ -186,7 +186,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return fields
 
     def _absent_tokens(self) -> tuple[int, ...]:
-        """Those of the parent that never were in its vocabulary: they are not in this one, where it is the same."""
+        """The parent's absent tokens, if this vocabulary begins with the parent's."""
         theirs = {} if self.parent is None else self.parent.task.config.model.model_extra
         absent = tuple(theirs.get(_ABSENT, ())) if _ABSENT in self.body_class.config_class.model_fields else ()
         if not absent or self.parent is None:
@@ -195,14 +195,14 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return absent if self.tokenizer.tokens[: len(known)] == known else ()
 
     def axes(self) -> dict[str, list[str]]:
-        """The tokens; and places in the context, where the model has a table of them."""
+        """The tokens; and the positions of the context, if the model has a table of them."""
         rows = {"tokens": self.tokenizer.tokens}
         if "positions" in self.size_fields:
             rows["positions"] = [str(n) for n in range(self.context)]
         return rows
 
     def body(self, model: LanguageModel) -> LanguageModel:
-        """All of it."""
+        """The whole model."""
         return model
 
     def build_model(self) -> LanguageModel:
@@ -219,7 +219,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return self._pass(epoch).plan(training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> TokenBatch:
-        """One batch of the pass."""
+        """Collate one batch of the pass."""
         rows = self._pass(epoch)
         return RowBatch.of(rows, indices, epoch) if isinstance(rows, Streams) else rows.collate(indices, epoch)
 
@@ -228,7 +228,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return len(indices) * min(self.context, len(self._pass(max(self._passes, default=0)).stream))
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some rows by its text, and how many there are."""
+        """Describe some rows by their number and the text of the first."""
         batch = self.collate(indices[:1], max(self._passes, default=0))
         text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
         return f"{len(indices)} rows, the first of them {text[:80]!r}"
@@ -248,7 +248,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         return self._carried.tensors()
 
     def carry(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state; from none where it is empty."""
+        """Continue from a state; begin without one if it is empty."""
         self._carried = CarriedRows(state)
 
     def validate(self, model: LanguageModel) -> dict[str, float]:
@@ -268,12 +268,12 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
 
     @property
     def finishing_work(self) -> float:
-        """Scoring every test set, in validations."""
+        """Work of scoring every test set, in validations."""
         tested = sum(self._num_bytes(name) for name in self.split_names if name not in ("train", "valid"))
         return 1.2 * tested / max(1, self._num_bytes("valid"))
 
     def scoring_memory(self, model: LanguageModel, activations: float) -> int:
-        """Bytes of what is scored together: states of a layer, a piece of logits and what is made of it; the scores."""
+        """Bytes that scoring needs: states of a layer, a piece of logits and its intermediate results, the scores."""
         positions = max(TOGETHER, self.context)
         layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
         scores = 20 * sum(len(self.stream(name)) for name in self.split_names if name != "train")

@@ -1,8 +1,8 @@
 """Documents as one stream of tokens, in memory or on disk.
 
-`tokenizer.normalization` is none here, and no space is put before a text, so that tokens give back the text itself
-wherever nothing is unknown (but for U+2581, a space to `word`, `bpe` and `unigram`). With end tokens every token is
-predicted from something and every token of a file is scored.
+`tokenizer.normalization` is none by default, and no space is put before a text, so that tokens decode to the text
+itself where nothing is unknown (except U+2581, a space to `word`, `bpe` and `unigram`). With end tokens even the first
+token of a file has a token before it, so that all are scored.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TOGETHER = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class TokenStream:
-    """The tokens of all documents, one after the other, each document followed by END where `end_token` says so.
+    """The tokens of all documents, concatenated, each document followed by END if `end_token` is True.
 
     Attributes:
         ids: `(tokens,)` uint16 or int32, in memory or memory-mapped.
         starts: `(documents + 1,)` int64, where each document begins in `ids`; the last is `len(ids)`.
-        end_token: Whether each document ends with END, which counts as its last token.
+        end_token: True if each document ends with END, which counts as its last token.
     """
 
     ids: NDArray[Any]
@@ -44,7 +44,7 @@ class TokenStream:
 
     @classmethod
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer, end_token: bool) -> TokenStream:
-        """Encode documents; those that are kept on disk stay on disk as tokens, too, in the cache.
+        """Encode documents; the tokens of documents on disk are stored on disk too, in the cache.
 
         Raises:
             CacheError: The cache folder cannot be written to, for a corpus that is not held in memory.
@@ -83,7 +83,7 @@ class TokenStream:
 
     @classmethod
     def _mapped(cls, entry: Entry, kind: np.dtype[Any], end_token: bool) -> TokenStream:
-        """The stream in a folder; a temporary one is removed with it."""
+        """Memory-map the stream in a folder; a temporary folder is removed with the stream."""
         starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
         size = int(starts[-1])
         ids = np.memmap(entry.path / "ids.bin", kind, "r", shape=(size,)) if size else np.zeros(0, kind)
@@ -124,7 +124,7 @@ def _encoded(documents: Sequence[Document], tokenizer: TextTokenizer, end_token:
 
 
 def _digest(documents: Sequence[Document]) -> str:
-    """What documents in memory are known by."""
+    """Hash of documents in memory."""
     content = hashlib.blake2b(digest_size=16)
     for document in documents:
         encoded = document.text.encode()

@@ -1,4 +1,4 @@
-"""A trigram model over a run's own tokens: the plain way beside which its scores stand.
+"""A trigram model over a run's own tokens: the baseline of its scores.
 
     p(c)       = (n(c) + 1) / (N + V)
     p(c | b)   = (n(bc) + m p(c)) / (n(b.) + m)

@@ -1,4 +1,4 @@
-"""What scores are counted and resampled over: documents, or of few documents pieces of their text."""
+"""Units that scores are computed and resampled over: documents, or pieces of their text if there are few."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heed.data.read.documents import Document
 from heed.evaluation.measures import Array
 
 FEW_DOCUMENTS = 20
-"""From fewer documents than this no interval can be drawn: their pieces are resampled."""
+"""With fewer documents than this, pieces of their text are resampled for intervals."""
 PIECE = 1_000
 """Characters of a piece; the last one of a document has the rest."""
 _WORD = re.compile(r"\S+")
@@ -28,7 +28,7 @@ class Units:
         documents: All documents.
         owner: `(units,)`, which document each unit is of.
         starts: `(units,)`, its first character in that document.
-        stops: `(units,)`, the character behind its last.
+        stops: `(units,)`, one after its last character.
     """
 
     documents: Sequence[Document]
@@ -38,7 +38,7 @@ class Units:
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Units:
-        """The documents themselves if there are enough of them, else pieces of 1,000 characters."""
+        """Use the documents themselves if there are enough of them, else pieces of 1,000 characters."""
         lengths = [len(document.text) for document in documents]
         if len(lengths) >= FEW_DOCUMENTS:
             count = len(lengths)
@@ -53,23 +53,23 @@ class Units:
 
     @property
     def are_pieces(self) -> bool:
-        """Whether they are pieces, not documents."""
+        """True if the units are pieces, not documents."""
         return len(self.documents) < FEW_DOCUMENTS
 
     @property
     def name(self) -> str:
-        """What they are called."""
+        """Name of the units, in the plural."""
         return f"pieces of {PIECE:,} characters" if self.are_pieces else "documents"
 
     @property
     def texts(self) -> list[str]:
-        """The text of each."""
+        """The text of each unit."""
         places = zip(self.owner.tolist(), self.starts.tolist(), self.stops.tolist(), strict=True)
         return [self.documents[owner].text[start:stop] for owner, start, stop in places]
 
     @cached_property
     def sizes(self) -> Array:
-        """Words, characters and bytes of each, `(units, 3)`; a word belongs to the unit that it begins in."""
+        """Words, characters and bytes of each unit, `(units, 3)`; a word belongs to the unit that it begins in."""
         sizes = np.zeros((len(self), 3))
         sizes[:, 1] = self.stops - self.starts
         sizes[:, 2] = [len(text.encode()) for text in self.texts]
@@ -82,7 +82,7 @@ class Units:
         return sizes
 
     def at(self, document: int, characters: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The unit of each of some characters of a document."""
+        """The unit that each of some characters of a document is in."""
         first, last = np.searchsorted(self.owner, [document, document + 1])
         found: NDArray[np.int64] = first + np.searchsorted(self.starts[first:last], characters, side="right") - 1
         return found

@@ -1,4 +1,4 @@
-"""What a trained language model is for: continuing, ranking and scoring texts, and looking at how it does that."""
+"""Use of a trained language model: continue, rank, score and look at texts."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
                 the output is cut), `repetition_penalty`; see `WritingOptions`.
 
         Raises:
-            ConfigError: An option cannot be.
+            ConfigError: An option is invalid.
         """
         return [candidates[0] for candidates in self.candidates(texts, **options)]
 
     def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Continuation]]:
-        """The `num_best` best continuations of each prompt, best first; or as many that are drawn."""
+        """The `num_best` best, or sampled, continuations of each prompt, best first."""
         if isinstance(texts, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
         return continue_all(self.task, self.model, texts, self.writing(num_best=num_best, **options))
 
     def write(self, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
-        """Continue a prompt piece by piece, as the text is written; returns the whole when it ends.
+        """Continue a prompt, yielding the text piece by piece; the generator returns the whole continuation.
 
         `for piece in run.write("Once upon"): print(piece, end="", flush=True)`. Options as of `predictions`, without a
         beam.
@@ -67,7 +67,7 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
         num_best: int = 1,
         **others: Any,
     ) -> WritingOptions:
-        """Options of writing; what is not given is the configuration's, a beam's length within the context."""
+        """Options of writing, by default the configuration's; a beam's length is kept within the context."""
         given = self.task.config.generation
         if beam_size is None:
             beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
@@ -85,12 +85,12 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
         )
 
     def rank(self, prompt: str, choices: Sequence[str], end: bool = False) -> list[RankedChoice]:
-        """Rank continuations of a prompt by log-probability, most probable first; see `ranking` for what counts.
+        """Rank continuations of a prompt by log-probability, most probable first; see `ranking`.
 
         Args:
             prompt: The prompt; an empty one begins a document.
-            choices: At least one, none blank, none twice.
-            end: Whether the end token after a choice counts too.
+            choices: At least one; none blank, none repeated.
+            end: Also count the end token after each choice.
 
         Raises:
             ConfigError: The choices cannot be ranked.
@@ -104,12 +104,12 @@ class ContinuesText(TextRun[LanguageModelling, LanguageModel, Continuation], Loo
     def score(self, examples: Sequence[Example], stride: int | None = None) -> dict[str, Any]: ...
 
     def score(self, examples: str | Sequence[Example], stride: int | None = None) -> ScoredText | dict[str, Any]:
-        """Score a text token by token; or documents, as every run scores its examples: the report as plain values.
+        """Score a text token by token; or score documents and return the report as plain values.
 
         Args:
             examples: A text, or documents.
-            stride: Of a text longer than the context, by how many tokens the window advances; a quarter of the context
-                by default. Documents are scored with `evaluation.stride`.
+            stride: Tokens by which the window advances in a text longer than the context; a quarter of the context by
+                default. Documents are scored with `evaluation.stride`.
         """
         if isinstance(examples, str):
             return score_each(self.task, self.model, [examples], stride)[0]

@@ -1,4 +1,4 @@
-"""The tokenizer of a language model: its kind and size by the amount of text, trained, or taken from another run."""
+"""The tokenizer of a language model: trained, its kind and size by the amount of text, or taken from another run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 
 _FEW_CHARACTERS = 100_000
-"""Up to so much text a token is a character. Of 200,000 characters of Shakespeare a tiny gpt learned, in 160 updates of
-2,048 tokens, 2.65 bits per byte from 1,000 subwords and 3.16 from characters; of 1.1 million, in 250, 2.55 and 2.95."""
+"""Up to this much text, tokens are characters. From 200,000 characters of Shakespeare a tiny gpt learned, in 160
+updates of 2,048 tokens, 2.65 bits per byte with 1,000 subwords and 3.16 with characters; from 1.1 million, in 250, 2.55
+and 2.95."""
 _GROWTH = ("extend", "new_merges")
-"""Fields of the section that say what becomes of another run's tokenizer."""
+"""Fields that extend the tokenizer of another run."""
 
 
 def learn_tokenizer(
@@ -26,10 +27,10 @@ def learn_tokenizer(
 ) -> tuple[LanguageModelConfig, TextTokenizer, str]:
     """Decide the kind and size of the tokenizer and train it, or take it from the cache.
 
-    Of documents that are not held in memory a random sample is used, the same every time.
+    For documents that are not held in memory a random sample is used, the same every time.
 
     Returns:
-        The configuration, decided; the tokenizer; and what the user should know, or nothing.
+        The configuration with kind and size; the tokenizer; and a remark for the user, or "".
     """
     texts, remark = sample_texts(documents)
     size = sum(map(len, texts))
@@ -54,9 +55,9 @@ def learn_tokenizer(
 def open_parents(
     config: LanguageModelConfig, task: type[Transfers]
 ) -> tuple[LanguageModelConfig, Parent | None, Parent | None]:
-    """The runs that `model.from` and `tokenizer.from` name, and the configuration with what follows from them.
+    """Open the runs of `model.from` and `tokenizer.from`, and set the configuration fields that follow from them.
 
-    The tokenizer of a run of this task is taken with its weights, unless another one is asked for.
+    The tokenizer of a run of this task is taken with its weights, unless a tokenizer is configured.
 
     Raises:
         ConfigError: A run cannot be opened, or a field contradicts it; or there is no tokenizer to extend.
@@ -70,8 +71,7 @@ def open_parents(
     growth = {name: getattr(asked, name) for name in _GROWTH}
     if growth["extend"] and "from" not in values:
         raise ConfigError(
-            "tokenizer.extend is true, but no run is named whose tokenizer could be extended; add --from RUN or "
-            "tokenizer.from"
+            "tokenizer.extend is true, but no run is given whose tokenizer to extend; add --from RUN or tokenizer.from"
         )
     config, parent_of_model, spoken = with_parents(
         config.model_copy(update={"tokenizer": type(asked).model_validate(values)}), task
@@ -84,12 +84,12 @@ def open_parents(
 def take_tokenizer(
     config: LanguageModelConfig, tokenizer: TextTokenizer, documents: Sequence[Document]
 ) -> tuple[TextTokenizer, list[str]]:
-    """The tokenizer of another run, extended by what documents need where that is asked for; remarks on both."""
+    """Take the tokenizer of another run, extended from the documents if asked for; with remarks for the user."""
     section = config.tokenizer
     texts, _ = sample_texts(documents)
     return taken(tokenizer, texts, section.min_count if section.extend else None, section.new_merges)
 
 
 def num_tokens(characters: int) -> int:
-    """The vocabulary of subwords or words: one for 2,000 characters of text, from 1,000 to 32,000."""
+    """The vocabulary size of subwords or words: one per 2,000 characters of text, from 1,000 to 32,000."""
     return min(32_000, max(1_000, characters // 2_000 // 500 * 500))

@@ -1,9 +1,9 @@
-"""Continuing prompts: greedily, by sampling or with a beam, past the context too, in batches of unequal prompts.
+"""Continue prompts greedily, by sampling or with a beam, also past the context, in batches of unequal prompts.
 
-What a model without carried state reads is limited by its context of c tokens. A prompt longer than that is read from
-its last c tokens on. Where prompt and output together grow longer, the oldest quarter of the context is dropped and the
-rest is read again, so that every token is written with at least three quarters of the context before it (of what there
-is). That costs one pass over 3c/4 tokens for every c/4 tokens written. Models that carry their state read any length.
+A model without carried state reads at most its context of c tokens. Of a longer prompt only the last c are read. Where
+prompt and output together grow longer, the oldest quarter of the context is dropped and the rest is read again, so
+that every token is written after at least three quarters of the context (where there is as much). That costs one pass
+over 3c/4 tokens for every c/4 tokens written. Models that carry their state read any length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Draft:
     """An output that is being written."""
 
     read: list[int]  # the prompt, after the first token
-    place: int = 0  # its number among the drawn outputs of its prompt
+    place: int = 0  # its index among the sampled outputs of its prompt
     written: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     ended: bool = False
@@ -54,7 +54,7 @@ def continue_all(
     """Continue each prompt: per prompt `num_best` outputs, best first; an empty prompt begins a document.
 
     Raises:
-        ConfigError: A beam shall write more than the context holds.
+        ConfigError: A beam is to write more tokens than the context.
     """
     times = 1 if options.sampling is None else options.num_best
     first = [task.begun(ids) for ids in task.tokenizer.encode_all(list(prompts))]
@@ -75,16 +75,18 @@ def continue_all(
 def stream(
     task: LanguageModelling, model: LanguageModel, prompt: str, options: WritingOptions
 ) -> Generator[str, None, Continuation]:
-    """Continue one prompt piece by piece: the text as soon as no later token can change it.
+    """Continue one prompt and yield the text piece by piece, as soon as no later token can change it.
 
-    A character is held back until all its bytes are written, and what may be the beginning of a stop text until it is
-    known not to be one. The pieces together are the text of what is returned.
+    A character is held back until all its bytes are written, and a possible beginning of a stop text until it is known
+    not to be one. The pieces together are the text of the returned continuation.
 
     Raises:
         ConfigError: The options ask for a beam or for several outputs.
     """
     if not options.streams:
-        raise ConfigError("one output can be shown while it is written, by greedy search or sampling, and no beam")
+        raise ConfigError(
+            "only one output, greedy or sampled, can be shown while it is written; leave out the beam and num_best"
+        )
     draft = _Draft(task.begun(task.tokenizer.encode(prompt).ids))
     pieces = Pieces(task.tokenizer.decode, options.stop)
     shown = 0
@@ -100,21 +102,21 @@ def stream(
 
 
 def context_of(task: LanguageModelling, model: LanguageModel) -> int | None:
-    """The largest number of tokens that a model reads together; None for one that carries its state on."""
+    """The largest number of tokens that a model reads together; None for a model that carries its state."""
     return None if model.carries else task.context
 
 
 def never_written(task: LanguageModelling) -> tuple[int, ...]:
-    """Tokens that are no text; the end token too where documents have none."""
+    """Tokens that are not text; also the end token if documents have none."""
     return (PADDING, UNKNOWN, START) if task.end_token else (PADDING, UNKNOWN, START, END)
 
 
 def _write(
     task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
 ) -> Generator[Step, None, None]:
-    """Write greedily or by sampling, in legs: each goes on until the context of every output is full.
+    """Write greedily or by sampling, in legs; a leg ends when the context of every output is full.
 
-    An output whose context is full waits for the others; then all go on together, with windows of equal length.
+    An output whose context is full waits for the others; then all continue together, with windows of equal length.
     """
     model.eval()
     context = context_of(task, model)
@@ -130,7 +132,7 @@ def _write(
             for draft, window in zip(waiting, windows, strict=True)
         ]
         costs = [len(window) + room for window, room in zip(windows, rooms, strict=True)]
-        # Of a search all rows may end after equally many tokens; in most legs that is after none, or never.
+        # The rows of a search share their min_length; in most legs it is 0, or longer than the leg.
         needs = [max(0, options.min_length - len(draft.written)) for draft in waiting]
         needs = [need if need < room else options.min_length for need, room in zip(needs, rooms, strict=True)]
         for need in sorted(set(needs)):
@@ -157,7 +159,7 @@ def _write_on(
     sampling: SamplingOptions | None,
     stops: Stops,
 ) -> Generator[Step, None, None]:
-    """One leg of a batch."""
+    """Write one leg of a batch."""
     if sampling is not None:
         sampling = replace(sampling, seed=tuple(_seed(sampling.seed, draft) for draft in batch))
     tokens, lengths = _prompt(model, windows)
@@ -167,7 +169,7 @@ def _write_on(
 
 
 def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
-    """Windows as one tensor `(rows, longest)`, and their lengths where they are unequal."""
+    """Windows as one tensor `(rows, longest)`, and their lengths if they are unequal."""
     tokens, mask = pad_rows(windows)
     device = next(model.parameters()).device
     return tokens.to(device), None if bool(mask.all()) else mask.sum(1).to(device)
@@ -176,7 +178,7 @@ def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Ten
 def _search(
     task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
 ) -> list[list[_Draft]]:
-    """Beam search. A beam cannot be moved to another window: of the prompt only what leaves room is read."""
+    """Beam search. A beam cannot move to another window, so only the end of the prompt is read that leaves it room."""
     model.eval()
     context = context_of(task, model)
     keep = None
@@ -184,8 +186,8 @@ def _search(
         keep = context + 1 - options.length
         if keep < 1:
             raise ConfigError(
-                f"a beam writes within the model's context: length is {options.length}, and the context {context} "
-                f"tokens; give a length of at most {context}, or write greedily or by sampling"
+                f"a beam cannot write beyond the model's context: length is {options.length}, and the context "
+                f"{context} tokens; give a length of at most {context}, or write greedily or by sampling"
             )
     stops = Stops(task.tokenizer.decode, options.stop)
     windows = [draft.read if keep is None else draft.read[-keep:] for draft in drafts]
@@ -211,7 +213,7 @@ def _extend(draft: _Draft, hypothesis: Hypothesis, stops: Stops) -> None:
 
 
 def _seed(seed: int | tuple[int, ...], draft: _Draft) -> int:
-    """From the text itself: an output is drawn the same in whatever batch."""
+    """A seed from the tokens so far, so that an output does not depend on its batch."""
     digest = hashlib.blake2b(repr((seed, draft.place, draft.ids)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 

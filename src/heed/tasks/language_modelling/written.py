@@ -1,4 +1,4 @@
-"""Lines for ranked choices and scored texts, as `heed predict` writes them."""
+"""Output lines of `heed predict` for ranked choices and scored texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARK = "\u2581"
 
 
 def ranked_lines(prompt: str | None, ranked: Sequence[RankedChoice]) -> tuple[str, ...]:
-    """A table of choices, below their prompt where one is given."""
+    """A table of choices, below their prompt if it is given."""
     lines = [] if prompt is None else [one_line(prompt)]
     lines.append("probability  log-prob  per token  per byte  tokens  choice")
     for one in ranked:
@@ -23,7 +23,7 @@ def ranked_lines(prompt: str | None, ranked: Sequence[RankedChoice]) -> tuple[st
 
 
 def ranked_as_json(prompt: str, ranked: Sequence[RankedChoice], end: bool) -> tuple[str]:
-    """The choices as one object; `end` says whether end tokens count."""
+    """The choices as one JSON object; `end` is True if end tokens count."""
     values = {
         "prompt": prompt,
         "end_token": end,
@@ -44,7 +44,7 @@ def ranked_as_json(prompt: str, ranked: Sequence[RankedChoice], end: bool) -> tu
 
 
 def scored_lines(scored: ScoredText) -> tuple[str, ...]:
-    """A line for each token, and one for the text."""
+    """A line for each token, and a line for the text."""
     lines = ["    nats    bits    rank  token"]
     for token, p, bits, place in zip(scored.tokens, scored.log_probs, scored.bits, scored.ranks, strict=True):
         lines.append(f"{p:8.3f}{bits:8.3f}{place:8}  {visible(token.replace(_MARK, ' '))}")
@@ -58,7 +58,7 @@ def scored_lines(scored: ScoredText) -> tuple[str, ...]:
 
 
 def scored_as_json(scored: ScoredText) -> tuple[str]:
-    """The text and its tokens as one object."""
+    """The text and its tokens as one JSON object."""
     values = {
         "text": scored.text,
         "log_prob": round(scored.log_prob, 6),

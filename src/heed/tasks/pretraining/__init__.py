@@ -1,11 +1,11 @@
-"""Pretraining: learn from unlabelled text, by masked words and by pairs of texts, what other tasks start from."""
+"""Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
 from heed.tasks.base.flags import JSON, NBEST, PIECES
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
-    summary="Learn from unlabelled text what other tasks start from (BERT).",
+    summary="Pretrain a text encoder on unlabelled text, for other tasks to start from (BERT).",
     example="my_texts/",
     interfaces=("encoder",),
     per_token=True,
@@ -13,10 +13,10 @@ SPEC = TaskSpec(
     flags=(
         NBEST,
         JSON,
-        Flag("predict", "choice", str, "A word to rank at the mask instead of searching; repeatable.", several=True),
-        Flag("predict", "next", bool, "The texts are pairs: does the second follow the first?", default=False),
+        Flag("predict", "choice", str, "A word to rank at the mask; repeatable.", several=True),
+        Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
-        Flag("look", "pair", str, "A second text: look at both, and whether it follows the first."),
+        Flag("look", "pair", str, "A second text: show both, and whether it follows the first."),
     ),
     uses=(
         'heed predict {run} "The man went to the [MASK]."',

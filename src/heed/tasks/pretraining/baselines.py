@@ -1,4 +1,4 @@
-"""Whether a text follows another, told without a neural network: by the words that both have, and by lengths."""
+"""Baseline for pairs of texts: predict whether one follows the other from shared words and lengths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "word overlap and lengths"
 _WORD = re.compile(r"\w+")
 _MOST = 20_000
-"""Training pairs that the classifier is fitted to."""
+"""Largest number of training pairs that the classifier is fitted to."""
 _STEPS = 30
 Array = NDArray[np.float64]
 
@@ -26,8 +26,8 @@ Array = NDArray[np.float64]
 class OverlapClassifier:
     """A logistic regression on six numbers of a pair, fitted to pairs of the training set.
 
-    The numbers are how many words both texts have, that share of all their words, the different words of each, and the
-    characters of each, standardised.
+    The numbers are the count of shared words, their share of all words of the two, and the distinct words and the
+    characters of each text, standardised.
     """
 
     def __init__(self, task: Pretraining) -> None:
@@ -39,7 +39,7 @@ class OverlapClassifier:
         self._weights = _fitted(self._inputs(table), labels.astype(np.float64))
 
     def scores(self, passages: Passages, rows: Rows) -> Array:
-        """As a model's: for each row its question, whether it was answered right, the nats, `(rows, 3)`."""
+        """Scores, for each row: 1 if it is a pair, 1 if it was answered right, and the nats, `(rows, 3)`."""
         found = np.zeros((len(rows), 3))
         asked = np.flatnonzero(rows.labels != NO_QUESTION)
         if len(asked):
@@ -52,7 +52,7 @@ class OverlapClassifier:
         return np.concatenate([(table - self._mean) / self._std, np.ones((len(table), 1))], axis=1)
 
     def _table(self, passages: Passages, rows: Rows, most: int) -> tuple[Array, NDArray[np.int64]]:
-        """The numbers of pairs, evenly taken where there are many, and their labels."""
+        """The six numbers of at most `most` pairs, evenly spaced, and their labels."""
         asked = np.flatnonzero(rows.labels != NO_QUESTION)
         asked = asked[:: max(1, -(-len(asked) // max(1, most)))]
         decode = self._task.tokenizer.decode
@@ -69,7 +69,7 @@ class OverlapClassifier:
 
 
 def _fitted(inputs: Array, labels: Array) -> Array:
-    """The weights of a logistic regression, by Newton's method, with a little decay."""
+    """Fit the weights of a logistic regression by Newton's method, with a little decay."""
     weights = np.zeros(inputs.shape[1])
     decay = np.full(len(weights), 1e-3)
     for _ in range(_STEPS):

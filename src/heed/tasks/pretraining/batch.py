@@ -22,14 +22,14 @@ class MaskedBatch(Batch):
     """Rows `START a END` or `START a END b END`, B of length L.
 
     Attributes:
-        indices: Which rows of the pass.
-        tokens: `(B, L)` int64, what is read.
+        indices: Indices of the rows in the pass.
+        tokens: `(B, L)` int64, the inputs.
         mask: `(B, L)` bool, True on all but padding.
         places: `(M,)` int64, the masked words: row * L + position.
-        words: `(M,)` int64, what stood there.
-        order: `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 where there is none.
-        shares: `(B,)` float32, how much each pair counts: as its masked words, or 1 where no words are masked.
-        num_targets: Masked words; rows with a pair where no words are masked.
+        words: `(M,)` int64, the tokens that were masked.
+        order: `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 without a second text.
+        shares: `(B,)` float32, weight of each pair: its number of masked words, or 1 if no words are masked.
+        num_targets: Number of masked words, or of pairs if no words are masked.
     """
 
     indices: list[int]
@@ -45,7 +45,7 @@ class MaskedBatch(Batch):
 def framed_rows(
     passages: Passages, rows: Rows, indices: Sequence[int], double: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tokens `(rows, length)` of some rows, their mask, and where words begin."""
+    """Tokens `(rows, length)` of some rows, their mask, and the beginnings of words."""
     chosen = np.asarray(indices, dtype=np.int64)
     table = np.stack([rows.first, rows.first_end, rows.second, rows.second_end])[:, chosen].T.tolist()
     lengths = rows.lengths[chosen] + double * (rows.second_end > rows.second)[chosen]
@@ -75,15 +75,15 @@ def collate_rows(
     seeds: tuple[int, int],
     double: bool = False,
 ) -> MaskedBatch:
-    """One batch of rows; without a masking all is read as it stands.
+    """Collate one batch of rows; without a masking no word is masked.
 
     Args:
         passages: The tokens.
-        rows: Of the pass.
-        indices: Which of them.
+        rows: The rows of the pass.
+        indices: Indices of the rows of the batch.
         masking: How words are masked.
         seeds: Seed and pass.
-        double: Whether two end tokens stand between two texts.
+        double: Put two end tokens between two texts.
     """
     tokens, mask, begins = framed_rows(passages, rows, indices, double)
     labels = rows.labels[np.asarray(indices, dtype=np.int64)]

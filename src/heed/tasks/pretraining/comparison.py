@@ -1,4 +1,4 @@
-"""Comparison of pretrained models: the same documents, the words masked in them and the pairs they are cut into."""
+"""Comparison of pretrained models on the masked words and the pairs of the same documents."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
 
     @classmethod
     def truth_of(cls, example: Document) -> str:
-        """How long it is."""
+        """The length of the text."""
         return f"{len(example.text):,} characters"
 
     def _references(self) -> tuple[list[str], list[str]]:
-        """What can be compared: what all runs have learned, on words that are masked and pairs that are cut alike."""
+        """Choose the measures that all runs have, and remark on different tokens, masking or pairs."""
         remarks = []
         heads = [run.task.head for run in self.runs]
         self._names = [
@@ -43,28 +43,28 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
         ]
         if not self._names:
             raise ConfigError(
-                "the runs have learned nothing in common: some predict masked words only, others pairs only; compare "
-                "runs with model.masked_words or with model.next_sentence"
+                "the runs have no task in common: some predict only masked words, others only pairs; compare runs that "
+                "all have model.masked_words, or all model.next_sentence"
             )
         tokenizers = [run.task.tokenizer for run in self.runs]
         if any(tokenizers[0].first_difference(other) for other in tokenizers[1:]):
             remarks.append(
-                "The runs cut text into different tokens, so that other words are masked and some rows are cut "
-                "elsewhere: a piece of a word is easier to predict than a word."
+                "The runs cut text into different tokens, so the masked words and some rows differ: a piece of a "
+                "word is easier to predict than a word."
             )
         for fields, what in ((_CUT, "cut documents"), (_MASKS, "mask words")):
             given = [{name: getattr(run.task.options, name) for name in fields} for run in self.runs]
             if different := [name for name in fields if any(one[name] != given[0][name] for one in given)]:
                 remarks.append(f"The runs {what} in different ways ({', '.join(f'data.{n}' for n in different)}).")
         if len({head.next_sentence for head in heads}) > 1:
-            remarks.append("Some runs read pairs and others single texts: a masked word has other words around it.")
+            remarks.append("Some runs read pairs and others single texts, so masked words have different context.")
         return [self.truth_of(example) for example in self.examples], remarks
 
     def _lengths(self) -> tuple[list[int], str]:
         return token_lengths([run.task.tokenizer for run in self.runs], self.sources)
 
     def predict(self, run: PretrainingRun, examples: Sequence[Document], beam_size: int | None) -> list[DocumentScores]:
-        """The scores of documents, whose pairs are made of them."""
+        """Score documents; pairs are made from the same documents."""
         return run.document_scores(examples)
 
     def count_tokens(self, run: PretrainingRun, outputs: Sequence[DocumentScores]) -> int:
@@ -72,11 +72,11 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
         return sum(one.tokens for one in outputs)
 
     def outcomes(self, run: PretrainingRun, outputs: Sequence[DocumentScores]) -> Outcomes:
-        """The measures that all runs have."""
+        """Keep the measures that all runs have."""
         found = outcomes_of(outputs)
         kept = [tuple(m for m in measures if m.name in self._names) for measures in (found.measures, found.further)]
         return replace(found, measures=kept[0], further=kept[1])
 
     def drawing(self, run: PretrainingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
-        """Nothing: the words of a document are masked by chance."""
-        return '<p class="hint">Look at a text with masks of your own: heed look RUN TEXT.</p>'
+        """A hint instead of a drawing, because the words of a document are masked at random."""
+        return '<p class="hint">To look at a text with your own masks: heed look RUN TEXT.</p>'

@@ -13,27 +13,27 @@ from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Sect
 
 
 class RowOptions(Section):
-    """What the model reads of a document, and which words of it are masked."""
+    """How documents are cut into rows and masked."""
 
     max_length: int = Field(128, gt=6)
     """Most tokens that are read at once, start and end tokens included."""
     side_words: int | None = Field(None, gt=0)
     """Words of each of the two texts of a pair; by default whole sentences, as many as data.max_length has room for."""
     mask_share: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens of a text that are to be predicted, drawn anew in each pass."""
+    """Share of the tokens of a text to predict, drawn again in each pass."""
     mask_token_share: float = Field(0.8, ge=0, le=1)
     """Share of these that are read as the mask token."""
     random_token_share: float = Field(0.1, ge=0, le=1)
-    """Share of these that are read as a random token; what is left is read as it stands."""
+    """Share of these that are read as a random token; the rest is read unchanged."""
     whole_words: bool = False
-    """The pieces of a word are masked together."""
+    """Mask all pieces of a word together."""
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
         if self.mask_token_share + self.random_token_share > 1 + 1e-9:
             raise ValueError(
                 f"data.mask_token_share {self.mask_token_share} and data.random_token_share {self.random_token_share} "
-                "are shares of the same tokens; together they must be at most 1"
+                "are shares of the same tokens; their sum must be at most 1"
             )
         return self
 
@@ -52,7 +52,7 @@ class HubPassages(DocumentHub, PassagesData):
 
 
 class MemoryPassages(InMemory, PassagesData):
-    """Documents handed over in Python; `columns` name that of a data frame."""
+    """Documents passed in Python; `columns` names the column of a data frame."""
 
 
 class StoriesData(RowOptions, EmbeddedData):
@@ -71,7 +71,7 @@ class StoriesData(RowOptions, EmbeddedData):
 
 
 def _data_kind(value: Any) -> str:
-    """Which class a `data` section is: embedded data has a name, files do not."""
+    """The class of a `data` section: embedded data has a name, files do not."""
     if isinstance(value, StoriesData):
         return "stories"
     if is_memory(value):
@@ -87,24 +87,24 @@ class PretrainingTokenizer(TokenizerConfig):
     """How text becomes tokens."""
 
     lowercase: bool = True
-    """Read lower case only, letters without accents, as the uncased models of Devlin et al. 2019."""
+    """Lower-case the text and strip accents, as in the uncased models of Devlin et al. 2019."""
 
 
 class PretrainingHead(Section):
-    """What is learned; these fields stand in the `model` section beside the model's own."""
+    """The training objectives; these fields are in the `model` section, next to the model's own."""
 
     masked_words: bool = True
     """Predict masked words."""
     next_sentence: bool = True
     """Predict whether the second of two texts follows the first; without it texts are read one at a time."""
     pooling: Literal["mean", "last"] = "mean"
-    """Which vector of a row goes through the pooling layer to answer its question: the mean of its states, or last, the
-    state of [CLS], as Devlin et al. 2019 and their checkpoints."""
+    """Input of the pooling layer that decides pairs: the mean of a row's states, or last, the state of [CLS], as in
+    Devlin et al. 2019 and their checkpoints."""
     first_embeddings: Literal["neighbours", "drawn"] = "neighbours"
-    """How embeddings begin: from how often tokens stand near each other in the training text, or drawn at random. What
-    `model.from` knows is taken from there."""
+    """Initial embeddings: from co-occurrence of tokens in the training text (neighbours), or random (drawn). Tokens
+    that `model.from` knows take its embeddings."""
     tied_output: bool = True
-    """The matrix that scores the words of the vocabulary is the table of embeddings."""
+    """Use the embeddings as the output layer for masked words."""
 
 
 class PretrainingModel(ModelSection):
@@ -131,12 +131,12 @@ class PretrainingEvaluation(EvaluationConfig):
     """How a pretrained model is scored."""
 
     select_by: Literal["auto", "loss", "masked_loss", "masked_accuracy", "next_loss", "next_accuracy"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is the loss, the sum of those of masked words and of
-    pairs."""
+    """Validation score that chooses the best checkpoint: auto is loss, the sum of the losses of masked words and
+    of pairs."""
 
 
 class PretrainingConfig(RunConfig):
-    """Everything that decides a run of pretraining."""
+    """The full configuration of a run of pretraining."""
 
     task: Literal["pretraining"] = "pretraining"
     """What is learned."""

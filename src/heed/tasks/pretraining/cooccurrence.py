@@ -1,10 +1,10 @@
-"""Embeddings to begin with: from how often tokens stand near each other in the training text.
+"""Initial embeddings from the co-occurrence of tokens in the training text.
 
     M[i, j] = max(0, ln(n_ij N / (n_i m_j)))        n_ij: nearby pairs (i, j); m_j = N n_j^0.75 / sum_k n_k^0.75
     M ~ U S V^T with the d largest singular values;   e_i = U_i sqrt(S)
 
-Two tokens are near where at most five stand from one to the other in a document; a pair counts less the further apart
-it is (5/5, 4/5, ..., 1/5).
+Two tokens are near if they are at most five positions apart in a document; the weight of a pair falls with its distance
+(5/5, 4/5, ..., 1/5).
 
 Source: Levy and Goldberg 2014, Neural Word Embedding as Implicit Matrix Factorization (what skip-gram with negative
 samples factorises); Levy, Goldberg and Dagan 2015, Improving Distributional Similarity (Q15-1016), sections 3.2 and 3.3
@@ -26,18 +26,18 @@ from heed.tasks.pretraining.passages import Passages
 
 _WINDOW = 5
 _MOST = 20_000_000
-"""Tokens of the text that are counted, from its beginning: more change the embeddings of rare tokens only."""
+"""Tokens that are counted, from the beginning of the text: more would change the embeddings of rare tokens only."""
 _TOGETHER = 4_000_000
 """Tokens whose neighbours are counted at once."""
 _POWER = 0.75
 DEVIATION = 0.1
-"""Of all numbers of the embeddings: five times that of the positions, so that equal tokens resemble each other wherever
-they stand."""
+"""Standard deviation of the embeddings: five times that of the positions, so that equal tokens resemble each other at
+any position."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What embeddings were made of."""
+    """Counts of the tokens that embeddings were made from."""
 
     tokens: int  # tokens of text that were counted
     filled: int  # tokens of the vocabulary that occur there
@@ -50,14 +50,14 @@ class Counted:
         )
 
     def as_report(self) -> dict[str, Any]:
-        """The same for `report.json`."""
+        """The counts for `report.json`."""
         return dict(vars(self))
 
 
 def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted:
-    """Write embeddings `(vocab_size, d)` of the tokens of some documents into a table.
+    """Fill an embedding table `(vocab_size, d)` from the tokens of some documents.
 
-    Rows of tokens that do not occur stay as they were drawn, and so do columns beyond the rank of the counts; both are
+    Rows of tokens that do not occur, and columns beyond the rank of the counts, keep their random values; all are
     scaled to the same deviation.
     """
     size, width = embedding.weight.shape
@@ -76,7 +76,7 @@ def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted
 
 
 def _neighbours(ids: NDArray[Any], starts: NDArray[np.int64], size: int) -> Any:
-    """How often tokens stand near each other, weighted by distance: a sparse symmetric matrix `(size, size)`."""
+    """Counts of nearby tokens, weighted by distance: a sparse symmetric matrix `(size, size)`."""
     from scipy.sparse import coo_matrix, csr_matrix  # heavy, and only needed once
 
     total = csr_matrix((size, size), dtype=np.float64)

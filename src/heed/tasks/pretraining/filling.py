@@ -1,4 +1,4 @@
-"""Masks filled: the words that a model expects at each, and given words ranked."""
+"""Filling masks: the words that a model expects at each mask, and ranking of given words."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class FilledText:
-    """A text with masks, and what the model expects there; each mask is filled as if the others stayed masked.
+    """A text with masks, and the words that the model expects there; each mask is filled with the others still masked.
 
     Attributes:
         text: The text with the most probable word at each mask.
-        given: As it was given.
+        given: The text as it was given.
         masks: For each mask its candidates, most probable first.
-        unread: Tokens that were not read, of a text longer than the model's positions.
+        unread: Number of tokens that were not read, in a text longer than the model's positions.
     """
 
     text: str
@@ -61,7 +61,7 @@ class FilledText:
         ]
 
     def summary(self) -> str:
-        """The filled text and the candidates, for a person."""
+        """The filled text and the candidates, as lines to print."""
         lines = [self.text]
         for number, candidates in enumerate(self.masks, start=1):
             name = f"mask {number}: " if len(self.masks) > 1 else ""
@@ -78,9 +78,9 @@ class RankedWord:
     """A given word at a mask.
 
     Attributes:
-        word: As it was given.
-        probability: Among the given words.
-        log_prob: Of its pieces, in nats: each is asked for where the ones before it stand and the others are masked.
+        word: The word as it was given.
+        probability: Its probability among the given words.
+        log_prob: Log-probability of its pieces, in nats: each is predicted after those before it, the others masked.
         pieces: Its pieces.
     """
 
@@ -91,7 +91,7 @@ class RankedWord:
 
 
 def masks_in(text: str, tokenizer: TextTokenizer) -> int:
-    """How many masks a text has: "[MASK]", or the tokenizer's own name for it."""
+    """Number of masks in a text: "[MASK]", or the tokenizer's own mask token."""
     return len(_parts(text, tokenizer)) - 1
 
 
@@ -104,7 +104,7 @@ def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") ->
     """Refuse a text without a mask.
 
     Raises:
-        ConfigError: It says what to write.
+        ConfigError: The text has no mask.
     """
     if not masks_in(text, tokenizer):
         raise InputError(
@@ -115,13 +115,13 @@ def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") ->
 
 @torch.inference_mode()
 def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) -> list[FilledText]:
-    """The words expected at the masks of each text; a blank text has none.
+    """Predict the words at the masks of each text; a blank text has none.
 
     Args:
-        task: Cuts the texts.
-        model: Fills them.
+        task: Has the tokenizer.
+        model: In evaluation mode.
         texts: The texts.
-        most: How many candidates for each mask.
+        most: Number of candidates for each mask.
 
     Raises:
         ConfigError: A text has no mask, or its masks lie further apart than the model can read.
@@ -154,13 +154,13 @@ def _mask_of(task: Pretraining, model: Pretrainer) -> int:
     mask = task.tokenizer.mask
     if model.words is None or mask is None:
         raise ConfigError(
-            "this run has no head for masked words (model.masked_words is false), so that it cannot fill masks"
+            "this run has no head for masked words (model.masked_words is false), so it cannot fill masks"
         )
     return mask
 
 
 def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
-    """The tokens of a text that the model has positions for, with all masks among them."""
+    """A part of a text, with all its masks, that fits into the model's positions."""
     room = task.positions - frame_size(is_pair=False)
     if len(ids) <= room:
         return ids
@@ -168,7 +168,8 @@ def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
     first, last = places[0], places[-1]
     if last - first >= room:
         raise InputError(
-            f"the masks lie {last - first + 1:,} tokens apart, and the model reads {room} at once; fill them one by one"
+            f"the masks span {last - first + 1:,} tokens, but the model reads at most {room} at once; fill them one by "
+            "one"
         )
     start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
     return ids[start : start + room]
@@ -188,7 +189,7 @@ def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[T
 
 
 def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) -> tuple[Candidate, ...]:
-    """The most probable tokens that stand for text."""
+    """The most probable tokens that are text."""
     hidden = {mask, *range(len(SPECIAL_TOKENS)), *tokenizer.tags.values()}
     best = scores.topk(min(len(scores), most + len(hidden)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
@@ -198,13 +199,13 @@ def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) 
 
 @torch.inference_mode()
 def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequence[str]) -> list[RankedWord]:
-    """Given words at the one mask of a text, most probable first.
+    """Rank given words at the only mask of a text, most probable first.
 
-    A word of several pieces has as many masks, and its log-probability is the sum of those of its pieces from left to
-    right, each where those before it stand. Words of more pieces have more to lose.
+    A word of several pieces gets as many masks; its log-probability is the sum over its pieces from left to right, each
+    predicted after those before it. The sum falls with every piece, so words of more pieces are at a disadvantage.
 
     Raises:
-        ConfigError: There is not one mask, a word is blank, given twice or unknown to the tokenizer, or too long.
+        ConfigError: There is not exactly one mask; or a word is blank, repeated, unknown to the tokenizer or too long.
     """
     tokenizer, mask = task.tokenizer, _mask_of(task, model)
     check_choices(choices)
@@ -241,10 +242,10 @@ def check_choices(choices: Sequence[str]) -> None:
     """Refuse words that cannot be ranked.
 
     Raises:
-        ConfigError: None is given, one is blank, or one is given twice.
+        ConfigError: No word is given, a word is blank, or a word is given twice.
     """
     if not choices:
-        raise ConfigError("there are no words to rank; give one at least")
+        raise ConfigError("there are no words to rank; give at least one")
     for number, choice in enumerate(choices, start=1):
         if not choice.strip():
             raise ConfigError(f"choice {number} is blank")
@@ -253,13 +254,13 @@ def check_choices(choices: Sequence[str]) -> None:
 
 
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
-    """The tokens of a word where the mask stands."""
+    """The tokens of a word in place of the mask."""
     before = _parts(text, tokenizer)[0]
-    blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens carry the blank before a word
+    blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens include the space before a word
     pieces = tokenizer.encode(blank + choice.strip()).ids
     if UNKNOWN in pieces or not pieces:
         unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
         raise ConfigError(
-            f"the choice {choice!r} cannot be scored: the tokenizer does not know {unknown}, never seen in training"
+            f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
         )
     return pieces

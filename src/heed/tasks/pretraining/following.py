@@ -1,4 +1,4 @@
-"""Whether a text follows another: what a model says of pairs."""
+"""Next-sentence prediction: the probability that a text follows another."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class NextSentence:
     Attributes:
         first: The first text.
         second: The second text.
-        probability: That it follows.
-        unread: Tokens that were not read, of texts longer than the model's positions.
+        probability: The probability that it follows.
+        unread: Number of tokens that were not read, in texts longer than the model's positions.
     """
 
     first: str
@@ -41,12 +41,12 @@ class NextSentence:
 
     @property
     def follows(self) -> bool:
-        """Whether that is more probable than not."""
+        """True if the probability is above one half."""
         return self.probability > 0.5
 
     @property
     def answer(self) -> str:
-        """In words."""
+        """The answer in words."""
         return "follows" if self.follows else "does not follow"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -59,18 +59,17 @@ class NextSentence:
 
 @torch.inference_mode()
 def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]]) -> list[NextSentence]:
-    """The probability that the second text of each pair follows the first.
+    """Predict for each pair the probability that the second text follows the first.
 
-    Of texts longer than the model's positions, what is read is where they meet: the end of the first and the beginning
-    of the second.
+    If the texts are longer than the model's positions, the end of the first and the beginning of the second are read.
 
     Raises:
-        ConfigError: The run has not learned that, or a text is blank.
+        ConfigError: The run has no head for pairs, or a text is blank.
     """
     if model.order is None:
         raise ConfigError(
-            "this run has no head for pairs (model.next_sentence is false), so that it cannot say whether a text "
-            "follows another"
+            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
+            "another"
         )
     room = task.positions - frame_size(is_pair=True, double=task.double_separator)
     rows, unread = [], []

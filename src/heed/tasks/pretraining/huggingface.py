@@ -20,13 +20,13 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """Those whose tensors are there: some checkpoints hold more than their architecture needs."""
+        """The heads whose tensors are present: some checkpoints have more than their architecture needs."""
         family, files = checkpoint.family, checkpoint.files
         return _heads(family, family.guess(files)) | _heads(family, checkpoint.architecture)
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """Which heads there are, and texts as long as the model reads."""
+        """Configuration of the heads, and of texts as long as the model reads."""
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         model = {field: head in heads for head, field in _FIELDS.items()}
         longest = max(7, min(512, fields["max_length"]))
@@ -51,8 +51,8 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
             left = frozenset({"order"})
             heads -= left
             notes = (
-                f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), and "
-                "checkpoints have such a head over [CLS] only",
+                f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), but "
+                "in checkpoints this head reads [CLS]",
             )
         return Exportable(body, heads, task.tokenizers(), tied=head.tied_output, notes=notes, left=left)
 

@@ -1,4 +1,4 @@
-"""A text, or a pair, under the microscope: where each head looked, what stands at the masks, whether B follows A."""
+"""Looks at a text or a pair: attention of each head, words at the masks, whether the second text follows the first."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def look_at_row(
     pair: str | None = None,
     pieces: bool = False,
 ) -> Look:
-    """Look at a text, in which masks are filled, or at a pair.
+    """Look at a text, whose masks are filled, or at a pair.
 
     Args:
         task: Turns text into tokens.
-        model: What is looked at.
+        model: The model.
         text: The text, perhaps with masks.
         edits: Changes of attention weights.
         title: The title.
         choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
         pair: A second text.
-        pieces: Whether the tokens that are read are shown, not whole words.
+        pieces: Show the model's tokens instead of whole words.
 
     Raises:
-        ConfigError: There is no such attention, or the text is longer than the model reads at once.
+        ConfigError: The chosen attention does not exist, or the text is longer than the model can read.
     """
     tokenizer, texts = task.tokenizer, []
     for one in [text] if pair is None else [text, pair]:
@@ -56,7 +56,9 @@ def look_at_row(
         texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
     room = task.positions - frame_size(pair is not None, task.double_separator)
     if (size := sum(map(len, texts))) > room:
-        raise ConfigError(f"the text has {size:,} tokens, and the model reads {room:,} at once; look at a part of it")
+        raise ConfigError(
+            f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
+        )
     ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator)
     with edit(model, *edits):
         with watched(model) as seen:
@@ -82,14 +84,14 @@ def look_at_row(
 
 
 def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None) -> tuple[str, list[str]]:
-    """What the model says of a text or a pair, and notes with its probabilities."""
+    """The filled text, or the answer for a pair; and notes with probabilities."""
     if second is not None:
         if model.order is None:
             return "", ["this run has no head for pairs (model.next_sentence is false)"]
         (found,) = follow(task, model, [(text, second)])
         return found.answer, [f"probability that the second text follows: {found.probability:.4f}"]
     if model.words is None or not masks_in(text, task.tokenizer):
-        return text, [] if model.words is None else [f"write {MASK} for a word to see what the model expects there"]
+        return text, [] if model.words is None else [f"to see what the model expects, replace a word with {MASK}"]
     (filled,) = fill(task, model, [text], _CANDIDATES)
     return filled.text, filled.summary().split("\n")[1:]
 

@@ -1,8 +1,8 @@
-"""Masked words: which tokens of a row are to be predicted, and what is read in their place.
+"""Masked words: the choice of tokens to predict in a row, and their replacements.
 
-Of the tokens that a text has, 15 % are chosen. Of these 80 % are read as the mask token, 10 % as a random one and 10 %
-as they are. Which ones, and what instead, depends on the seed, the pass and the row only: neither on the batch nor on
-the process. With whole words the pieces of a word are chosen together.
+Of the tokens of a text, 15 % are chosen. Of these, 80 % are read as the mask token, 10 % as a random token and 10 %
+unchanged. The choice and the replacements depend only on the seed, the pass and the row, not on the batch or the
+process. With whole words the pieces of a word are chosen together.
 
 Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1, "Masked LM", and appendix A.1. Whole words are those of the
 checkpoints that its authors published later.
@@ -31,10 +31,10 @@ class Masking:
     Attributes:
         share: Share of the tokens that is chosen.
         as_mask: Share of these that is read as the mask token.
-        as_random: Share of these that is read as a random token; the others are read as they are.
-        whole_words: Whether the pieces of a word are chosen together.
+        as_random: Share of these that is read as a random token; the others are read unchanged.
+        whole_words: Choose the pieces of a word together.
         mask: The mask token.
-        others: `(n,)`, the tokens that a random one is drawn from.
+        others: `(n,)`, the tokens that random ones are drawn from.
     """
 
     share: float
@@ -46,14 +46,14 @@ class Masking:
 
     @classmethod
     def of(cls, options: RowOptions, tokenizer: TextTokenizer) -> Self:
-        """How the words of a tokenizer are masked.
+        """The masking for a tokenizer.
 
         Raises:
-            ConfigError: It has no mask token.
+            ConfigError: The tokenizer has no mask token.
         """
         if tokenizer.mask is None:
             raise ConfigError(
-                "the tokenizer has no mask token, so that no words can be masked; train a tokenizer here (leave "
+                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
                 "tokenizer.from out), or set model.masked_words=false"
             )
         tags = {tokenizer.mask, *tokenizer.tags.values()}
@@ -76,15 +76,15 @@ def mask_rows(
     seeds: tuple[int, int],
     rows: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """What is read of some rows, and which of their tokens are to be predicted.
+    """Mask some rows; return the tokens to read, and True where a token is to be predicted, `(rows, length)` each.
 
-    At least one token of a row that has a candidate is chosen.
+    At least one token is chosen in every row that has a candidate.
 
     Args:
         tokens: `(rows, length)`.
         candidates: `(rows, length)`, True on tokens that may be chosen.
-        word_starts: `(rows, length)`, True where a word begins; a token that is no candidate ends one.
-        masking: How.
+        word_starts: `(rows, length)`, True where a word begins; a token that is not a candidate ends a word.
+        masking: How tokens are masked.
         seeds: Seed and pass.
         rows: `(rows,)`, the number of each row in the pass.
     """
@@ -93,7 +93,7 @@ def mask_rows(
     wanted = np.maximum(np.rint(masking.share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
     keys = draw[0]
     if masking.whole_words:
-        # Each piece has the draw of its word's first one; the place keeps them together.
+        # Each piece has the random number of its word's first piece; the stable sort keeps them together.
         starts = word_starts | ~candidates | ~np.roll(candidates, 1, axis=1)
         starts[:, 0] = True
         keys = np.take_along_axis(keys, np.maximum.accumulate(np.where(starts, places, 0), axis=1), axis=1)
@@ -103,7 +103,7 @@ def mask_rows(
     np.put_along_axis(rank, order, np.broadcast_to(places, order.shape), axis=1)
     chosen = candidates & (rank < wanted[:, None])
     if masking.whole_words:
-        # A word that does not fit whole is left out, but for the first one.
+        # A word that does not fit whole is left out, except the first.
         last = np.take_along_axis(keys, order, axis=1)
         limit = np.take_along_axis(
             last, np.minimum(wanted, last.shape[1] - 1)[:, None], axis=1
@@ -120,7 +120,7 @@ def mask_rows(
 def uniform(
     seeds: tuple[int, int], rows: NDArray[np.int64], places: NDArray[np.int64], kind: int
 ) -> NDArray[np.float64]:
-    """Numbers in [0, 1) for each row and place, `(rows, places)`, from a hash of all that is given.
+    """Numbers in [0, 1) for each row and place, `(rows, places)`, from a hash of all arguments.
 
     The hash is splitmix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators").
     """

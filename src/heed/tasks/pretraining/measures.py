@@ -1,4 +1,4 @@
-"""The measures of pretraining, of masked words and of pairs apart, over documents."""
+"""The measures of pretraining over documents, separate for masked words and pairs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WORDS, PAIRS = ("masked_accuracy", "masked_loss"), ("next_accuracy", "next_loss"
 
 
 def outcomes_of(scores: Sequence[DocumentScores]) -> Outcomes:
-    """Accuracies, and losses in nats per masked word and per pair; none of what is not learned.
+    """Accuracies, and losses in nats per masked word and per pair; only those that the model learns.
 
-    Pairs are answered for the document of their first text.
+    A pair counts for the document of its first text.
     """
 
     def column(name: str) -> Array:

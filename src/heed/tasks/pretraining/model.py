@@ -1,4 +1,4 @@
-"""A body with the two heads of pretraining: masked words, and whether a text follows another."""
+"""A body with the two heads of pretraining: masked words and next-sentence prediction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from heed.tasks.pretraining.config import PretrainingHead
 
 
 class Pretrainer(nn.Module):
-    """A body that reads framed texts, and heads that are dropped when another task starts from it.
+    """A body that reads framed texts, and heads that are dropped when another task starts from its weights.
 
     Attributes:
-        body: Gives a state for each token.
-        words: Scores over the vocabulary at masked places; None where no words are masked.
-        order: From one vector of the row to two scores, 0 where the second text follows the first and 1 where it does
-            not; None without pairs.
+        body: Computes a state for each token.
+        words: Scores over the vocabulary at masked places; None if no words are masked.
+        order: Maps one vector of the row to two scores: 0, the second text follows the first; 1, it does not. None
+            without pairs.
 
     Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1.
-    Differs from the paper: that vector is the mean of the states (`pooling`) unless [CLS] is asked for. A small model
+    Differs from the paper: the vector is the mean of the states (`pooling`) unless [CLS] is asked for. A small model
     learns to compare two texts in minutes from their mean and not at all from [CLS]: docs/pretraining.md.
     """
 
@@ -52,7 +52,7 @@ class Pretrainer(nn.Module):
         return self.body(tokens, mask)  # type: ignore[no-any-return]
 
     def order_scores(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Scores of both answers `(batch, 2)` from the states of rows that are pairs; only with `order`."""
+        """Scores of both answers `(batch, 2)` from the states of pairs; needs `order`."""
         assert self.order is not None
         body = self.body
         pooled = body.pooled(mean_pooling(hidden, mask)) if self.pooling == "mean" else body.last(hidden, mask)

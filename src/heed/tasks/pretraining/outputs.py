@@ -1,4 +1,4 @@
-"""What `heed predict` writes for a pretrained model: filled masks, ranked words, or whether a text follows another."""
+"""Output of `heed predict` for a pretrained model: filled masks, ranked words, or whether a text follows another."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from heed.tasks.pretraining.run import PretrainingRun
 
 _ASKED = 5
-"""Candidates shown to a person who typed a text."""
+"""Candidates shown for a text that was typed interactively."""
 
 
 class PretrainingOutputs(TextOutputs):
-    """A line for a line: the filled text, then each mask's word and probability, with tabs between them.
+    """One output line per input line: the filled text, then each mask's word and probability, separated by tabs.
 
-    With --nbest the candidates of each mask, `probability TAB word` a line; with --choice the given words in their
-    order; with --next `follows` or `does not follow` and the probability that it follows, for each pair: two arguments,
-    or two columns of a line.
+    With --nbest the candidates of each mask, one `probability TAB word` per line; with --choice the given words,
+    most probable first; with --next `follows` or `does not follow` and the probability that it follows, for each pair:
+    two arguments, or two columns of a line.
     """
 
     run: PretrainingRun
@@ -41,28 +41,28 @@ class PretrainingOutputs(TextOutputs):
             check_choices(choices)
         for name, given in (("choice", bool(choices)), ("nbest", options["nbest"] != 1)):
             if is_pair and given:
-                raise ConfigError(f"--next is about pairs of texts and fills no mask, so --{name} does not apply")
+                raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{name} does not apply")
         if choices and options["nbest"] != 1:
-            raise ConfigError("--choice ranks the given words, all of them, so --nbest does not apply")
+            raise ConfigError("--choice ranks all given words, so --nbest does not apply")
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """Texts, or with --next an even number of arguments.
 
         Raises:
-            ConfigError: Their number is odd.
+            ConfigError: The number of arguments is odd.
         """
         self._in_lines = where is not None
         if self.options["next"] and where is None and (len(lines) % 2 or not lines):
             raise ConfigError(
-                f"--next takes pairs of texts, but got {len(lines)}; give the first and the second text in quotes "
-                '(heed predict RUN --next "He went out." "It was cold.")'
+                f"--next takes pairs of texts, but got {len(lines)} in all; give the first and the second text in "
+                'quotes (heed predict RUN --next "He went out." "It was cold.")'
             )
 
     def check(self, text: str, place: str) -> None:
         """Refuse a text without a mask; with --next a line without two columns.
 
         Raises:
-            ConfigError: It is one.
+            ConfigError: The text has no mask, or the line not two columns.
         """
         if not text.strip():
             return
@@ -82,7 +82,7 @@ class PretrainingOutputs(TextOutputs):
         return tokenizer.unknown_in(plain.replace("\t", " "))
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        """Each input's lines; of a pair of arguments after the second."""
+        """Write the output lines of each input; for a pair of arguments, after the second."""
         if self.options["next"]:
             yield from self._pairs(texts)
         elif self.options["choice"]:
@@ -112,12 +112,12 @@ class PretrainingOutputs(TextOutputs):
             yield Written((self._followed(found),))
 
     def notes(self) -> list[str]:
-        """Texts longer than the model's positions; how words were ranked."""
+        """A note if texts were longer than the model's positions."""
         lines = []
         if self._unread:
             part = "the part where the two meet" if self.options["next"] else "the part around the masks"
             most = self.run.task.positions
-            lines.append(f"a text is longer than the {most} tokens that the model reads at once: {part} was read")
+            lines.append(f"a text is longer than the {most} tokens that the model reads at once: only {part} was read")
         return lines
 
     def _filled(self, filled: FilledText) -> tuple[str, ...]:
@@ -169,11 +169,11 @@ class PretrainingOutputs(TextOutputs):
         return f"{found.answer}\t{found.probability:.4f}"
 
     def answer(self, text: str) -> str:
-        """The output of one text, for the person who typed it."""
+        """Return the output for one text that was typed interactively."""
         if self.options["next"]:
             first, tab, second = text.partition("\t")
             if not tab:
-                return "type both texts with a tab between them"
+                return "type two texts with a tab between them"
             return self._followed(self.run.follows([(first, second)])[0])
         if self.options["choice"]:
             return "\n".join(self._ranked(text, self.run.rank(text, self.options["choice"])))

@@ -1,4 +1,4 @@
-"""What is in the documents of pretraining: for people, and in numbers for the report."""
+"""Overview of the documents of pretraining: as text, and as numbers for the report."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _SHOWN = {
     FOLLOWS: "the second text follows",
-    FOLLOWS_NOT: "the second text is another document's",
+    FOLLOWS_NOT: "the second text is from another document",
     NO_QUESTION: "one text",
 }
 
 
 def overview(task: Pretraining) -> str:
-    """Counts, what was found in the files, lengths, unknown tokens, rows as the model sees them."""
+    """Counts, problems found in the files, lengths, unknown tokens, rows as the model sees them."""
     tokenizer = task.tokenizer
     sides = [_counts(task, split) for split in task.splits.examples]
     return "\n".join(
@@ -34,14 +34,14 @@ def overview(task: Pretraining) -> str:
             length_table(sides),
             *vocabulary_warnings(sides, {"text": tokenizer}),
             f"\n{_rows(task)}",
-            "\nas the model sees them in the first pass, and the words it is to predict:",
+            "\nsamples as the model sees them in the first pass; below each, the masked words to predict:",
             *_samples(task),
         ]
     )
 
 
 def _counts(task: Pretraining, split: str) -> SideCounts:
-    """How often each token and each length of a document occurs."""
+    """Count tokens and document lengths."""
     passages, counts = task.passages(split), SideCounts(split, "text")
     own = np.bincount(passages.ids, minlength=task.tokenizer.vocab_size)
     counts.tokens.update({token: int(count) for token, count in enumerate(own) if count})
@@ -50,7 +50,7 @@ def _counts(task: Pretraining, split: str) -> SideCounts:
 
 
 def _rows(task: Pretraining) -> str:
-    """How many rows the first pass has, and of what kind."""
+    """Describe the number and kinds of rows in the first pass."""
     rows = task.pass_of(0).rows
     follow, other, single = (int((rows.labels == label).sum()) for label in (FOLLOWS, FOLLOWS_NOT, NO_QUESTION))
     mean = float(rows.lengths.mean())
@@ -75,7 +75,7 @@ def _samples(task: Pretraining) -> list[str]:
 
 
 def report_counts(task: Pretraining) -> dict[str, Any]:
-    """Per split: documents and what was left out of them by which rule; tokens, unknown ones."""
+    """Per split: documents, and those left out by each rule; tokens; unknown tokens."""
     result: dict[str, Any] = {}
     for name in task.splits.examples:
         passages, counts = task.passages(name), task.splits.counts.get(name)

@@ -1,4 +1,4 @@
-"""Documents as one array of tokens that knows where documents, sentences and words begin."""
+"""Documents as one array of tokens, with the beginnings of documents, sentences and words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
 
 PIECE, WORD, SENTENCE = 1, 2, 4
-"""Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a blank, a sentence."""
+"""Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a space, a sentence."""
 _BLANKS = [9, 10, 11, 12, 13, 32, 0xA0, 0x3000]
 _TOGETHER = 1 << 20
 """Characters of documents that are encoded at once."""
@@ -27,13 +27,13 @@ _TOGETHER = 1 << 20
 
 @dataclass(frozen=True)
 class Passages:
-    """The tokens of all documents, one after the other, without start and end tokens.
+    """The tokens of all documents, concatenated, without start and end tokens.
 
     Attributes:
-        ids: `(tokens,)`, integers of the smallest kind that holds the vocabulary.
+        ids: `(tokens,)`, integers of the smallest type that fits the vocabulary.
         flags: `(tokens,)` uint8, what begins at each token: `PIECE`, `WORD`, `SENTENCE`.
         starts: `(documents + 1,)` int64, where each document begins; the last is the number of tokens.
-        widths: `(vocab_size,)` uint8, characters of each token of the vocabulary.
+        widths: `(vocab_size,)` uint8, number of characters of each token of the vocabulary.
     """
 
     ids: NDArray[Any]
@@ -43,7 +43,7 @@ class Passages:
 
     @classmethod
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer) -> Passages:
-        """Encode documents; what takes long is kept in the cache, from where it is read memory-mapped.
+        """Encode documents; large corpora are stored in the cache and memory-mapped.
 
         Raises:
             CacheError: The cache folder cannot be written to, for a corpus that is not held in memory.
@@ -96,20 +96,20 @@ class Passages:
         return np.searchsorted(self.starts, places, side="right") - 1
 
     def characters(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Characters of the tokens of some stretches, none empty."""
+        """Number of characters in each of some ranges of tokens, none empty."""
         if not len(starts):
             return np.zeros(0, np.int64)
-        widths = np.append(self.widths[self.ids], 0)  # a stretch may end with the last token
+        widths = np.append(self.widths[self.ids], 0)  # a range may end with the last token
         ends = np.stack([starts, stops], axis=1).reshape(-1)
         return np.add.reduceat(widths, ends, dtype=np.int64)[::2]
 
     def begins(self, flag: int) -> NDArray[np.int64]:
-        """Where something with a flag begins, in order; every document begins with all of them."""
+        """Positions of the tokens with a flag, in order; every document begins with all flags."""
         return np.flatnonzero(self.flags & flag)
 
 
 def plain_text(text: str) -> tuple[str, list[int]]:
-    """A document as the model reads it: its sentences with one blank between them; and where each begins."""
+    """A document as the model reads it: its sentences separated by one space; and where each begins."""
     sentences = [text[start:end] for start, end in split_sentences(text)]
     lengths = [0, *(len(sentence) + 1 for sentence in sentences[:-1])]
     return " ".join(sentences), np.cumsum(lengths).tolist() if sentences else []
@@ -139,10 +139,10 @@ def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> It
             flags |= PIECE * (np.diff(words, prepend=-2) != 0).astype(np.uint8)
             characters = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
             blank = np.append(_is_blank(characters), True)
-            # A token whose characters begin with a blank, or stand after one; never within a character's bytes.
+            # A token that begins with a space or follows one; never within a character's bytes.
             fresh = np.diff(starts, prepend=-1) > 0
             flags |= WORD * (fresh & (blank[starts] | blank[starts - 1] | (starts == 0))).astype(np.uint8)
-            # The first token that ends behind the place where a sentence begins.
+            # The first token that ends after the beginning of a sentence.
             first = np.searchsorted(stops, np.array(sentences), side="right")
             flags[np.unique(first[first < len(ids)])] |= SENTENCE
             flags[0] |= PIECE | WORD | SENTENCE

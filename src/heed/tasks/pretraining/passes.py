@@ -16,9 +16,9 @@ class Pass:
 
     Attributes:
         passages: The tokens.
-        rows: Of the pass.
-        pair_weight: Factor of the loss of pairs. A pair counts as much as the words that are masked in it, so that over
-            the pass, and in about every batch, pairs count as much as masked words do, and what a pair counts depends
+        rows: The rows of the pass.
+        pair_weight: Factor of the loss of pairs. Each pair is weighted by its number of masked words, so that over the
+            pass, and about so in each batch, pairs count as much as masked words, and the weight of a pair depends
             neither on the batch nor on the process.
     """
 
@@ -28,10 +28,10 @@ class Pass:
 
     @classmethod
     def of(cls, passages: Passages, cut: Cut, seed: int, epoch: int, words: bool) -> Self:
-        """Draw the rows of a pass, by (seed, epoch); `words` says whether some are masked.
+        """Draw the rows of a pass from (seed, epoch); `words` is True if words are masked.
 
         Raises:
-            DataError: Pairs are wanted, and no document holds two texts, or there is one document.
+            DataError: Pairs are needed, but no document has two texts, or there is only one document.
         """
         rows = draw_rows(passages, cut, seed, epoch)
         if cut.pairs and not (rows.labels == FOLLOWS_NOT).any():
@@ -42,15 +42,15 @@ class Pass:
 
 
 def _no_pairs(passages: Passages, cut: Cut) -> str:
-    """What to say where no text follows another, or none does not."""
+    """The error message if no pairs can be made."""
     hint = "or set model.next_sentence=false to learn from masked words alone"
     if passages.num_documents < 2:
         return (
-            "model.next_sentence needs two documents or more, to take a text that does not follow from another one, "
+            "model.next_sentence needs at least two documents, to take texts that do not follow from another document, "
             f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
-        f"fewer than two training documents hold {what}, so that there are no pairs to ask about; give longer "
+        f"fewer than two training documents hold {what}, so no pairs can be made; give longer "
         f"documents (data.separator says what ends one), {hint}"
     )

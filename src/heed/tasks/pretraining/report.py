@@ -1,4 +1,4 @@
-"""The scores of pretraining for people."""
+"""The scores of pretraining as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heed.tasks.base.report import interval, plain
 
 
 def body(report: dict[str, Any]) -> list[str]:
-    """The scores of one set: of masked words, and of pairs."""
+    """Lines with the scores of one set: masked words, and pairs."""
     lines = []
     if "masked_accuracy" in report:
         lines.append(f"  {'masked words right':<22} {interval(report['masked_accuracy'])}")

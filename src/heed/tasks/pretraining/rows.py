@@ -1,18 +1,18 @@
-"""The rows of a pass: stretches of documents, most of them two texts of which the second follows the first or not.
+"""The rows of a pass: parts of documents, most of them two texts of which the second follows the first or not.
 
 | | first text | second text |
 |---|---|---|
-| it follows | sentences of a document | the sentences after them |
-| it does not | sentences of a document | the second text of another row, of another document |
-| no question | sentences of a document | none: what is left is too short for two |
+| follows | sentences of a document | the sentences after them |
+| does not follow | sentences of a document | the second text of another row, of another document |
+| no question | sentences of a document | none: the rest is too short for two texts |
 
-Nothing but the texts together tells whether the second one follows. The second texts of the pairs that do not follow
-are those that such pairs had, exchanged between rows of about equal length. Two passes, 2k and 2k + 1, cut the
-documents alike, and a pair that is true in the first is not in the second: every text is equally often in both.
+Only both texts together show whether the second follows. The pairs that do not follow are made by exchanging second
+texts between rows of about equal length. Passes 2k and 2k + 1 cut the documents in the same way, and a pair that
+follows in one does not in the other, so that every text is equally often in both kinds.
 
 Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1, "Next Sentence Prediction", and appendix A.2.
-Differs from the paper: negatives are exchanged and not drawn, so that neither length nor the second text gives them
-away; sentences are cut anew every two passes, and not ten times before training.
+Differs from the paper: negatives are exchanged instead of drawn, so that neither length nor the second text gives
+them away; documents are cut again every two passes instead of ten times before training.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from heed.tasks.pretraining.passages import PIECE, SENTENCE, WORD, Passages
 FOLLOWS, FOLLOWS_NOT, NO_QUESTION = 0, 1, -1
 """Labels of a row."""
 _NEAR = 16
-"""Rows, next to each other in length, that exchange their second texts."""
+"""Number of rows of similar length that exchange their second texts."""
 _TRIES = 20
 _LEAST = 10
-"""Words of each text of a pair in training where a document has no more."""
+"""Smallest number of words of each text of a training pair, at the end of a document."""
 Places = NDArray[np.int64]
 
 
@@ -42,8 +42,8 @@ class Cut:
     Attributes:
         length: Most tokens of a row, without start and end tokens.
         words: Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter
-            texts, from ten words each on.
-        pairs: Whether rows are pairs.
+            texts, if each has at least ten words.
+        pairs: True if rows are pairs.
     """
 
     length: int
@@ -59,7 +59,7 @@ class Rows:
         first: Where the first text begins.
         first_end: Where it ends.
         second: Where the second text begins.
-        second_end: Where it ends; as `second` where there is none.
+        second_end: Where it ends; equal to `second` if there is none.
         labels: `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`.
     """
 
@@ -81,7 +81,7 @@ class Rows:
 
 
 def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Rows:
-    """The rows of one pass, by (seed, epoch); None for those of an evaluation, which are always the same."""
+    """Draw the rows of one pass from (seed, epoch); epoch None draws those of evaluation, always the same."""
     generator = _generator(seed if epoch is not None else 0, -1 if epoch is None else epoch // 2)
     first, middle, end = _cut(passages, cut, generator, shifts=epoch is not None)
     is_pair = middle < end
@@ -96,16 +96,16 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
         second[negative], second_end[negative] = middle[given], end[given]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
-        # Where the other text is longer and the row full, the first one begins a little later.
+        # If the exchanged text is too long for the row, the first text begins later.
         first = np.maximum(first, middle - (cut.length - (second_end - second)))
     return Rows(first, middle, second, second_end, labels)
 
 
 def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: bool) -> tuple[Places, Places, Places]:
-    """Where each row's first text begins, where the second one begins, and where that ends.
+    """Where each row's first text begins, where the second begins, and where the second ends.
 
-    Rows are filled with whole units (sentences, or words) as far as they go; with `shifts` the first row of each
-    document is filled less, by chance, so that rows begin elsewhere in other passes.
+    Rows are filled with as many whole units (sentences, or words) as fit; with `shifts` the first row of each document
+    is shortened at random, so that rows begin elsewhere in other passes.
     """
     bounds = _units(passages, cut)
     ends = np.append(bounds, len(passages))  # the end of unit u is ends[u + 1]
@@ -137,7 +137,7 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
         middle = np.where(stop - begin > 1, middle, stop)
     first, second, end = ends[begin], ends[middle], ends[stop]
     half = cut.length // 2
-    if cut.words is not None:  # as many words may be more tokens than a row holds; the two texts keep meeting
+    if cut.words is not None:  # so many words may be more tokens than fit into a row; the two texts stay adjacent
         is_pair = second < end
         first = np.where(is_pair, np.maximum(first, second - half), first)
         end = np.where(is_pair, np.minimum(end, second + half), end)
@@ -147,7 +147,7 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
 
 
 def _units(passages: Passages, cut: Cut) -> Places:
-    """Where the units begin that rows are filled with; no sentence is longer than half a row."""
+    """Where the units of rows begin; no sentence is longer than half a row."""
     if cut.words is not None:
         bounds = passages.begins(WORD)
     elif not cut.pairs:
@@ -159,7 +159,7 @@ def _units(passages: Passages, cut: Cut) -> Places:
         ends = np.append(bounds[1:], len(passages))
         further = []
         for start, end in zip(bounds[ends - bounds > longest], ends[ends - bounds > longest], strict=True):
-            while end - start > longest:  # a long sentence is several, cut between words
+            while end - start > longest:  # a long sentence is cut into several, between words
                 place = words[np.searchsorted(words, start + longest, side="right") - 1]
                 start = place if place > start else start + longest
                 further.append(start)
@@ -170,18 +170,17 @@ def _units(passages: Passages, cut: Cut) -> Places:
 def _exchanged(
     documents: Places, lengths: Places, sizes: Places, rows: Places, generator: np.random.Generator
 ) -> tuple[Places, NDArray[np.bool_]]:
-    """For each of some rows the row whose second text it is given, of another document; and whether there was one.
+    """For each chosen row, the row of another document whose second text it receives; and whether there was one.
 
-    Every second text is given once. Rows exchange with those next to them in length, in tokens and then in characters:
-    texts of one document resemble each other in both, so that two of unlike length would be known not to belong
-    together.
+    Every second text is used once. Rows exchange with those of similar length, in tokens and then in characters: texts
+    of one document are similar in both, so that unequal lengths would give a negative away.
 
     Args:
-        documents: Of all rows.
-        lengths: Tokens of the second text of all rows.
-        sizes: Characters of that of the chosen rows.
+        documents: Document of each row.
+        lengths: Tokens of the second text of each row.
+        sizes: Characters of the second texts of the chosen rows.
         rows: The chosen rows.
-        generator: Draws.
+        generator: Random generator.
     """
     order = np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))
     ordered = rows[order]
@@ -198,7 +197,7 @@ def _exchanged(
         reach = count if attempt >= _TRIES // 2 else 2 * _NEAR
         for place in same.tolist():
             if document[place] != document[given[place]]:
-                continue  # an exchange with another row has mended it
+                continue  # already resolved by an exchange with another row
             other = int(np.clip(place + generator.integers(-reach, reach + 1), 0, count - 1))
             if document[place] != document[given[other]] and document[other] != document[given[place]]:
                 given[place], given[other] = given[other], given[place]

@@ -30,7 +30,7 @@ from heed.tasks.pretraining.task import Pretraining
 
 
 class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
-    """A model that fills masks and says whether a text follows another."""
+    """A model that fills masks and predicts whether a text follows another."""
 
     task_class = Pretraining
     body = staticmethod(body)
@@ -39,29 +39,29 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
     _overlap: OverlapClassifier | None = None
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        """Documents from files written as the run's own; blank ones are left out."""
+        """Read documents from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
         return [document for document in documents if not document.blank]
 
     def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
-        """What the model says of the masked words and pairs of each document."""
+        """Score the masked words and pairs of each document."""
         return score_documents(self.task, self.model, examples)
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
-        """The measures of documents; `outputs` are their scores, where they are known."""
+        """Measure documents; `outputs` are their scores, if known."""
         if not examples:
             raise ConfigError("there is no text to score")
         found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
         if not found.measures:
             raise ConfigError(
-                "nothing can be scored: no text is long enough for two (data.side_words, data.max_length), or there is "
-                "one document only"
+                "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
+                "data.max_length), or there is only one document"
             )
         return found
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """Of pairs a linear classifier on word overlap and lengths, fitted to the training set once."""
+        """For pairs, a linear classifier of word overlap and lengths, fitted once to the training set."""
         if self.model.order is None or self.known() is None:
             return {}
         if self._overlap is None:
@@ -77,26 +77,26 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
 
         Args:
             texts: The texts.
-            most: How many candidates for each mask.
+            most: Number of candidates for each mask.
 
         Raises:
-            ConfigError: A text has no mask, or the run fills none.
+            ConfigError: A text has no mask, or the run has no head for masked words.
         """
         return fill(self.task, self.model, texts, most)
 
     def rank(self, text: str, choices: Sequence[str]) -> list[RankedWord]:
-        """Rank given words at the one mask of a text, most probable first; see `rank_words`.
+        """Rank given words at the only mask of a text, most probable first; see `rank_words`.
 
         Raises:
-            ConfigError: There is not one mask, or a word cannot be scored.
+            ConfigError: There is not exactly one mask, or a word cannot be scored.
         """
         return rank_words(self.task, self.model, text, choices)
 
     def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[NextSentence]:
-        """For each pair of texts the probability that the second follows the first.
+        """Predict for each pair of texts the probability that the second follows the first.
 
         Raises:
-            ConfigError: The run has not learned that, or a text is blank.
+            ConfigError: The run has no head for pairs, or a text is blank.
         """
         return Predictions(follow(self.task, self.model, pairs))
 

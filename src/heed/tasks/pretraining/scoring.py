@@ -1,4 +1,4 @@
-"""How well a model predicts masked words and which texts follow each other, document by document."""
+"""Scores of masked words and pairs, document by document."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 _PIECE = 2**22
 """Numbers of one piece of logits."""
 _SEEDS = 0, 2**32
-"""Seed and pass by which the words of rows that are scored are masked; no pass of training has that number."""
+"""Seed and pass number for masking in scoring; no training pass has that number."""
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class DocumentScores:
-    """What a model said of one document, or a baseline of its pairs; what is not learned is 0 of 0.
+    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned.
 
     Attributes:
-        masked: How many words were masked.
-        masked_right: How many of them had the highest score.
-        masked_nats: Minus the sum of their log-probabilities.
-        pairs: Rows with a question. They are read unmasked.
-        pairs_right: How many were answered right.
-        pairs_nats: Minus the sum of the log-probabilities of the right answers.
-        tokens: Tokens that were read.
+        masked: Number of masked words.
+        masked_right: Number of masked words that had the highest score.
+        masked_nats: Negative sum of their log-probabilities.
+        pairs: Number of pairs, which are read unmasked.
+        pairs_right: Number of pairs that were answered right.
+        pairs_nats: Negative sum of the log-probabilities of the right answers.
+        tokens: Number of tokens read.
     """
 
     masked: int = 0
@@ -53,13 +53,13 @@ class DocumentScores:
 
 
 def score_documents(task: Pretraining, model: Pretrainer, documents: Sequence[Document]) -> list[DocumentScores]:
-    """The scores of each document; the second texts of its pairs may be other documents'."""
+    """Score each document; the second texts of its pairs may come from other documents."""
     return score_passages(task, model, Passages.of(documents, task.tokenizer))
 
 
 @torch.inference_mode()
 def score_passages(task: Pretraining, model: Pretrainer, passages: Passages) -> list[DocumentScores]:
-    """The same of documents as tokens: the masked words in one pass, and the pairs, unmasked, in another."""
+    """Score documents given as tokens: masked words in one pass, pairs, unmasked, in another."""
     rows = task.rows_of(passages)
     was_training = model.training
     model.eval()
@@ -84,7 +84,7 @@ def _batches(task: Pretraining, rows: Rows, chosen: NDArray[np.int64] | None = N
 
 
 def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> Array:
-    """For each row its masked words, how many were predicted, and their nats, `(rows, 3)`."""
+    """For each row its number of masked words, how many were predicted right, and their nats, `(rows, 3)`."""
     found = np.zeros((len(rows), 3))
     device = next(model.parameters()).device
     assert model.words is not None
@@ -106,7 +106,7 @@ def _words(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
 
 
 def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows) -> Array:
-    """For each row whether there is a question, whether it was answered right, and the nats, `(rows, 3)`."""
+    """For each row 1 if it is a pair, 1 if it was answered right, and the nats, `(rows, 3)`."""
     found = np.zeros((len(rows), 3))
     device = next(model.parameters()).device
     assert model.order is not None
@@ -119,7 +119,7 @@ def _order(task: Pretraining, model: Pretrainer, passages: Passages, rows: Rows)
 
 
 def answers(scores: Array, labels: NDArray[np.int64]) -> Array:
-    """One question each, whether it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
+    """For each pair 1, 1 if it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
     nats = -scores[np.arange(len(labels)), labels]
     right = nats < -scores[np.arange(len(labels)), 1 - labels]
     return np.stack([np.ones(len(labels)), right, nats], axis=1)

@@ -67,15 +67,16 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     @classmethod
     def prepare(cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None) -> Self:
-        """Read the documents, or take what is `given`, train the tokenizer, settle what depends on the data.
+        """Read or take the documents, train the tokenizer, and set the fields that depend on the data.
 
         Raises:
-            ConfigError, DataError: What the user asked for cannot be.
+            ConfigError, DataError: The configuration or the data cannot be used.
         """
         config, parent, spoken = with_parents(config, cls)
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
             raise ConfigError(
-                "model.masked_words and model.next_sentence are both false, so that there is nothing to learn"
+                "model.masked_words and model.next_sentence are both false, so there is nothing to learn; set one "
+                "to true"
             )
         splits = cls.read_splits(config, given)
         if spoken is None:
@@ -89,18 +90,18 @@ class Pretraining(Task[PretrainingConfig, Document]):
     def open_splits(
         cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
-        """Read the documents, or generate them, or take those that are `given`."""
+        """Read or generate the documents, or take those that are `given`."""
         return open_stories(config.data) if isinstance(config.data, StoriesData) else open_documents(config.data, given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        """Documents: a list of texts, or a column `text`."""
+        """Documents from memory: a list of texts, or a column `text`."""
         column = None if isinstance(config.data, StoriesData) else config.data.columns.text
         return hold(data, split, document_reader(config.data), {"text": column}, findings)
 
     @classmethod
     def restore(cls, config: PretrainingConfig, folder: Path) -> Self:
-        """The task of a run folder; its data is opened only when asked for."""
+        """Load the task of a run folder; its data is opened only when needed."""
         return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
 
     def save(self, folder: Path) -> None:
@@ -108,11 +109,11 @@ class Pretraining(Task[PretrainingConfig, Document]):
         self.tokenizer.save(folder / _TOKENIZER)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The one there is."""
+        """The only tokenizer, `tokens`."""
         return {"tokens": self.tokenizer}
 
     def passages(self, split: str) -> Passages:
-        """The tokens of all documents of a split; of a stream those of its newest window."""
+        """The tokens of all documents of a split; for a stream, those of its newest window."""
         if split == "train" and self.splits.stream is not None:
             return self.pass_of(self.splits.stream.newest).passages
         if split not in self._passages:
@@ -132,7 +133,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     @property
     def double_separator(self) -> bool:
-        """Whether two end tokens stand between the texts of a pair."""
+        """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
     @property
@@ -142,7 +143,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     @cached_property
     def masking(self) -> Masking | None:
-        """How words are masked; None where none are.
+        """How words are masked; None if no words are masked.
 
         Raises:
             ConfigError: The tokenizer has no mask token.
@@ -152,10 +153,10 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return Masking.of(self.options, self.tokenizer)
 
     def pass_of(self, epoch: int) -> Pass:
-        """The rows of one pass over the training documents; each window of a stream is a pass of its own.
+        """The rows of one pass over the training documents; each window of a stream is one pass.
 
         Raises:
-            DataError: No document holds two texts, or there is one document.
+            DataError: No document has two texts, or there is only one document.
         """
         if epoch not in self._passes:
             stream = self.splits.stream
@@ -170,7 +171,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     @property
     def auto_size(self) -> str:
-        """By the number of training tokens; of a stream, whose end is not known, base."""
+        """The size for the number of training tokens; base for a stream, whose length is unknown."""
         if self.splits.stream is not None:
             return "base"
         count = len(self.passages("train"))
@@ -186,7 +187,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return self.tokenizer.vocab_size
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """As many positions as a row has, and where pairs are learned one head that begins by looking at equal tokens.
+        """Set as many positions as a row has and, with pairs, one head that initially attends to equal tokens.
 
         Raises:
             ConfigError: The model does not read framed texts, or has fewer positions.
@@ -194,14 +195,14 @@ class Pretraining(Task[PretrainingConfig, Document]):
         body = self.body_class
         if not (issubclass(body, TokenEncoder) and body.framed):
             raise ConfigError(
-                f"model.name is {self.config.model.name!r}, which does not read a text between a start and an end "
-                "token, as pretraining needs; use bert"
+                f"model.name is {self.config.model.name!r}, which does not put a start and an end token around a "
+                "text, as pretraining needs; use bert"
             )
         asked, positions = self.options.max_length, given.get("max_length", self.options.max_length)
         if isinstance(positions, int) and positions < asked:
             raise ConfigError(
-                f"data.max_length is {asked}, but model.max_length is {positions}; give the model at least as many "
-                "positions, or shorter rows"
+                f"data.max_length is {asked}, but model.max_length is {positions}; raise model.max_length or "
+                "lower data.max_length"
             )
         fields = {"max_length": asked, "matching_heads": int(self.head.next_sentence)}
         own = body.config_class.model_fields
@@ -214,7 +215,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return PretrainingHead(**{name: fields[name] for name in PretrainingHead.model_fields if name in fields})
 
     def start(self, model: Pretrainer) -> dict[str, Started]:
-        """Embeddings from the training text, and then what a parent knows better."""
+        """Initialise embeddings from the training text, or weights from a parent."""
         started: dict[str, Started] = {}
         table = embedding_of(model.body)
         if self.head.first_embeddings == "neighbours" and self.parent is None:
@@ -236,18 +237,18 @@ class Pretraining(Task[PretrainingConfig, Document]):
 
     @property
     def targets(self) -> str:  # type: ignore[override]  # by what is learned
-        """What a batch's targets are, as people call them."""
+        """Name of a batch's targets."""
         return "masked words" if self.head.masked_words else "pairs"
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass."""
+        """Plan the batches of one pass."""
         training = self.config.training
         rows = self.pass_of(epoch).rows
         asked = None if self.head.masked_words else np.flatnonzero(rows.labels != NO_QUESTION)
         return plan_pass(rows.lengths, training.batch_tokens, training.seed, epoch, asked)
 
     def collate(self, indices: list[int], epoch: int = 0) -> MaskedBatch:
-        """One batch of a pass."""
+        """Collate one batch of a pass."""
         one = self.pass_of(epoch)
         seeds = self.config.training.seed, epoch
         return collate_rows(one.passages, one.rows, indices, self.masking, seeds, self.double_separator)
@@ -261,14 +262,14 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return self.pass_of(max(self._passes, default=0))
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some rows by its text, and how many there are."""
+        """Describe some rows by their number and the text of the first."""
         one = self._newest
         row = indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
         return f"{len(indices)} rows, the first of them {text[:80]!r}"
 
     def loss(self, model: Pretrainer, batch: MaskedBatch, label_smoothing: float) -> Loss:
-        """Cross-entropy of the masked words, and that of the pairs, which counts as much over a pass, in nats."""
+        """Cross-entropy of masked words plus that of pairs, weighted to count as much over a pass, in nats."""
         hidden = model(batch.tokens, batch.mask)
         parts: dict[str, Tensor] = {}
         if model.words is not None:
@@ -288,11 +289,11 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
 
     def rows_of(self, passages: Passages) -> Rows:
-        """The rows of documents that are scored, the same each time."""
+        """The rows in which documents are scored, always the same."""
         return draw_rows(passages, self.cut, 0, None)
 
     @property
     def finishing_work(self) -> float:
-        """Scoring every test set, in validations."""
+        """Work of scoring every test set, in validations."""
         tested = sum(len(self.passages(name)) for name in self.split_names if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(self.passages("valid")))

@@ -16,10 +16,10 @@ from heed.tasks.pretraining.passages import plain_text
 def learn_tokenizer(
     config: PretrainingConfig, documents: Sequence[Document]
 ) -> tuple[PretrainingConfig, TextTokenizer, str]:
-    """Decide the kind and size of the tokenizer and train it, or take it from the cache; a remark on a sample.
+    """Decide the kind and size of the tokenizer and train it, or take it from the cache.
 
     Returns:
-        The configuration, decided; the tokenizer; and what the user should know, or nothing.
+        The configuration with kind and size; the tokenizer; and a remark for the user, or "".
     """
     texts, remark = sample_texts(documents)
     size = sum(map(len, texts))
@@ -39,5 +39,5 @@ def learn_tokenizer(
 
 
 def num_pieces(characters: int) -> int:
-    """The vocabulary: one piece for 4,000 characters of text, from 1,000 to 30,000."""
+    """The vocabulary size: one piece per 4,000 characters of text, from 1,000 to 30,000."""
     return min(30_000, max(1_000, characters // 4_000 // 500 * 500))

@@ -41,7 +41,7 @@ class SeriesData(Section):
 
 
 class MemorySeries(InMemory, SeriesData):
-    """Series of numbers handed over in Python."""
+    """Series of numbers given as Python data."""
 
 
 class SeriesModelSection(ModelSection):
@@ -57,18 +57,18 @@ class SeriesHead(Section):
     difference: bool = True
     """The network gives the change from the last row, x(t+1) = x(t) + V h(t) + b; if not, the row itself."""
     bidirectional: Literal[False] = False
-    """Always false: a network that reads from the end too would read the row that it is asked for."""
+    """Always false: a network that also reads backwards would see the row to predict."""
 
 
 class SeriesEvaluation(EvaluationConfig):
-    """How a forecast is scored."""
+    """Settings of the evaluation."""
 
     select_by: Literal["auto", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is the loss, the mean squared error one row ahead."""
 
 
 class SeriesConfig(RunConfig):
-    """Everything that decides a run over series of numbers."""
+    """The configuration of a run over series of numbers."""
 
     task: Literal["series"] = "series"
     """What is learned."""
@@ -88,7 +88,7 @@ class SeriesConfig(RunConfig):
         for field in ("bidirectional", "backward"):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
-                    f"model.{field} is true, but a series is forecast: a network that reads from the end has read the "
-                    "row that it is asked for, and learns to copy it; from left to right it has not"
+                    f"model.{field} is true, but a forecaster must not read backwards: it would see the row to predict "
+                    f"and learn to copy it; leave model.{field} out"
                 )
         return values

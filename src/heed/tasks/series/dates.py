@@ -51,8 +51,8 @@ class DateColumn:
         first, last = (_written(date, self.format, self.padded) for date in (self.dates[0], self.dates[-1]))
         told = f"column '{self.name}' holds dates ({first} to {last}"
         if self.step is None:
-            return f"{told}, not evenly spaced): it is left out"
-        return f"{told}, {self.step.name}): it is not forecast, and predictions continue it"
+            return f"{told}, not evenly spaced): left out"
+        return f"{told}, {self.step.name}): it is not forecast; predictions continue the dates"
 
 
 def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColumn | None:
@@ -65,7 +65,7 @@ def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColum
         if (numbers is None or name not in numbers) and (column := _as_dates(name, cells)) is not None:
             if _parsed([name], column.format):
                 raise DataError(
-                    f"'{path}' line 1 begins a row ('{name}'), but it should name the columns, as: date,sales"
+                    f"'{path}' line 1 starts with a date ('{name}'), but should name the columns: date,sales"
                 )
             return column
     return None

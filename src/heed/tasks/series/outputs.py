@@ -1,4 +1,4 @@
-"""Written forecasts: CSV with the columns of the series."""
+"""Output of forecasts: CSV with the columns of the series."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SeriesOutputs(FileOutputs):
         if dates is not None and dates.step is not None:
             table = [[date, *row] for date, row in zip([dates.name, *dates.following(len(rows))], table, strict=True)]
         elif dates is not None:
-            self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has none"]
+            self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has no dates"]
         return [_line(row) for row in table]
 
 

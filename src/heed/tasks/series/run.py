@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 
 
 class SeriesRun(Run[Series, Forecaster]):
-    """A model that continues series of numbers."""
+    """A trained forecaster of series."""
 
     task_class = Series
     body = staticmethod(body)
@@ -91,7 +91,7 @@ class SeriesRun(Run[Series, Forecaster]):
         Args:
             text: A file with the run's columns, or rows as `predict` takes them.
             steps: Whether to show every step.
-            mechanism: There is no attention to choose from; as for other tasks.
+            mechanism: Not applicable: the model has no attention.
             layer: As `mechanism`.
             head: As `mechanism`.
 
@@ -99,7 +99,7 @@ class SeriesRun(Run[Series, Forecaster]):
             ConfigError: An attention is asked for, or the series has no row.
         """
         if mechanism is not None or layer != -1 or head != "mean":
-            raise ConfigError(f"model {self.config.model.name} has no attention to choose from: a look shows its gates")
+            raise ConfigError(f"model {self.config.model.name} has no attention; a look shows its gates")
         is_file = isinstance(text, str | Path)
         values = self.task.read(Path(text)).values if is_file else self._values(text)
         name = Path(text).name if is_file else "series"
@@ -136,7 +136,7 @@ class SeriesRun(Run[Series, Forecaster]):
         contexts = [values[:at] for values, at in ends]
         true = [values[at : at + data.horizon] for values, at in ends]
         if not true:
-            raise ConfigError("there is no series to score")
+            raise ConfigError("there are no series to score")
         made = self.task.forecast(self.model, contexts, data.horizon) if made is None else made
         forecasts = {"model": made, "last value": [last_value(context, data.horizon) for context in contexts]}
         if data.season is not None:

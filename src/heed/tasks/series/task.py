@@ -51,7 +51,7 @@ class Part:
 
 
 class Series(NumericTask[SeriesConfig, Part]):
-    """The task: where series, model, loss and scores meet."""
+    """The series task: series, model, loss and scores."""
 
     targets = "numbers"
     interfaces = ("series",)
@@ -66,7 +66,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         if config.training.train_size is not None:
             raise ConfigError(
                 f"training.train_size is {config.training.train_size}, which does not apply to series: their rows "
-                "follow one another; give fewer files, or leave it out"
+                "follow one another; give fewer files, or leave training.train_size out"
             )
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
@@ -90,7 +90,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @classmethod
     def open_splits(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Part]:
-        """Read the series, or take those that are `given`."""
+        """Read the series, or take the `given` ones."""
         return open_series(config, given)[1]
 
     @classmethod
@@ -104,7 +104,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @property
     def notes(self) -> str:
-        """What was read."""
+        """Remarks on what was read."""
         lines = [
             f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
             for name, parts in self.splits.examples.items()
@@ -207,7 +207,7 @@ def whole_series(path: Path, columns: Sequence[str], window: int, error: type[He
 def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
     """A series to forecast; its first `window` rows (or half of them) are only read."""
     if len(values) < 3:
-        raise error(f"'{name}' has {len(values)} rows; a series to forecast has three or more")
+        raise error(f"'{name}' has {len(values)} rows; a series to forecast needs at least three")
     return Part(values, min(window, len(values) // 2), Path(name).name)
 
 

@@ -28,7 +28,7 @@ class TableData(LabelledData):
 
 
 class MemoryRows(InMemory, TableData):
-    """Rows of numbers with a label handed over in Python."""
+    """Rows of numbers with a label given as Python data."""
 
 
 class TableModelSection(ModelSection):
@@ -46,7 +46,7 @@ class TableEvaluation(EvaluationConfig):
 
 
 class TableConfig(RunConfig):
-    """Everything that decides a run over rows of numbers."""
+    """The configuration of a run over rows of numbers."""
 
     task: Literal["table"] = "table"
     """What is learned."""

@@ -23,10 +23,10 @@ from heed.tasks.table.task import Table, joined
 
 
 class TableRun(Run[Table, RowClassifier]):
-    """A model that gives rows of numbers labels."""
+    """A trained classifier of rows of numbers."""
 
     task_class = Table
-    no_look = "its network reads a row at once, so it has no steps, no gates and no attention"
+    no_look = "its network reads a whole row at once, so it has no steps, no gates and no attention"
     body = staticmethod(label_body)
     errors = staticmethod(label_errors)
 

@@ -43,7 +43,7 @@ AT_ONCE = 10_000
 
 
 class Table(NumericTask[TableConfig, Row]):
-    """The task: where rows, model, loss and scores meet."""
+    """The table task: rows, model, loss and scores."""
 
     targets = "rows"
     interfaces = ("rows",)
@@ -121,7 +121,7 @@ class Table(NumericTask[TableConfig, Row]):
             inside, outside = hold_out(train, wanted)
             if not inside or not outside:
                 raise DataError(
-                    f"{len(train)} rows are too few to hold {wanted} out for validation; give more, or a file"
+                    f"{len(train)} rows are too few to hold {wanted} out for validation; add rows, or a validation file"
                 )
             splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
         if data.test is not None:
@@ -155,7 +155,7 @@ class Table(NumericTask[TableConfig, Row]):
         return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(counts, "row")])
 
     def numbers_of(self, rows: Numbers) -> list[int]:
-        """The number of each row's label; a DataError where training never saw one."""
+        """The number of each row's label; DataError for a label missing from the training set."""
         return [number_of(label, self.labels, origin) for label, origin in zip(rows.labels, rows.origins, strict=True)]
 
     def overview(self) -> str:

@@ -13,7 +13,7 @@ SPEC = TaskSpec(
     flags=(
         JSON,
         SORT,
-        Flag("predict", "columns", bool, "--input is in columns; write it again with predicted tags.", default=False),
+        Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", default=False),
         ERRORS,
         GATES,
         PIECES,

@@ -1,4 +1,4 @@
-"""A tagger that learns nothing of context: the tag that each word has most often."""
+"""A baseline that ignores context: the most frequent tag of each word."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 
 class FrequentTags:
-    """The most frequent tag of each word in training; of a word that was not there, the most frequent tag of all.
+    """The most frequent tag of each word in training; for unknown words, the most frequent tag overall.
 
-    Of tags that are equally frequent, the first by alphabet. Words are compared as they are written.
+    Ties are broken alphabetically. Words are compared case-sensitively.
     """
 
     def __init__(self, sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:

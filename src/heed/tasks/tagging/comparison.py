@@ -1,4 +1,4 @@
-"""Comparison of taggings: entities or tags, and each word's tag with its probability."""
+"""Comparison of tagging runs: entities or tags, and each word's tag with its probability."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from heed.tasks.tagging.run import TaggingRun
 
 
 class TaggingExaminer(Examiner[TaggingRun, Sentence, list[str]]):
-    """Tags of words."""
+    """Compares the tags of words."""
 
     names = ("text", "tags")
     targets = "words"
 
     @classmethod
     def source_of(cls, example: Sentence) -> str:
-        """The words, with blanks between them."""
+        """The words, joined by blanks."""
         return " ".join(example.words)
 
     @classmethod

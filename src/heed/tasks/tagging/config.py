@@ -13,50 +13,50 @@ from heed.tasks.base.config import LabelledConfig
 
 
 class ColumnsData(TagOptions, LabelledData):
-    """Sentences with one word a line and its tag in a column, as CoNLL has them (`heed.data.read.conll`)."""
+    """Sentences in CoNLL format: one word per line, with its tag in a column (`heed.data.read.conll`)."""
 
 
 class MemorySentences(InMemory, ColumnsData):
-    """Sentences with tags handed over in Python; `columns` are those of files that the run reads later."""
+    """Tagged sentences given as Python data; `columns` are those of files that the run reads later."""
 
 
 class TeddyData(EmbeddedLabels, TagOptions):
-    """Embedded data: is the word Teddy a person? Only the next word tells (`heed.data.embedded.teddy`)."""
+    """Embedded data: is the word Teddy a person? Only the next word shows it (`heed.data.embedded.teddy`)."""
 
     name: Literal["teddy"] = "teddy"
     """Which embedded data."""
     mirrored: bool = False
-    """Write every sentence from its end, so that the word before Teddy tells."""
+    """Reverse every sentence, so that the word before Teddy shows it."""
 
 
 class TaggingHead(Section):
-    """From a model's hidden states to tags; these fields stand in the `model` section beside the model's own."""
+    """The head that maps hidden states to tags; its fields are in the `model` section, next to the model's own."""
 
     head: str = "softmax"
-    """softmax decides for each word alone; crf chooses the tags of a sentence together, legal transitions only."""
+    """softmax tags each word independently; crf tags a sentence jointly, with legal transitions only."""
     characters: Literal["none", "cnn"] = "none"
-    """Each word's characters as a further input of the model: none, or a convolution over them."""
+    """Use each word's characters as an additional input: none, or cnn, a convolution over them."""
     d_character: int = Field(30, gt=0)
     """Width of the character embeddings."""
     num_filters: int = Field(50, gt=0)
     """Filters of the convolution over characters, of width 3."""
     word: Literal["mean", "first"] = "mean"
-    """State of a word that is several tokens: the mean of theirs, or that of the first, as in BERT."""
+    """State of a word of several tokens: the mean of the tokens' states, or the first token's state, as in BERT."""
     delay: int = Field(0, ge=0)
-    """Tokens that are read on before a word's tag is given: one direction then sees that much of what follows."""
+    """Tokens to read past a word before tagging it, so that a one-directional model sees that many following tokens."""
 
 
 class TaggingEvaluation(EvaluationConfig):
-    """How a tagging is scored."""
+    """Settings of the evaluation."""
 
     select_by: Literal["auto", "entity_f1", "accuracy", "loss"] = "auto"
     """Validation score that chooses the best checkpoint: auto is entity_f1, or accuracy for plain tags."""
     words: tuple[str, ...] = ()
-    """Words whose tags are scored by themselves too, as ["Teddy"]."""
+    """Words whose tags are also scored separately, such as ["Teddy"]."""
 
 
 class TaggingConfig(LabelledConfig):
-    """Everything that decides a run of tagging."""
+    """The configuration of a tagging run."""
 
     task: Literal["tagging"] = "tagging"
     """What is learned."""

@@ -1,4 +1,4 @@
-"""Runs of tagging that tag together: the mean of their tags' probabilities decides."""
+"""Ensembles of tagging runs: the mean of the probabilities of tags decides."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from heed.tasks.tagging.run import TaggingRun, WordTagger
 
 
 class TaggingEnsemble(WordTagger):
-    """Several runs that tag together.
+    """Ensemble of runs that tag by their mean probabilities.
 
-    Each word has the tag of the largest mean. Where a run has a CRF, the tags of a sentence are those of the largest
-    product of means among the sequences that are allowed.
+    Each word is given the tag with the largest mean. If a run has a CRF, a sentence is given the legal sequence of tags
+    with the largest product of means.
     """
 
     def __init__(self, runs: Sequence[TaggingRun]) -> None:

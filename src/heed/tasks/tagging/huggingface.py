@@ -1,4 +1,4 @@
-"""Taggers as Hugging Face checkpoints: `...ForTokenClassification`."""
+"""Taggers in Hugging Face checkpoints: `...ForTokenClassification`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heed.tasks.tagging.task import Tagging
 
 
 class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
-    """A layer over the state of each token; a word has that of its first."""
+    """A linear layer over the states of tokens; a word is tagged by its first token."""
 
     places: ClassVar = {"body": "body", "tags": "head.output"}
 
@@ -24,7 +24,7 @@ class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """Each word by itself, as a checkpoint's tags are."""
+        """The sections: words are tagged independently, as in the checkpoint."""
         entities = any(map(is_entity_tag, checkpoint.labels))
         data = {"max_length": longest_text(checkpoint), **({} if entities else {"scheme": "plain"})}
         return {"model": {"head": "softmax", "word": "first"}, "data": data}
@@ -41,7 +41,7 @@ class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
         body, head = task.model_and_head()
         for field, value in (("head", "softmax"), ("characters", "none"), ("delay", 0)):
             if (own := getattr(head, field)) != value:
-                raise ConfigError(f"model.{field} is {own}: a checkpoint's tagger has {value} only")
+                raise ConfigError(f"model.{field} is {own}: Hugging Face taggers support only {value}")
         mean = "the checkpoint tags tokens; this run tags a word by the mean of its tokens' states"
         notes = (mean,) if head.word == "mean" else ()
         return Exportable(

@@ -1,7 +1,7 @@
 """Learning curves of tagging: updates -> share of the final score (benchmarks/learning_curves.py).
 
-One thread of a shared machine, 2026-11-22, one seed, settings as by default.
-Validation F1 of entities; a guess has 0; final, assumed from other runs: 25 % on WNUT-17, 68 % on the tweets. The
+One thread of a shared machine, 2026-11-22, one seed, default settings.
+Validation F1 of entities; guessing scores 0; final, assumed from other runs: 25 % on WNUT-17, 68 % on the tweets. The
 Web Treebank: F1 of the test set; final: 31.8 %.
 """
 
@@ -12,7 +12,7 @@ from heed.tasks.tagging.config import TaggingConfig, TeddyData
 
 
 def learner(config: TaggingConfig) -> str | None:
-    """Which curves apply; none to embedded data."""
+    """The name under which curves are listed; None for embedded data."""
     return None if isinstance(config.data, TeddyData) else config.model.name
 
 

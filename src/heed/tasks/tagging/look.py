@@ -1,4 +1,4 @@
-"""A text and its tags under the microscope: the tag of each word, how sure it is, where the model looked."""
+"""The look at a text and its tags: each word's tag with its probability, and the model's attention."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def look_at_tags(
     gates: bool = False,
     pieces: bool = False,
 ) -> Look:
-    """Look at the tags that a model gives to the words of a raw text, or of one that is given as `words`.
+    """Look at the tags that a model gives to the words of a raw text, or to the given `words`.
 
     Args:
-        task: Turns words into tokens.
-        model: What is looked at.
+        task: The task, which turns words into tokens.
+        model: The model to look at.
         text: The text.
         edits: Changes of attention weights.
         title: The title.
-        choice: Which attention is shown: by default every mechanism's last layer, the mean of its heads.
-        words: The words, where they are not to be found in the text.
-        gates: Whether the gates of recurrent networks are drawn over the text.
-        pieces: Whether maps and steps show the tokens that are read, not whole words.
+        choice: Which attention to show: by default every mechanism's last layer, the mean of its heads.
+        words: The words, to use instead of splitting `text`.
+        gates: Draw the gates of recurrent networks over the text.
+        pieces: Show tokens instead of whole words in maps and steps.
 
     Raises:
-        ConfigError: There is no such attention, or there are no gates.
+        ConfigError: The model does not have this attention, or has no gates, or the text is too long.
     """
     text, spans = (text, split_words(text)) if words is None else join_words(words)
     words = tuple(text[start:end] for start, end in spans)
@@ -63,8 +63,8 @@ def look_at_tags(
     length = sum(map(len, encoded[0].words))
     if task.room is not None and length > task.room:
         raise ConfigError(
-            f"the text has {length} tokens, and model {task.config.model.name} reads {task.room} at a time; look at a "
-            "part of it"
+            f"the text has {length} tokens, but model {task.config.model.name} reads {task.room} at a time; look at "
+            "a shorter text"
         )
     if task.framed:
         ends = task.tokenizer.token(START), task.tokenizer.token(END)
@@ -83,7 +83,7 @@ def look_at_tags(
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
     if model.delay:
-        later = "the tag of a word is decided when that many more tokens have been read"
+        later = "each word is tagged after that many more tokens have been read"
         notes.append(f"model.delay {model.delay}: {later}")
     frames = encoder_frames(nets, read, states, views)
     return Look(
@@ -96,12 +96,12 @@ def look_at_tags(
         (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),
         shadings=(_shading(task, prediction, own),),
         names=("text", "tags"),
-        no_steps="" if frames else "no steps: this model reads all of a text at once",
+        no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
 
 def _shading(task: Tagging, prediction: TagPrediction, axis: Axis) -> Shading:
-    """The entities, or every word with its tag, in the colour of its type; beside them how sure each tag is."""
+    """The entities, or every word with its tag, coloured by type, with the probability of each tag."""
     types = sorted({tag.split("-", 1)[-1] for tag in task.labels} - {"O"})
     if task.plain:
         found = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]

@@ -1,4 +1,4 @@
-"""Sentences with tags from data handed over in Python."""
+"""Tagged sentences from Python data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALIASES = {"words": ("tokens", "text", "sentence"), "tags": ("labels", "ner_tag
 
 
 def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> Held[Sentence]:
-    """Sentences of data in one of the forms of `heed.data.read.memory`, or lists of (word, tag); entities come as BIO.
+    """Sentences from data in a form of `heed.data.read.memory`, or lists of (word, tag); entities are converted to BIO.
 
     Raises:
         DataError: A sentence cannot be used; the message names it, the word and the value.
@@ -41,7 +41,7 @@ def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> He
 
 
 def _as_columns(data: Any) -> Any:
-    """Lists of (word, tag), one for each sentence, as lists of words and lists of tags; other forms stay."""
+    """Convert lists of (word, tag), one per sentence, to lists of words and lists of tags; keep other forms."""
     rows = data if isinstance(data, list) else ()
     if not rows or not all(isinstance(row, list) and all(_is_word(word) for word in row) for row in rows):
         return data
@@ -62,7 +62,7 @@ def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence
     if len(lists[0]) != len(lists[1]):
         counts = (f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
                   for name, values in zip(("word", "tag"), lists, strict=True))  # fmt: skip
-        message = f"{place} has {' and '.join(counts)}; each word needs one"
+        message = f"{place} has {' and '.join(counts)}; each word needs one tag"
         return findings.bad("another number of tags", "", place, message)
     read: list[list[str]] = []
     for name, values in zip(("word", "tag"), lists, strict=True):
@@ -79,13 +79,13 @@ def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence
 
 
 def _illegal(sentence: Sentence, findings: Findings) -> bool:
-    """Whether a tag marks neither an entity nor the outside, which is an error or counted."""
+    """True if a tag is neither an entity tag nor O; this is an error, or counted as a bad line."""
     wrong: Sequence[tuple[int, str]] = [
         (n, tag) for n, tag in enumerate(sentence.tags) if tag != OUTSIDE and not is_entity_tag(tag)
     ]
     if wrong:
         number, tag = wrong[0]
-        message = f"{sentence.origin}: tag {number}, '{tag}', is none; expected O, or B-, I-, E-, S- and a type "
-        message += "(data.scheme=plain takes tags as they are)"
+        message = f"{sentence.origin}: tag {number} is '{tag}', expected O, or B-, I-, E- or S- and a type "
+        message += "(data.scheme=plain accepts any tag)"
         findings.leave_out(findings.bad("illegal tag", "", sentence.origin, message).rule)
     return bool(wrong)

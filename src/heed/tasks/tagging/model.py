@@ -1,4 +1,4 @@
-"""A tagger: a body, the states of words, a head that decides for each word or for all together."""
+"""A tagger: a body, the states of words, and a head that tags words one by one or jointly."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from heed.models.base import TokenEncoder, learned_positions
 
 
 class TagHead(nn.Module, ABC):
-    """From the states of words to their tags. W words, K tags."""
+    """Maps the states of words to tags. Shapes: W words, K tags."""
 
     @abstractmethod
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        """Sum over the words of the negative log-likelihood in nats, smoothed where the head can.
+        """Sum over the words of the negative log-likelihood in nats, with label smoothing if the head supports it.
 
         `hidden` is `(batch, W, d)`; `tags` and `mask` are `(batch, W)`, real words first.
         """
@@ -34,11 +34,11 @@ class TagHead(nn.Module, ABC):
 
     @abstractmethod
     def choose(self, probabilities: Tensor) -> list[int]:
-        """The best tags of a sentence by given probabilities of every tag of every word, `(W, K)`."""
+        """The best tags of a sentence, from the probability of every tag of every word, `(W, K)`."""
 
 
 class SoftmaxHead(TagHead):
-    """Each word by itself: `softmax(V h + b)`."""
+    """Tags each word independently: `softmax(V h + b)`."""
 
     def __init__(self, d: int, labels: Sequence[str]) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ class SoftmaxHead(TagHead):
 
 
 class CrfHead(TagHead):
-    """All words of a sentence together: a linear-chain CRF over `V h + b`.
+    """Tags all words of a sentence jointly: a linear-chain CRF over `V h + b`.
 
-    Where tags mark entities in BIO, only legal sequences exist: I-x follows B-x or I-x and nothing else.
+    If the tags mark entities in BIO, only legal sequences are allowed: I-x follows only B-x or I-x.
     """
 
     def __init__(self, d: int, labels: Sequence[str], entities: bool) -> None:
@@ -84,7 +84,7 @@ class CrfHead(TagHead):
         return self.crf.best(emissions, mask), self.crf.marginals(emissions, mask)
 
     def choose(self, probabilities: Tensor) -> list[int]:
-        """The tags with the largest product of probabilities among the legal sequences; no transition is preferred."""
+        """The tags with the largest product of probabilities among the legal sequences; all transitions weigh alike."""
         if not len(probabilities):
             return []
         scores = probabilities.clamp_min(1e-30).log().unsqueeze(0)
@@ -97,17 +97,16 @@ TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {
     "softmax": lambda d, labels, entities: SoftmaxHead(d, labels),
     "crf": CrfHead,
 }
-"""Heads by name: each is built from the width of the states, the names of the tags, and whether they are BIO."""
+"""Heads by name: each is built from the width of the states, the tag names, and True if they are BIO."""
 
 
 class Tagger(nn.Module):
-    """A body that reads tokens, with the characters of their words where wanted, and a head over the words' states.
+    """A body that reads tokens, and optionally the characters of words, with a head over the words' states.
 
-    The state of a word is the mean of those of its tokens, or that of its first. A body that reads framed texts is
-    given them framed. A sentence longer than a table of learned positions is read in pieces.
+    The state of a word is the mean of its tokens' states, or that of its first token. Texts are framed for a body that
+    reads framed texts. A sentence longer than a table of learned positions is read in pieces.
 
-    With a delay of n the state of token t is the one that the body has at token t + n: it reads on for n tokens, behind
-    the text's end further end tokens.
+    With a delay of n, the state of token t is the body's state at token t + n; n end tokens are appended to the text.
 
     Source: Graves and Schmidhuber 2005, "Framewise phoneme classification", for the delay.
     """
@@ -137,7 +136,7 @@ class Tagger(nn.Module):
         Args:
             tokens: `(batch, length)`.
             mask: `(batch, length)`, True on real tokens.
-            word_of: `(batch, length)`, the word that each token belongs to; None where every word is one token.
+            word_of: `(batch, length)`, the word that each token belongs to; None if every word is one token.
             word_mask: `(batch, words)`, True on real words.
             characters: The characters of the words, for a model that reads them.
         """
@@ -164,7 +163,7 @@ class Tagger(nn.Module):
         return unframed(self.body(*read, None if features is None else framed_features(features)))
 
     def _states(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
-        """The states that tell of each token, `(batch, length, d_output)`."""
+        """The state used for each token, after framing and delay, `(batch, length, d_output)`."""
         if self.body.framed:
             most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
             pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)

@@ -1,4 +1,4 @@
-"""Written tags: the entities of a text on its line, JSON, or a file in columns again with predicted tags."""
+"""Output of predicted tags: the entities of a text on one line, JSON, or a column file with predicted tags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TaggingOutputs(TextOutputs):
-    """The entities of a text on its line, tabs between them: `start-end label probability words`.
+    """The entities of a text on one line, separated by tabs: `start-end label probability words`.
 
     Plain tags are written as `word/tag`.
     """
@@ -34,14 +34,14 @@ class TaggingOutputs(TextOutputs):
         return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """Texts, and neither words with tags beside them nor JSON objects."""
+        """Refuse input in columns (words with tags) and JSON objects."""
         filled = [line for line in lines if line.strip()]
         if filled and all(isinstance(_parsed(line), dict) for line in filled):
             raise ConfigError(f"{where or 'the input'}: each line is a JSON object; expected one text a line")
         content = content_of(Head(Path("input"), tuple(lines[:1_000]), False))
         if content is not None and content.kind == "tagged" and content.sure:
             raise ConfigError(
-                f"{where or 'the input'}: {content.why}; --columns reads such files, a text a line is read"
+                f"{where or 'the input'}: {content.why}; expected one text per line (column files need --columns)"
             )
 
     def write(self, texts: list[str]) -> Iterator[Written]:
@@ -71,7 +71,7 @@ def _parsed(line: str) -> Any:
 
 
 class ColumnOutputs(FileOutputs):
-    """The lines of a file in columns again, with the predicted tags in the column of the tags."""
+    """The lines of a column file, with the predicted tags in the tag column."""
 
     run: WordTagger
 

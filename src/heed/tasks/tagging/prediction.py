@@ -1,4 +1,4 @@
-"""The tags of one text as a person reads them: entities with their probabilities, or tags word by word."""
+"""The predicted tags of one text: entities with their probabilities, or tags word by word."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class EntityPrediction:
 
 @dataclass(frozen=True, repr=False)
 class TagPrediction:
-    """The tags of one text; `others` are the next best of each word with their probabilities, best first."""
+    """The tags of one text; `others` are each word's next best tags with their probabilities, best first."""
 
-    text: str  # of words that were given as words, with blanks between them
+    text: str  # for input given as words: the words, joined by blanks
     words: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]  # the characters `(start, end)` of each word
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
     others: tuple[tuple[tuple[str, float], ...], ...]
-    plain: bool  # whether tags mark no entities
+    plain: bool  # True if the tags mark no entities
 
     def __repr__(self) -> str:
         if self.plain:
@@ -41,7 +41,7 @@ class TagPrediction:
         return f"<{found or 'no entity'}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row of a table for each word."""
+        """One table row per word."""
         columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
         return [
             {"word": word, "start": start, "end": end, "tag": tag, "probability": p}
@@ -71,7 +71,7 @@ class TagPrediction:
         return 1.0 - math.exp(sum(math.log(max(p, 1e-30)) for p in self.probabilities) / len(self.words))
 
     def summary(self) -> str:
-        """Entities as `start-end label probability text`, tabs between them; plain tags as `word/tag`."""
+        """Entities as `start-end label probability text`, separated by tabs; plain tags as `word/tag`."""
         if self.plain:
             return " ".join(f"{word}/{in_line(tag)}" for word, tag in zip(self.words, self.tags, strict=True))
         return "\t".join(
@@ -80,7 +80,7 @@ class TagPrediction:
         )
 
     def as_values(self) -> dict[str, Any]:
-        """Words, tags and entities as plain values."""
+        """Words, tags and entities as values for JSON."""
         columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
         return {
             "words": [

@@ -1,4 +1,4 @@
-"""The scores of a tagging for people."""
+"""Lines that show the scores of a tagging run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heed.visible import escaped
 
 
 def body(report: dict[str, Any]) -> list[str]:
-    """The scores of one set."""
+    """The scores of one split."""
     lines = [f"  {'words':<20} {report['words']:7,}"]
     if "entity_f1" in report:
         lines.append(f"  {'entity F1':<20} {interval(report['entity_f1'])}")

@@ -33,11 +33,11 @@ from heed.tasks.tagging.report import body, error_lines
 from heed.tasks.tagging.task import Tagging
 
 _ERRORS = 100
-"""Wrong entities kept in a report."""
+"""Largest number of errors in a report."""
 
 
 class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
-    """What a run and an ensemble of runs share: tags of words, and their scores."""
+    """Base class of runs and ensembles: tags of words, and their scores."""
 
     task_class = Tagging
     options = frozenset()
@@ -45,9 +45,9 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     errors = staticmethod(error_lines)
 
     def predict(self, text: Any, **options: Any) -> Any:
-        """The tags of a text, or of each of several; texts that are given as lists of words keep their words.
+        """The tags of a text, or of each of several; texts may be given as lists of words.
 
-        Of several, `to_frame()` gives a row for each word.
+        For several texts, `to_frame()` of the result gives a row for each word.
         """
         if isinstance(text, list | tuple) and text and not any(isinstance(one, str) for one in text):
             return Predictions(self.predict_words(text), "sentence")
@@ -59,7 +59,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         return self._predictions([(one, split_words(one)) for one in texts])
 
     def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
-        """The tags of texts that are given as words."""
+        """The tags of texts given as words."""
         return self._predictions([join_words(words) for words in sentences])
 
     def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
@@ -71,20 +71,20 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         return [self.task.prediction(*text, *found) for text, found in zip(texts, tagged, strict=True)]
 
     def tag_columns(self, path: Path) -> list[str]:
-        """The lines of a file in columns, with the predicted tags in the column of the tags.
+        """The lines of a column file, with the predicted tags in the tag column.
 
-        Where the file has one column less than that (words without tags), the tags come as a last column. Lines
-        without a word (blank ones, comments, -DOCSTART-) stay as they are.
+        If the tag column is missing (words without tags), the tags are added as the last column. Lines without a word
+        (blank lines, comments, -DOCSTART-) are unchanged.
 
         Raises:
-            DataError: The file cannot be read, or has no such columns.
+            DataError: The file cannot be read, or lacks the columns.
         """
         columns = self.task.config.data.columns
         file = ColumnFile.read(path, Findings.of(self.task.config.data, strict=True))
         word = file.column(columns.word, "word")
         width = len(next(row for row in file.rows if isinstance(row, list)))
         label = columns.label if columns.label >= 0 else columns.label + width
-        # In a file of words without tags, these are a new column.
+        # In a file of words without tags, the tags are a new column.
         label = width if label in (word, -1, width) else file.column(columns.label, "label")
         words = [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
         tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
@@ -95,7 +95,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         ]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
-        """Sentences from files in the run's own columns."""
+        """Sentences from files with the same columns as the run's own."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
         sentences = read_sentences(files, data, findings, advice)
@@ -105,9 +105,9 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
     def outcomes(
         self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None
     ) -> Outcomes:
-        """The tags of each sentence, their scores, and the errors in their context; `plain` tags mark no entities."""
+        """Tag and score sentences, with the errors in context; `plain`: the tags mark no entities."""
         if not examples:
-            raise ConfigError("there is no sentence to score")
+            raise ConfigError("there are no sentences to score")
         task = self.task
         plain = task.plain if plain is None else plain
         if outputs is None:
@@ -125,7 +125,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         return outcomes
 
     def baselines(self, examples: Sequence[Sentence]) -> Mapping[str, Outcomes]:
-        """The tag that each word has most often in the training set, by itself."""
+        """The most frequent tag of each word in the training set."""
         if self._frequent is None:
             return {}
         outputs = [self._frequent.tags(example.words) for example in examples]
@@ -142,7 +142,7 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
 
 
 class TaggingRun(WordTagger, LooksAtText):
-    """A model that gives words tags."""
+    """A trained tagger."""
 
     examiner, ensemble = part("comparison"), part("ensemble")
 

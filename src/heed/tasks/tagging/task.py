@@ -1,4 +1,4 @@
-"""Tagging: sentences given as words with a tag each, an encoder with a head over the words' states."""
+"""Tagging: sentences of words with one tag each, and an encoder with a head over the words' states."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from heed.training.processes import current
 
 _CHARACTERS = "characters.json"
 _CHARACTERS_PER_POSITION = 32
-"""Characters that count as one position of a batch: far more than words of a language have, so that only long ones
-count."""
+"""Characters counted as one position of a batch: far more than ordinary words have, so that only very long
+words count."""
 
 
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
-    """The task: where words, model, loss and scores meet."""
+    """The tagging task: words, model, loss and scores."""
 
     targets = "words"
     head_class = TaggingHead
@@ -48,7 +48,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def prepare(cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
-        """As for every labelled task; long training sentences are left out, characters get a vocabulary."""
+        """As for every labelled task; also leaves out long training sentences and builds the character vocabulary."""
         task = super().prepare(config, given)
         if task.config.model.model_extra and task.config.model.model_extra["characters"] != "none":
             words = {word for sentence in task.splits.examples["train"] for word in sentence.words}
@@ -66,7 +66,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def resume(cls, config: TaggingConfig, folder: Path, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
-        """The task of a run that goes on; long training sentences are left out again."""
+        """The task of a resumed run; long training sentences are left out again."""
         task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
@@ -81,11 +81,11 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
         encoded, train = self.encoded("train"), splits.examples["train"]
         short = [i for i, e in enumerate(encoded) if len(self.tokens_of(e)) <= most]
+        limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not short:
-            raise DataError(f"every training sentence is longer than data.max_length {most} tokens")
+            raise DataError(f"every training sentence is longer than {limit} {most} tokens")
         if len(short) < len(train):
             counts = splits.counts["train"]
-            limit = "data.max_length" if most == self.config.data.max_length else "the model's"
             counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)
             counts.kept = len(short)
             splits.examples["train"] = [train[i] for i in short]
@@ -95,7 +95,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def open_splits(
         cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None
     ) -> Splits[Sentence]:
-        """Read or draw the sentences, or take those that are `given`."""
+        """Read or generate the sentences, or take the `given` ones."""
         data = config.data
         if isinstance(data, TeddyData):
             seed, mirrored = data.seed, data.mirrored
@@ -119,30 +119,30 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def complete(cls, labels: Iterable[str]) -> list[str]:
-        """A type that begins in training may go on elsewhere: each has both B and I."""
+        """Complete the tags: each entity type has both B and I, even if training sets contain only one of them."""
         known = set(labels)
         types = {label[2:] for label in known if is_entity_tag(label)}
         return super().complete(known | {f"{letter}-{kind}" for letter in "BI" for kind in types})
 
     @classmethod
     def train_tokenizer(cls, config: TaggingConfig, examples: Sequence[Sentence]) -> TextTokenizer:
-        """A tokenizer of words that are given as such."""
+        """A tokenizer for sentences given as words."""
         return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
 
     def encode(self, examples: Sequence[Sentence]) -> list[TokenWords]:
-        """Words to tokens, tags to their numbers."""
+        """Convert words to tokens and tags to numbers."""
         tags = [[self.number_of(tag, e.origin) for tag in e.tags] for e in examples]
         encoded = self.encode_words([e.words for e in examples])
         return [TokenWords(e.words, numbers, e.characters) for e, numbers in zip(encoded, tags, strict=True)]
 
     def encoded(self, split: str) -> list[TokenWords]:
-        """The sentences of a split as tokens; a test set may hold types that training never saw."""
+        """The sentences of a split as tokens; test sets may contain tags missing from the training set."""
         if split not in self._encoded and split not in ("train", "valid"):
             self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
         return super().encoded(split)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[TokenWords]:
-        """Words without tags to tokens."""
+        """Convert words without tags to tokens."""
         words = self.tokenizer.encode_words(sentences)
         characters: list[list[list[int]]] = [[] for _ in sentences]
         if self.characters is not None:
@@ -154,7 +154,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return [token for word in encoded.words for token in word]
 
     def cost(self, encoded: TokenWords) -> tuple[int, int]:
-        """As for every labelled task; where characters are read, many in a word count as further positions."""
+        """As for every labelled task; if characters are read, very long words count as further positions."""
         tokens, other = super().cost(encoded)
         return max(tokens, -(-sum(map(len, encoded.characters)) // _CHARACTERS_PER_POSITION)), other
 
@@ -164,7 +164,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @property
     def plain(self) -> bool:
-        """Whether the tags mark no entities."""
+        """True if the tags mark no entities."""
         return not any(is_entity_tag(label) for label in self.labels)
 
     @property
@@ -173,10 +173,10 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return "accuracy" if self.plain else "entity_f1"
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of the character features, and of given word vectors."""
+        """The width of the character features and of the given word vectors."""
         if issubclass(self.body_class, TextEncoder):
             raise ConfigError(
-                f"model {self.config.model.name} gives one vector for a whole text, so it can classify but not tag"
+                f"model {self.config.model.name} produces one vector per text, so it cannot tag words; use another"
             )
         filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
         return super().fields_from_data(given) | {
@@ -187,13 +187,15 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """The head's fields."""
         if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
             name = self.config.model.name
-            raise ConfigError(f"model.delay is {head.delay}, but model {name} sees the whole text; leave it out")
+            raise ConfigError(
+                f"model.delay is {head.delay}, but model {name} sees the whole text; leave model.delay out"
+            )
         if head.head not in TAG_HEADS:
             raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
         if self.config.evaluation.select_by == "entity_f1" and self.plain:
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         if head.head == "crf" and self.config.training.label_smoothing:
-            raise ConfigError("training.label_smoothing does not apply to model.head crf; leave it out")
+            raise ConfigError("training.label_smoothing does not apply to model.head crf; leave label_smoothing out")
         return head.model_dump()
 
     def build_model(self) -> Tagger:
@@ -205,13 +207,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         axes = self.axes()
         if self.characters is not None:
             characters = CharacterFeatures(len(axes["characters"]), head.d_character, head.num_filters)
-        in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags were read as they are
+        in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags are used unchanged
         return Tagger(
             body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay, head.word
         )
 
     def axes(self) -> dict[str, list[str]]:
-        """As for every labelled task, and characters where the model reads them."""
+        """As for every labelled task, and the characters if the model reads them."""
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
 
     def hidden(self, model: Tagger, batch: WordBatch) -> Tensor:
@@ -224,7 +226,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @torch.no_grad()
     def validate(self, model: Tagger) -> dict[str, float]:
-        """Loss in nats per word, accuracy of tags and, where they mark entities, entity F1."""
+        """Loss in nats per word, accuracy of tags and, if they mark entities, entity F1."""
         model.eval()
         encoded, device = self.encoded("valid"), next(model.parameters()).device
         processes = current()
@@ -259,7 +261,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def prediction(
         self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor
     ) -> TagPrediction:
-        """The prediction for one text, from the tags that `tag` gave and their probabilities, `(words, num_labels)`."""
+        """The prediction for one text, from the tags returned by `tag` and the probabilities, `(words, num_labels)`."""
         words = tuple(text[start:end] for start, end in spans)
         rows, ranked = probabilities.tolist(), probabilities.argsort(dim=-1, descending=True)[:, :3].tolist()
         of_tags = tuple(row[self._number[tag]] for row, tag in zip(rows, tags, strict=True))
@@ -270,7 +272,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return TagPrediction(text, words, tuple(spans), tuple(tags), of_tags, others, self.plain)
 
     def unknown_in(self, words: Iterable[str]) -> list[str]:
-        """The words of a text that training never saw, or has parts in that it never saw."""
+        """The words of a text that contain a token unknown to the tokenizer."""
         given = list(words)
         (ids,) = self.tokenizer.encode_words([given])
         return [word for word, parts in zip(given, ids, strict=True) if UNKNOWN in parts]

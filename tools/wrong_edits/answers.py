@@ -1,0 +1,313 @@
+"""Wrong edits of answers, conversations, what a validation returns, fields of a configuration."""
+
+from __future__ import annotations
+
+from wrong_edits.edit import FIELDS, VALIDATION, Edit
+
+EDITS = [
+    # answers
+    Edit(
+        "predict: the first answer of a pipe waits for a whole window",
+        "size = size or (most if self._arriving is None else min(_FIRST, most))",
+        "size = size or most",
+        ("tests/test_answering.py",),
+    ),
+    Edit(
+        "predict: a line is lost where another one of its batch cannot be answered",
+        "yield from self._each(rest[len(rest) // 2 :], where, single)",
+        "yield from self._each(rest[len(rest) // 2 + 1 :], where, single)",
+        ("tests/test_answering.py",),
+    ),
+    Edit(
+        "predict: rows that cannot be read shift the answers to those after them",
+        "yield from _gaps(findings.left_out.total() - left_out)\n        left_out = findings.left_out.total()",
+        "left_out = findings.left_out.total()",
+        ("tests/test_answering.py",),
+    ),
+    # conversations
+    Edit(
+        "hred: a response knows the turn that it is",
+        "memory.turn_of[state.rows.source_of] < read.unsqueeze(1)",
+        "memory.turn_of[state.rows.source_of] <= read.unsqueeze(1)",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "hred: starts from the state before the last turn",
+        "states[row, (read - 1).clamp_min(0)]",
+        "states[row, (read - 2).clamp_min(0)]",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "look at a conversation: turns that are not read shift the numbers of the others",
+        "_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))",
+        "_turn_name(conversation, n) for n in range(len(conversation.turns) - read.first)",
+        ("tests/test_dialogue_look.py",),
+    ),
+    Edit(
+        "look at a conversation: a step shows the dialogue state after the turn before",
+        "net.hidden[n] for net in dialogue",
+        "net.hidden[n - 1] for net in dialogue",
+        ("tests/test_dialogue_look.py",),
+    ),
+    Edit(
+        "look at a conversation: a turn's vector ends with the backward state of its last word",
+        "*(states[0] for states in back)",
+        "*(states[-1] for states in back)",
+        ("tests/test_dialogue_look.py",),
+    ),
+    Edit(
+        "look at a conversation: turns of other lengths exchange their words' states",
+        "states[number] = hidden[row, : lengths[number]]",
+        "states[rows[-1 - row]] = hidden[row, : lengths[rows[-1 - row]]]",
+        ("tests/test_dialogue_look.py",),
+    ),
+    Edit(
+        "hierarchical attention: one softmax over all words",
+        "part_of, shares.shape[-1], mask)",
+        "torch.zeros_like(part_of), shares.shape[-1], mask)",
+        ("tests/test_hred.py",),
+    ),
+    Edit(
+        "rows of one source share what the first of them may see",
+        "grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)",
+        "grouped = rows.group(seen[:1, None, None].expand(len(seen), 1, num_queries, -1)).squeeze(1)",
+        ("tests/test_hred.py",),
+    ),
+    # what validate returns
+    Edit(
+        "translation: loss per example, not per token",
+        '"loss": sum(nll) / sum(tokens)',
+        '"loss": sum(nll) / len(tokens)',
+        VALIDATION,
+    ),
+    Edit(
+        "translation: token accuracy is of sentences",
+        'share("token_accuracy", "token accuracy", correct, tokens)\n        return',
+        'share("token_accuracy", "token accuracy", correct)\n        return',
+        VALIDATION,
+    ),
+    Edit(
+        "translation: exact match without normalisation",
+        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        *of_texts",
+        "references = [pair.target for pair in pairs]\n        *of_texts",
+        VALIDATION,
+    ),
+    Edit(
+        "summarisation: what is generated and what is copied exchanged",
+        "mixed = (share * generated).scatter_add(-1, copied, (1.0 - share) * weights.float())",
+        "mixed = ((1.0 - share) * generated).scatter_add(-1, copied, share * weights.float())",
+        ("tests/test_summarisation.py",),
+    ),
+    Edit(
+        "summarisation: documents read to their end",
+        "return super().framed(source[: self.max_source])",
+        "return super().framed(source)",
+        ("tests/test_summarisation.py",),
+    ),
+    Edit(
+        "ROUGE: marks separate words",
+        'if category == "M":\n        return "mark"',
+        'if category == "M":\n        return "apart"',
+        ("tests/test_rouge.py",),
+    ),
+    Edit(
+        "translation: BLEU and chrF exchanged",
+        'metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()',
+        'metric = {"bleu": CHRF, "chrf": BLEU, "ter": TER}[name]()',
+        VALIDATION,
+    ),
+    Edit(
+        "translation: decoding is cut at half",
+        "beam_size=1, max_length=longest)]",
+        "beam_size=1, max_length=longest // 2)]",
+        VALIDATION,
+    ),
+    Edit(
+        "translation: outputs and references exchanged",
+        "*of_texts, exact = output_measures(texts, references, self.quick_scores)",
+        "*of_texts, exact = output_measures(references, texts, self.quick_scores)",
+        VALIDATION,
+    ),
+    Edit(
+        "translation: the forced loss counts padding",
+        "            real = batch.target_mask[row]\n",
+        "            real = torch.ones_like(batch.target_mask[row])\n",
+        ("tests/test_validation.py", "tests/test_training.py"),
+    ),
+    Edit(
+        "any label right counts as all right",
+        'share("accuracy", "accuracy", (true == predicted).all(1)',
+        'share("accuracy", "accuracy", (true == predicted).any(1)',
+        VALIDATION,
+    ),
+    Edit(
+        "classification: the loss is a sum",
+        "loss = float(label_loss(logits, labels, self.sigmoid)) / len(encoded)",
+        "loss = float(label_loss(logits, labels, self.sigmoid))",
+        VALIDATION,
+    ),
+    Edit(
+        "micro F1 without the factor of 2",
+        'share("micro_f1", "micro F1", (2 * hits.sum(1)).tolist(), both.sum(1).tolist())',
+        'share("micro_f1", "micro F1", hits.sum(1).tolist(), both.sum(1).tolist())',
+        VALIDATION,
+    ),
+    Edit(
+        "classification: a label is chosen from a tenth on",
+        "return (probabilities >= 0.5).numpy()",
+        "return (probabilities >= 0.1).numpy()",
+        VALIDATION,
+    ),
+    Edit(
+        "tagging: loss per sentence, not per word",
+        'return {"loss": loss / sum(map(len, true)),',
+        'return {"loss": loss / len(true),',
+        VALIDATION,
+    ),
+    Edit(
+        "tagging: accuracy per sentence, not per word",
+        'share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])',
+        'share("accuracy", "accuracy of tags", right)',
+        VALIDATION,
+    ),
+    Edit(
+        "tagging: entities count where the type alone is right",
+        "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    hits, said",
+        "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
+        "    hits, said",
+        VALIDATION,
+    ),
+    Edit(
+        "table: the loss is over all labels",
+        "loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()",
+        "loss = -probabilities.clamp_min(1e-30).log().mean()",
+        VALIDATION,
+    ),
+    Edit(
+        "series: rows that are only read are scored too",
+        "max(0, part.start - first - 1) :]",
+        "0:]",
+        VALIDATION,
+    ),
+    Edit(
+        "series: the loss is per row, not per number",
+        "count += wrong.numel()",
+        "count += wrong.shape[1]",
+        VALIDATION,
+    ),
+    Edit(
+        "series: nothing is read before the validation rows",
+        "first = max(0, part.start - self.config.data.window)\n            rows",
+        "first = max(0, part.start - 1)\n            rows",
+        VALIDATION,
+    ),
+    Edit(
+        "macro F1 counts labels that never occur",
+        "occurs = both > 0",
+        "occurs = both >= 0",
+        ("tests/test_validation.py", "tests/test_classification.py"),
+    ),
+    Edit(
+        "macro F1 without the factor of 2",
+        "each = np.where(occurs, 2 * right / np.maximum(both, 1), 0.0)",
+        "each = np.where(occurs, right / np.maximum(both, 1), 0.0)",
+        VALIDATION,
+    ),
+    # fields that change nothing, or too much
+    Edit(
+        "the loop ignores label smoothing",
+        "self._task.loss(self.model, batch, self._label_smoothing)",
+        "self._task.loss(self.model, batch, 0.0)",
+        (FIELDS("TrainingConfig.label_smoothing"),),
+    ),
+    Edit(
+        "two-class smoothing is doubled",
+        "target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2",
+        "target = labels.to(logits.dtype) * (1 - 2 * smoothing) + smoothing",
+        VALIDATION,
+    ),
+    Edit(
+        "smoothing of several labels takes without giving",
+        "target = labels * (1 - smoothing) + smoothing / 2",
+        "target = labels * (1 - smoothing)",
+        VALIDATION,
+    ),
+    Edit(
+        "tagging ignores label smoothing",
+        'return cross_entropy(logits, tags[mask], reduction="sum", label_smoothing=label_smoothing)',
+        'return cross_entropy(logits, tags[mask], reduction="sum")',
+        VALIDATION,
+    ),
+    Edit(
+        "table ignores label smoothing",
+        'return cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)',
+        'return cross_entropy(logits, batch.targets, reduction="sum")',
+        VALIDATION,
+    ),
+    Edit(
+        "generation ignores beam_size",
+        "beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size",
+        "beam_size=num_best if beam_size is None else beam_size",
+        (FIELDS("GenerationConfig.beam_size"),),
+    ),
+    Edit(
+        "generation ignores length_penalty",
+        "length_penalty=given.length_penalty if length_penalty is None else length_penalty",
+        "length_penalty=1.0 if length_penalty is None else length_penalty",
+        (FIELDS("GenerationConfig.length_penalty"),),
+    ),
+    Edit(
+        "generation ignores min_length",
+        "min_length=given.min_length if min_length is None else min_length",
+        "min_length=0 if min_length is None else min_length",
+        (FIELDS("GenerationConfig.min_length"),),
+    ),
+    Edit(
+        "generation ignores max_length",
+        "max_length=(given.max_length or 200) if max_length is None else max_length",
+        "max_length=20 if max_length is None else max_length",
+        (FIELDS("GenerationConfig.max_length"),),
+    ),
+    Edit(
+        "clipping is ignored",
+        "c.clip or math.inf",
+        "math.inf",
+        (FIELDS("TrainingConfig.clip"),),
+    ),
+    Edit(
+        "betas are ignored",
+        "beta2=self._betas[1]",
+        "beta2=0.999",
+        ("tests/test_optimizer.py",),
+    ),
+    Edit(
+        "biases decay too",
+        "((config.weight_decay, True), (0.0, False))",
+        "((config.weight_decay, True), (config.weight_decay, False))",
+        ("tests/test_optimizer.py", "tests/test_training.py"),
+    ),
+    Edit(
+        "patience counts one validation too many",
+        "return patience is not None and p.bad >= patience",
+        "return patience is not None and p.bad > patience",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "the worst weights are kept",
+        "if not p.best_rank or rank > p.best_rank:",
+        "if not p.best_rank or rank < p.best_rank:",
+        ("tests/test_training.py", FIELDS("TranslationEvaluation.select_by")),
+    ),
+    Edit(
+        "a larger loss is better",
+        "return [-loss] if self._select_by",
+        "return [loss] if self._select_by",
+        (FIELDS("TranslationEvaluation.select_by"), "tests/test_training.py"),
+    ),
+    Edit(
+        "averages are of the oldest checkpoints",
+        "recent = p.kept[-self._average :]",
+        "recent = p.kept[: self._average]",
+        ("tests/test_training.py",),
+    ),
+]

@@ -1,0 +1,246 @@
+"""Wrong edits of data, guided attention, measures, kernels, language models."""
+
+from __future__ import annotations
+
+from wrong_edits.edit import FIELDS, LANGUAGE, Edit
+
+EDITS = [
+    # data, guided attention, measures
+    Edit(
+        "weak links guide",
+        "sure = strength * (strength > least)",
+        "sure = strength",
+        ("tests/test_guided.py",),
+    ),
+    Edit(
+        "guided attention has the wrong sign",
+        "return -(alignment * weights.clamp_min(tiny).log()).sum()",
+        "return (alignment * weights.clamp_min(tiny).log()).sum()",
+        ("tests/test_guided.py",),
+    ),
+    Edit(
+        "links reach the next source token",
+        "return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]",
+        "return target.astype(np.int32), (source + first + 1).astype(np.int32) % rows.shape[1], rows[target, source]",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "links of a file with the names of columns belong to the pair before",
+        "else int(found[2]) - self._skipped",
+        "else int(found[2])",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "links of the pairs held out for validation are not looked at",
+        "for pair, line in self._lines(some, corpus):",
+        "for pair, line in self._lines((), corpus):",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "possible links are used where they are to be ignored",
+        "for link in links if link.sure or possible for",
+        "for link in links for",
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "pairs given in Python have the links of the line before",
+        'return int(found[2]) + 1 if found[1] == "["',
+        'return max(1, int(found[2])) if found[1] == "["',
+        ("tests/test_supervision.py",),
+    ),
+    Edit(
+        "a link out of range is judged by the other side's words",
+        '(("source", pair.source), ("target", pair.target))',
+        '(("source", pair.target), ("target", pair.source))',
+        ("tests/test_links.py",),
+    ),
+    Edit(
+        "words of a file counted from 1 stay so",
+        "source, target = int(found[1]) - base, int(found[3]) - base",
+        "source, target = int(found[1]), int(found[3])",
+        ("tests/test_links.py",),
+    ),
+    Edit(
+        "a word that is linked twice has twice the weight",
+        "rows = targets.T @ shares / np.maximum(targets.sum(0)[:, None], 1)",
+        "rows = targets.T @ shares",
+        ("tests/test_link_rows.py",),
+    ),
+    Edit(
+        "no word is explained by nothing",
+        "_NULL = 0.2\n",
+        "_NULL = 1e-9\n",
+        ("tests/test_word_alignment.py",),
+    ),
+    Edit(
+        "an entity of the same type goes on after its end",
+        '(before in "OES" or kind != kind_before)',
+        '(before in "O" or kind != kind_before)',
+        ("tests/test_tags.py",),
+    ),
+    Edit(
+        "I may follow the B of another type",
+        'or before in (f"B-{kind}", f"I-{kind}")',
+        'or (before or "O") != "O"',
+        ("tests/test_tags.py",),
+    ),
+    Edit(
+        "a word that occurs once is a word of the vocabulary",
+        "min_frequency=config.min_count",
+        "min_frequency=1",
+        (FIELDS("TokenizerConfig.min_count"),),
+    ),
+    Edit(
+        "columns are standardised by their variance",
+        "np.where(constant | (deviation == 0), 1.0, deviation)",
+        "np.where(constant | (deviation == 0), 1.0, deviation**2)",
+        ("tests/test_validation.py", "tests/test_numbers.py"),
+    ),
+    Edit(
+        "subword sampling keeps the merges it should drop",
+        "for pair, place in pairs if draw.random() >= dropped",
+        "for pair, place in pairs if draw.random() < dropped",
+        ("tests/test_tokenizer.py", "tests/test_tokenizer_properties.py"),
+    ),
+    Edit(
+        "the seasonal forecast is one row late",
+        "rows = start + np.arange(horizon) % max(1, len(context) - start)",
+        "rows = start + (np.arange(horizon) + 1) % max(1, len(context) - start)",
+        ("tests/test_numbers.py",),
+    ),
+    Edit(
+        "a forecast repeats its first row",
+        "said, states = self.read(rows[-1], states)",
+        "said, states = self.read(rows[0], states)",
+        ("tests/test_numbers.py",),
+    ),
+    Edit(
+        "a run that starts from another takes the rows in another order",
+        "return [(i, known[name]) for i, name in enumerate(own) if name in known]",
+        "return [(i, i) for i, name in enumerate(own) if name in known and i < len(parent)]",
+        ("tests/test_transfer.py", "tests/test_parent.py"),
+    ),
+    Edit(
+        "intervals of 90 %",
+        "low, high = np.quantile(known, [0.025, 0.975])",
+        "low, high = np.quantile(known, [0.05, 0.95])",
+        ("tests/test_significance.py", "tests/test_metrics.py"),
+    ),
+    Edit(
+        "a p-value counts smaller differences",
+        "extreme += int(np.sum(differences >= observed - _EQUAL))",
+        "extreme += int(np.sum(differences <= observed - _EQUAL))",
+        ("tests/test_significance.py",),
+    ),
+    # kernels
+    Edit(
+        "the piecewise loss takes the whole truth in spite of smoothing",
+        "return log_total.sum() - (1.0 - smoothing) * chosen.sum()",
+        "return log_total.sum() - chosen.sum()",
+        ("tests/test_loss.py",),
+    ),
+    Edit(
+        "dropout is scaled by the share that is dropped",
+        "return 256 / (256 - threshold)",
+        "return 256 / threshold",
+        ("tests/test_dropout.py",),
+    ),
+    Edit(
+        "the gradient of relu and dropout is not scaled",
+        "return operation(grad_outputs[0], result, 0).mul_(ctx.scale), None",
+        "return operation(grad_outputs[0], result, 0), None",
+        ("tests/test_dropout.py", "tests/test_kernels.py"),
+    ),
+    Edit(
+        "the gradient of a normalisation forgets the deviation",
+        "return d_x.mul_(inverse), d_weight, d_bias, None",
+        "return d_x, d_weight, d_bias, None",
+        ("tests/test_norm.py",),
+    ),
+    Edit(
+        "the GRU's gradient forgets the update gate",
+        "of_n.mul_(of_z)  # (1 - z)(1 - n^2)",
+        "of_n.mul_(z)",
+        ("tests/test_kernels.py", "tests/test_recurrent.py"),
+    ),
+    Edit(
+        "a piece of the vocabulary forgets its largest logit",
+        "torch.where(largest.isneginf(), largest, sums.log_().add_(largest))",
+        "torch.where(largest.isneginf(), largest, sums.log_())",
+        ("tests/test_search.py", "tests/test_generation.py"),
+    ),
+    # documents, tokens and blocks of language models
+    Edit(
+        "the input before the first target is the last token of the stream",
+        "window[places < 0] = first_token",
+        "pass",
+        ("tests/test_blocks.py",),
+    ),
+    Edit(
+        "the end token before a document belongs to the document before",
+        "stream.document_at(targets_at) - ends",
+        "stream.document_at(targets_at - 1) - ends",
+        ("tests/test_blocks.py",),
+    ),
+    Edit(
+        "rows of a stream lose the tokens by which they cannot be equally long",
+        "rows * count // self.rows + chunks",
+        "rows * (count // self.rows) + chunks",
+        ("tests/test_blocks.py",),
+    ),
+    Edit(
+        "a blank is put before texts whose tokens should give them back",
+        'scheme = "never" if exact else "always"',
+        'scheme = "always"',
+        ("tests/test_tokenizer.py", "tests/test_tokenizer_properties.py"),
+    ),
+    Edit(
+        "a text is encoded in parts that begin where a token may not",
+        r'r"(?<=[!-~\w])\n(?=[!-~\w])"',
+        r'r"\n"',
+        ("tests/test_tokenizer.py",),
+    ),
+    Edit(
+        "shingles cross from one document into the next",
+        "whole = place + PIECE <= ends[owners]",
+        "whole = place <= ends[owners]",
+        ("tests/test_documents.py",),
+    ),
+    # language modelling: state, scores, ranking
+    Edit(
+        "every batch of a recurrent language model begins without a state",
+        "packed = None if batch.begins else self._of(rows)",
+        "packed = None",
+        LANGUAGE,
+    ),
+    Edit(
+        "language modelling: end tokens count in the validation loss",
+        "one.log_probs[: len(one.log_probs) - self.end_token].sum()",
+        "one.log_probs.sum()",
+        LANGUAGE,
+    ),
+    Edit(
+        "language modelling: bits per byte are nats",
+        "nll / math.log(2) / max(1, self._num_bytes",
+        "nll / max(1, self._num_bytes",
+        (*LANGUAGE, "tests/test_validation.py"),
+    ),
+    Edit(
+        "windows score a token that the window before has scored",
+        "scored = np.concatenate([[0], stops[:-1]])",
+        "scored = np.concatenate([[0], stops[:-1] - 1])",
+        LANGUAGE,
+    ),
+    Edit(
+        "a rank counts from 0",
+        "((logits > own).sum(-1) + 1).int()",
+        "(logits > own).sum(-1).int()",
+        ("tests/test_ranking.py", *LANGUAGE),
+    ),
+    Edit(
+        "the last token of a prompt counts for its choices",
+        "if stop > border)",
+        "if stop >= border)",
+        ("tests/test_ranking.py",),
+    ),
+]

@@ -1,0 +1,142 @@
+"""Wrong edits of the tasks that read numbers and pictures: images, table, series."""
+
+from __future__ import annotations
+
+from wrong_edits.edit import Edit
+
+IMAGES = "tests/test_images.py::{}".format
+NUMBERS = "tests/test_numbers.py::{}".format
+
+EDITS = [
+    # images: reading, validation, scoring, saving
+    Edit(
+        "images: the validation loss is a sum",
+        "loss = float(label_loss(logits, torch.tensor(true), self.sigmoid)) / len(true)",
+        "loss = float(label_loss(logits, torch.tensor(true), self.sigmoid))",
+        (IMAGES("test_validation_worked_out_from_the_logits"),),
+    ),
+    Edit(
+        "images: one output is the probability of the first class",
+        "        second = torch.sigmoid(logits)\n        return torch.cat([1 - second, second], dim=-1)",
+        "        second = torch.sigmoid(logits)\n        return torch.cat([second, 1 - second], dim=-1)",
+        (IMAGES("test_two_classes_by_one_output_have_the_probability_of_the_second"),),
+    ),
+    Edit(
+        "images: classes that were listed come in the order of their names",
+        "    return names\n\n\ndef form_of",
+        "    return label_order(names)\n\n\ndef form_of",
+        (IMAGES("test_classes_come_as_they_are_listed_and_those_of_few_pictures_from_all"),),
+    ),
+    Edit(
+        "images: six labels count for top-5 accuracy",
+        "return set(ranked[:TOP])",
+        "return set(ranked[: TOP + 1])",
+        (IMAGES("test_five_labels_count_for_top_5_accuracy"),),
+    ),
+    Edit(
+        "images: a smaller training set has fewer classes",
+        "known = [*train, *splits.left_out, *([] if isinstance(config.data.valid, list) else "
+        'splits.examples["valid"])]\n        labels = ordered',
+        'known = [*train, *([] if isinstance(config.data.valid, list) else splits.examples["valid"])]\n'
+        "        labels = ordered",
+        (IMAGES("test_classes_come_as_they_are_listed_and_those_of_few_pictures_from_all"),),
+    ),
+    Edit(
+        "images: mean and deviation are restored in each other's place",
+        "**asdict(self.sizing), **asdict(self.normalisation)}",
+        '**asdict(self.sizing), "mean": self.normalisation.deviation, "deviation": self.normalisation.mean}',
+        ("tests/test_picture_form.py",),
+    ),
+    Edit(
+        "images: the pictures of a folder are named in the order of the disk",
+        "    return sorted(found)\n",
+        "    return sorted(found, reverse=True)\n",
+        (IMAGES("test_the_pictures_of_a_folder_come_by_name"),),
+    ),
+    # table: reading, held out rows, saving
+    Edit(
+        "table: columns are standardised by the validation rows too",
+        "Standard.of(train.columns, train.values), labels",
+        'Standard.of(train.columns, np.concatenate([train.values, splits.examples["valid"].values])), labels',
+        (NUMBERS("test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run"),),
+    ),
+    Edit(
+        "table: columns are read in the order of the file, not in that of the run",
+        'places = [_place(path, header, column, "data.columns") for column in wanted]',
+        'places = sorted(_place(path, header, column, "data.columns") for column in wanted)',
+        (NUMBERS("test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted"),),
+    ),
+    Edit(
+        "table: numbers that are not finite are read",
+        "    if not math.isfinite(value):\n",
+        "    if math.isnan(value):\n",
+        (NUMBERS("test_a_mistake_is_named_with_file_line_and_column"),),
+    ),
+    Edit(
+        "table: a row is said to stand on the line before",
+        'origins.append(f"{path.name}:{number}")',
+        'origins.append(f"{path.name}:{number - 1}")',
+        (NUMBERS("test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted"),),
+    ),
+    Edit(
+        "table: rows read in parts are answered again and again",
+        "            values, labels, origins = [], [], []\n        count += 1",
+        "            values = values[:1]\n        count += 1",
+        (NUMBERS("test_a_file_that_is_read_in_parts_has_each_row_once"),),
+    ),
+    Edit(
+        "table: variances are saved in place of deviations",
+        '"deviation": self.deviation.tolist()}',
+        '"deviation": (self.deviation**2).tolist()}',
+        (NUMBERS("test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run"),),
+    ),
+    # series: rows held out in time, scoring
+    Edit(
+        "series: the last rows validate, and those before them are the test",
+        'cut = {"test": _count(data.test), "valid": _count(data.valid)}',
+        'cut = {"valid": _count(data.valid), "test": _count(data.test)}',
+        (NUMBERS("test_the_last_rows_are_held_out_in_time"),),
+    ),
+    Edit(
+        "series: held-out rows are trained on",
+        'splits["train"].append(Part(values[:end], 0, name))',
+        'splits["train"].append(Part(values, 0, name))',
+        (NUMBERS("test_the_last_rows_are_held_out_in_time"),),
+    ),
+    Edit(
+        "series: a forecast reads the row that it is scored on",
+        "contexts = [values[:at] for values, at in ends]",
+        "contexts = [values[: at + 1] for values, at in ends]",
+        (NUMBERS("test_a_forecast_is_scored_on_rows_that_it_has_not_read"),),
+    ),
+    Edit(
+        "series: a forecast reads the first rows of a series",
+        "self.tensor(context[-self.config.data.window :])",
+        "self.tensor(context[: self.config.data.window])",
+        (NUMBERS("test_a_forecast_reads_the_last_rows_of_a_series"),),
+    ),
+    Edit(
+        "series: the row to be said is the one that is read",
+        "return ValuesBatch(indices, rows[:, :-1], rows[:, 1:])",
+        "return ValuesBatch(indices, rows[:, :-1], rows[:, :-1])",
+        (NUMBERS("test_the_last_rows_are_held_out_in_time"),),
+    ),
+    Edit(
+        "series: errors are over forecasts, not over rows",
+        "counts = np.array([len(error) for error in errors], dtype=np.float64)",
+        "counts = np.ones(len(errors))",
+        (NUMBERS("test_naive_forecasts_and_scores_worked_out_by_hand"),),
+    ),
+    Edit(
+        "series: dates go on after the first one",
+        "date, written = self.dates[-1], []",
+        "date, written = self.dates[0], []",
+        ("tests/test_series_dates.py::test_dates_go_on_as_they_are_written",),
+    ),
+    Edit(
+        "series: the validation loss forgets to count all series",
+        "            total += float(wrong.square().sum())\n",
+        "            total = float(wrong.square().sum())\n",
+        (NUMBERS("test_every_series_counts_in_the_validation_loss"),),
+    ),
+]

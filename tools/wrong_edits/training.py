@@ -1,0 +1,222 @@
+"""Wrong edits of training, attention, layers, models, generation."""
+
+from __future__ import annotations
+
+from wrong_edits.edit import BLOCKS, DROPS, SEARCH, Edit
+
+EDITS = [
+    # training
+    Edit(
+        "warm-up begins at its end",
+        "        return step / warmup\n",
+        "        return 1.0\n",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "the cosine ends at half",
+        "return 0.5 * (1.0 + math.cos(math.pi * course_at(",
+        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * course_at(",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "accumulated batches are not one batch",
+        "(loss / (count / self.processes.count)).backward()",
+        "(loss / (batch.num_targets / self.processes.count)).backward()",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "after a validation nothing is dropped any more",
+        "        self.model.train()\n        if self._chooses_threads:",
+        "        if self._chooses_threads:",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "every pass has the same order",
+        "generator.manual_seed((seed * 1_000_003 + epoch) % 2**63)",
+        "generator.manual_seed((seed * 1_000_003) % 2**63)",
+        ("tests/test_batching.py",),
+    ),
+    Edit(
+        "a batch's cost leaves the padding out",
+        "if size and sum(grown) * (size + 1) > batch_tokens:",
+        "if size and sum(cost) * (size + 1) > batch_tokens:",
+        ("tests/test_batching.py",),
+    ),
+    # attention
+    Edit(
+        "softmax over the queries",
+        "return torch.softmax(scores, dim=-1)\n",
+        "return torch.softmax(scores, dim=-2)\n",
+        ("tests/test_attend.py",),
+    ),
+    Edit(
+        "a row that may attend to nothing attends evenly",
+        "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)",
+        "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)",
+        ("tests/test_attend.py",),
+    ),
+    Edit(
+        "scaled dot product divided by d",
+        "self.scale = 1.0 / math.sqrt(d)",
+        "self.scale = 1.0 / d",
+        ("tests/test_attend.py", "tests/test_modules.py"),
+    ),
+    Edit(
+        "the causal mask shows the next position",
+        "return key <= query + (num_keys - num_queries)",
+        "return key <= query + (num_keys - num_queries) + 1",
+        ("tests/test_masks.py",),
+    ),
+    Edit(
+        "the causal mask aligns at the top left",
+        "return key <= query + (num_keys - num_queries)",
+        "return key <= query",
+        ("tests/test_masks.py",),
+    ),
+    Edit(
+        "padding is one longer",
+        "return torch.arange(width, device=lengths.device) < lengths.unsqueeze(-1)",
+        "return torch.arange(width, device=lengths.device) <= lengths.unsqueeze(-1)",
+        ("tests/test_masks.py",),
+    ),
+    Edit(
+        "padding and the future are masked only where both are",
+        "combined & future",
+        "combined | future",
+        ("tests/test_masks.py", "tests/test_modules.py"),
+    ),
+    Edit(
+        "attention drops its weights outside training too",
+        "dropout = self.dropout if self.training else 0.0\n        weights = None",
+        "dropout = self.dropout\n        weights = None",
+        (DROPS,),
+    ),
+    Edit(
+        "keys and values exchanged in multi-head attention",
+        "return Keys(prepared, self._split(self.w_value(value)), mask)",
+        "return Keys(prepared, self._split(self.w_key(value)), mask)",
+        ("tests/test_modules.py",),
+    ),
+    Edit(
+        "additive scores without tanh",
+        "return torch.tanh(projected.unsqueeze(-2) + prepared.unsqueeze(-3)) @ v",
+        "return (projected.unsqueeze(-2) + prepared.unsqueeze(-3)) @ v",
+        ("tests/test_attend.py", "tests/test_modules.py"),
+    ),
+    # layers and models
+    Edit(
+        "Transformer blocks without dropout",
+        'block: dict[str, Any] = {\n            "dropout": c.dropout,',
+        'block: dict[str, Any] = {\n            "dropout": 0.0,',
+        (BLOCKS,),
+    ),
+    Edit(
+        "encoder blocks without dropout",
+        "block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=c.dropout, norm=c.norm)",
+        "block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=0.0, norm=c.norm)",
+        (BLOCKS,),
+    ),
+    Edit(
+        "pre-norm sublayers without dropout",
+        "return x + self.dropout(sublayer(self.norm(x)))",
+        "return x + sublayer(self.norm(x))",
+        (DROPS,),
+    ),
+    Edit(
+        "post-norm leaves the residual out",
+        "return self.norm(x + self.dropout(sublayer(x)))",
+        "return self.norm(self.dropout(sublayer(x)))",
+        ("tests/test_transformer.py", "tests/test_reference.py"),
+    ),
+    Edit(
+        "positions count by another base",
+        "(-math.log(10000.0) / d)",
+        "(-math.log(1000.0) / d)",
+        ("tests/test_embeddings.py",),
+    ),
+    Edit(
+        "embeddings of the Transformer are not scaled",
+        "scaled = table(tokens) * self.embedding_scale",
+        "scaled = table(tokens)",
+        ("tests/test_transformer.py", "tests/test_reference.py"),
+    ),
+    Edit(
+        "the notes' update gate weighs the old state",
+        'if cell == "gru" else (1 - z) * h + z * n,)',
+        'if cell == "gru" else z * h + (1 - z) * n,)',
+        ("tests/test_recurrent.py",),
+    ),
+    Edit(
+        "Bahdanau starts from the forward net's last state",
+        "last = finals[-1][-1]  # (B, d_hidden)",
+        "last = finals[-1][0]  # (B, d_hidden)",
+        ("tests/test_bahdanau.py",),
+    ),
+    Edit(
+        "Bahdanau's start without tanh",
+        "s_0 = torch.tanh(self.initial(memory.summary))[rows.source_of]",
+        "s_0 = self.initial(memory.summary)[rows.source_of]",
+        ("tests/test_bahdanau.py",),
+    ),
+    Edit(
+        "mean pooling counts padding",
+        "return total / mask.sum(1, keepdim=True).clamp_min(1)",
+        "return total / mask.shape[1]",
+        ("tests/test_text_encoders.py", "tests/test_models.py", "tests/test_classification.py"),
+    ),
+    Edit(
+        "the CRF forgets how a sentence ends",
+        "return torch.logsumexp(alpha + self.end, dim=1)",
+        "return torch.logsumexp(alpha, dim=1)",
+        ("tests/test_crf.py",),
+    ),
+    Edit(
+        "Viterbi looks for the worst beginning",
+        "longer, before = (score.unsqueeze(2) + transitions).max(1)",
+        "longer, before = (score.unsqueeze(2) + transitions).min(1)",
+        ("tests/test_crf.py",),
+    ),
+    Edit(
+        "a delayed tagger gives a word its own state",
+        "return self.body(ended, read, features)[:, self.delay :]",
+        "return self.body(ended, read, features)[:, : tokens.shape[1]]",
+        ("tests/test_teddy.py::test_a_delay_reads_on_whatever_the_padding",),
+    ),
+    # generation
+    Edit(
+        "hypotheses are compared without their length",
+        "score = total / len(probs) ** options.length_penalty",
+        "score = total",
+        SEARCH,
+    ),
+    Edit(
+        "a beam ends while an open row could still win",
+        "return done[needed - 1].score >= bound",
+        "return True",
+        SEARCH,
+    ),
+    Edit(
+        "the end token is allowed one token too early",
+        "banned = self.forbidden if written >= self.min_length",
+        "banned = self.forbidden if written + 1 >= self.min_length",
+        SEARCH,
+    ),
+    Edit(
+        "worst hypotheses first",
+        "done.sort(key=lambda h: -h.score)",
+        "done.sort(key=lambda h: h.score)",
+        SEARCH,
+    ),
+    Edit(
+        "temperature multiplies",
+        "torch.softmax((ordered - ordered[:, :1]) / sampling.temperature, dim=-1)",
+        "torch.softmax((ordered - ordered[:, :1]) * sampling.temperature, dim=-1)",
+        ("tests/test_sampling.py",),
+    ),
+    Edit(
+        "top_k keeps one more",
+        "probabilities[:, sampling.top_k :] = 0.0",
+        "probabilities[:, sampling.top_k + 1 :] = 0.0",
+        ("tests/test_sampling.py",),
+    ),
+]
