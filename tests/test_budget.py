@@ -230,6 +230,14 @@ def test_a_budget_that_gives_little_is_warned_of_and_another_proposed():
     assert adviser.before(5_000, 0.04, 240).endswith("as much as this model usually needs for its final score")
 
 
+def test_a_handful_of_updates_is_warned_of_even_where_nothing_is_known():
+    adviser = Adviser(Known(model="encoder", minutes=1))
+    assert adviser.before(2, 20.0, 60) == (
+        "warning: only about 2 updates, 0.0 passes over the data: too few to learn much; give more --minutes"
+    )
+    assert Adviser(Known(model="encoder", minutes=1, batches=1)).before(2, 20.0, 60) == ""  # two passes
+
+
 def test_nothing_is_said_where_nothing_is_known():
     assert Adviser(Known(parent="runs/a", minutes=4)).before(40, 5.0, 240) == ""
     assert Adviser(Known(steps=40)).before_budget(5.0, 3.0) == ""
@@ -257,7 +265,11 @@ def test_nothing_is_said_of_models_scores_and_data_that_no_curve_was_measured_on
 def test_a_model_with_ngrams_starts_near_its_final_score():
     adviser = Adviser(Known(ngrams=2, minutes=4))
     assert "warning" not in adviser.before(1, 5.0, 240)
-    assert adviser.before(1, 5.0, 240).endswith("as much as this model usually needs for its final score")
+    assert adviser.before(1, 5.0, 240) == (
+        "only about 1 update, 0.0 passes over the data: its n-grams, already fitted, usually give most of its final "
+        "score"
+    )
+    assert adviser.before(400, 5.0, 240).endswith("as much as this model usually needs for its final score")
 
 
 def test_a_share_measured_on_one_data_set_is_said_to_be():

@@ -100,6 +100,8 @@ def test_what_the_model_has_not_is_refused(both):
         look(both, None, -4)
     with pytest.raises(ConfigError, match="no head 2: there are 2 heads, counted from 0"):
         look(both, "cross", 0, 2)
+    with pytest.raises(ConfigError, match="no head 1: there is 1 head, counted from 0"):
+        Choice(head=1).heads(1)
 
 
 @pytest.mark.parametrize(

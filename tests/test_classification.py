@@ -19,6 +19,7 @@ from heed.observe.edits import Uniform
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
+from heed.tasks.base.report import confusion_table
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
 
@@ -383,6 +384,14 @@ def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
 
 
 # --- scores
+
+
+def test_a_long_label_is_shortened_visibly_in_the_confusion_matrix():
+    labels = ["sehr schlecht", "almost never satisfied"]
+    head, names, *rows = confusion_table({"labels": labels, "matrix": [[1, 2], [3, 4]]})
+    assert head == "  confusion (rows true, columns predicted)"
+    assert names.split() == ["sehr", "schlecht", "almost", "never", "..."] and len(names) == len(rows[0])
+    assert rows[1].split() == ["almost", "never", "...", "3", "4"]
 
 
 def test_scores_of_labels_worked_out_by_hand():

@@ -379,6 +379,17 @@ def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
     assert code == 2 and "no conversation has a response (data.respond bot)" in err
     code, out, _ = call(capsys, "check", "dialogue", folder / "train.jsonl")
     assert code == 0 and "speakers: ask, bot; responses of both" in out and "ask: think of" in out
+    (tmp_path / "own.jsonl").write_text(
+        "".join(
+            f'{{"dialog": [{{"who": "a", "says": "one {n}"}}, {{"who": "b", "says": "two {n}"}}]}}\n' for n in range(40)
+        )
+    )
+    code, out, _ = call(capsys, "check", "dialogue", tmp_path / "own.jsonl", "data.columns.text=says")
+    assert "(other fields: 'who'); data.columns.speaker names it" in out and "speakers: none named" in out
+    code, out, _ = call(
+        capsys, "check", "dialogue", tmp_path / "own.jsonl", "data.columns.text=says", "data.columns.speaker=who"
+    )
+    assert "other fields" not in out and "speakers: a, b" in out
     code, out, err = call(capsys, "compare", *(run.folder for run in runs.values()), "--out", tmp_path / "page")
     assert code == 0, err
     assert "An example is a whole conversation" in out and "perplexity" in out

@@ -155,7 +155,9 @@ def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
     short = chosen(2 * PAIRS_A_MINUTE + 2_001, training=minutes)
     assert (short.model.size, short.training.guided_attention, short.training.minutes) == ("scarce", 1.0, 2)
     config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, "training": minutes})
-    assert few_because(config, 29_000) == "29,000 pairs are too many for 2 minutes on a CPU"
+    assert (
+        few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
+    )
     assert few_because(config, 500) == "fewer than 10,000 pairs"
     monkeypatch.setattr("heed.tasks.translation.sizes.choose_device", lambda name: torch.device("cuda"))
     assert few_because(config, 29_000) is None

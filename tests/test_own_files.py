@@ -368,7 +368,15 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "dev.en"], r"3 training files were given \(my.en, my.yo, dev.en\)"),
         (["translation", "my.en", "my.yo", "--valid", "no.en,no.yo"], r"no file '.*/no.en'$"),
         (["translatoin", "my.en", "my.yo"], r"'translatoin' is neither .*; did you mean 'translation'\?$"),
-        (["my.en", "my.yo"], r"name the task first, as: heed train translation my.en my.yo$"),
+        (
+            ["translation", "my.en", "my.yo", "learning_rate=0.1"],
+            r"'learning_rate=0.1' is neither a file nor a field with its section; did you mean training.learning_rate",
+        ),
+        (["translation", "my.en", "my.yo", "a=1"], r"'a=1' is neither a file nor a field .*: SECTION.FIELD=VALUE$"),
+        (
+            ["my.en", "my.yo"],
+            r"name its task first \(classification, .* or translation\), as: heed train translation my.en my.yo$",
+        ),
         (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),

@@ -219,7 +219,7 @@ def test_the_place_of_a_bad_byte_is_right(folder, before, left, bad, right):
         ("Hallo\n".encode("utf-16"), "looks like UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"),
         (gzip.compress(b"x\n"), "looks like gzip; name it .gz"),
         (lzma.compress(b"x\n"), "looks like xz; name it .xz"),
-        (b"PK\x03\x04\x14\x00", "looks like a zip archive or an Excel file"),
+        (b"PK\x03\x04\x14\x00", "looks like a zip archive or an Office file (.xlsx, .docx)"),
     ],
     ids=["utf-16", "gzip", "xz", "zip"],
 )

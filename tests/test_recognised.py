@@ -506,6 +506,9 @@ def test_words_with_tags_given_as_texts_to_tag_are_refused():
     with pytest.raises(ConfigError, match=r"'a.conll': each line is a word and its tag .*; expected one text per line"):
         outputs.expect((CONLL * 3).splitlines(), "'a.conll'")
     outputs.expect(sentences(), "'a.txt'")
+    with pytest.raises(ConfigError, match=r"'a.jsonl': each line is a JSON object; expected one text a line"):
+        outputs.expect(['{"text": "Ann left"}', "", '{"text": "Bo came"}'], "'a.jsonl'")
+    outputs.expect(['{"text": "Ann left"}', "Bo came"], "'a.txt'")
 
 
 # --- documents
@@ -564,6 +567,17 @@ def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
         message = refused(tmp_path, name, content)
         assert "columns 0 and 1 hold texts" in message
         assert f"train on it with: heed train translation {name}" in message
+
+
+def test_conversations_are_not_taken_for_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "talks.jsonl"
+    for turns in (["hello there", "good morning"], [{"who": "a", "says": "hello"}, {"who": "b", "says": "hi"}]):
+        path.write_text("".join(json.dumps({"id": f"t{n}", "dialog": turns}) + "\n" for n in range(9)))
+        with pytest.raises(DataError) as raised:
+            list(read_pairs([path], advice=advice))
+        assert "each line is a conversation (field 'dialog' is a list of turns)" in str(raised.value)
+        assert str(raised.value).endswith("train on it with: heed train dialogue talks.jsonl")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from heed.data.read.tags import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures
 from heed.tasks import check_config
+from heed.tasks.tagging.report import error_lines
 from heed.tasks.tagging.task import Tagging
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
@@ -239,6 +240,9 @@ def test_tags_that_mark_no_entities(tmp_path):
     report = run.report["scores"]["test"]
     assert report["accuracy"]["value"] == 1.0 and "entity_f1" not in report
     assert run.predict("the cat sits").summary() == "the/DET cat/NOUN sits/VERB"
+    assert "each word is scored by itself, not whole entities" in run.task.splits.summary
+    errors = {"errors": [{"count": 2, "true": "DET", "predicted": "NOUN"}]}
+    assert error_lines(errors, 5) == ["most frequent errors:", "       2  DET predicted as NOUN"]
     config["evaluation"] = {"select_by": "entity_f1"}
     with pytest.raises(ConfigError, match="the tags mark no entities"):
         prepare(config)

@@ -96,6 +96,7 @@ def test_blank_lines_are_blank_texts(tmp_path):
         ("a.csv", "text,label\nx,pos\ny,\n", r"a.csv' line 3 has no label; data.several_labels=true"),
         ("a.csv", 'text,label\n"x,pos\n', r"a.csv' line 2 is not CSV"),
         ("a.jsonl", '{"text": "x"}\n', r"a.jsonl' line 1 has no field 'label'"),
+        ("a.csv", "note,grade\nx,pos\n", r"line 1 names no column 'text'; valid: grade, note; data.columns.text"),
         ("a.jsonl", '{"text": 3, "label": "a"}\n', r"line 1: field 'text' is the number 3, expected text"),
         ("a.jsonl", '{"text": "x", "label": ["a", "b"]}\n', r"field 'label' is a list, .*data.several_labels=true"),
         ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"field 'label' is the number 0.5, expected a label"),
@@ -107,6 +108,18 @@ def test_blank_lines_are_blank_texts(tmp_path):
 def test_a_mistake_is_named_with_its_place(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
         read(write(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "note,grade\nx,pos\n", r"line 1 names no column 'grad'; did you mean 'grade'\?; data.columns.label"),
+        ("a.jsonl", '{"note": "x", "grade": "pos"}\n', r"line 1 has no field 'grad'; did you mean 'grade'\?"),
+    ],
+)
+def test_a_column_that_was_given_and_is_missing_is_named_before_a_usual_one(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path / name, content), label="grad")
 
 
 def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):

@@ -40,8 +40,8 @@ class Unseen:
         """One line about the unseen pieces; "" if there are none. `unit` is a plural such as "words"."""
         if not self._total:
             return ""
-        listing = ", ".join(f"{piece!r} ({count})" for piece, count in self._counts.most_common(10))
-        many = f"{self._total} {unit} were" if self._total > 1 else f"1 {unit.removesuffix('s')} was"
+        listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in self._counts.most_common(10))
+        many = f"{self._total:,} {unit} were" if self._total > 1 else f"1 {unit.removesuffix('s')} was"
         return f"{many} never seen in training: {listing}"
 
 

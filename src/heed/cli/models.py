@@ -25,7 +25,7 @@ def models_table() -> str:
         for name, body in list_models():
             if _fits(task, body):
                 mark = "*" if name == default else " "
-                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<40}{body.paper}")
+                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
         blocks.append("\n".join(lines))
     blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
@@ -57,7 +57,7 @@ def _fits(task: str, body: type[Body]) -> bool:
 
 
 def _body_text(name: str, body: type[Body]) -> str:
-    tasks = " and ".join(task for task in task_names() if _fits(task, body))
+    tasks = ", ".join(task for task in task_names() if _fits(task, body))
     lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
     for field, info in body.config_class.model_fields.items():
         default = "from the data" if info.is_required() else _written(info.default)

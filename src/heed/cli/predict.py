@@ -195,8 +195,8 @@ def _bad(findings: InputFindings) -> str:
     """One line about the inputs that could not be used."""
     count = findings.num_bad
     places = ", ".join(findings.bad_places) + (", ..." if count > len(findings.bad_places) else "")
-    inputs = "input" if count == 1 else "inputs"
-    return f"{count:,} {inputs} could not be used ({places}); the output is empty there"
+    inputs, numbers = ("input", "number") if count == 1 else ("inputs", "numbers")
+    return f"{count:,} {inputs} could not be used ({numbers} {places}); the output is empty there"
 
 
 def _say(*lines: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, suggest
 from heed.folder import CONFIG
-from heed.tasks import DEFAULT, check_config, spec_of, task_names, with_paths
+from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_names, with_paths
 from heed.visible import shell_word
 
 
@@ -41,6 +41,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
                     "--test name its splits, data.extra further files"
                 )
             overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
+        for word in files:
+            _refuse_field_without_section(word, first)
         spec = spec_of(first)
         if spec.num_files[1] is not None and len(files) > spec.num_files[1]:
             raise ConfigError(
@@ -56,7 +58,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if first == "last":
             hint = "; to resume a run: heed train last --resume"
         elif Path(first).exists():
-            hint = f"; name the task first, as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
+            tasks = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
+            hint = f"; name its task first ({tasks}), as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [*overrides, *fields])
     values = with_paths(values, Path.cwd())  # files on the command line are relative to the current directory
@@ -66,3 +69,18 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
 def _is_field(word: str) -> bool:
     name, equals, _ = word.partition("=")
     return bool(equals) and "." in name and not Path(word).exists()
+
+
+def _refuse_field_without_section(word: str, task: str) -> None:
+    """Refuse `learning_rate=0.1`, which would count as a file, with the section of the field where it is known.
+
+    Raises:
+        ConfigError: The word is a name, an equals sign and a value, and no file.
+    """
+    name, equals, _ = word.partition("=")
+    if not equals or not name.isidentifier() or Path(word).exists():
+        return
+    sections = {key: field.annotation for key, field in config_class(task).model_fields.items()}
+    meant = [f"{key}.{word}" for key, section in sections.items() if name in getattr(section, "model_fields", ())]
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ": SECTION.FIELD=VALUE"
+    raise ConfigError(f"'{word}' is neither a file nor a field with its section{hint}")

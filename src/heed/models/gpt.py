@@ -71,8 +71,8 @@ class BlocksConfig(TextConfig):
     num_layers: int = Field(12, gt=0)
     """Blocks."""
     d_ff: int | None = Field(None, gt=0)
-    """Inner width of the feed-forward networks; null for 4 d_model, and for two thirds of it with swiglu, which has
-    three matrices for two: as many parameters."""
+    """Inner width of the feed-forward networks; null for 4 d_model, or with swiglu for two thirds of that,
+    since swiglu has three matrices instead of two."""
     max_length: int = Field(1024, gt=0)
     """Positions of a learned table; other positions have no limit."""
     positions: Literal["learned", "rotary", "sinusoidal"] = "learned"

@@ -93,7 +93,8 @@ class Choice:
         if self.head == "mean":
             return [None]
         if not 0 <= self.head < num_heads:
-            raise ConfigError(f"no head {self.head}: there are {num_heads} heads, counted from 0")
+            are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
+            raise ConfigError(f"no head {self.head}: there {are}, counted from 0")
         return [self.head]
 
     def hidden(self, views: Sequence[View]) -> str:

@@ -52,13 +52,15 @@ class Adviser:
     def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:
         """A message about the score to expect of a run with these updates and seconds; empty without curves."""
         share = self.expected(updates)
-        if share is None:
-            return ""
         passes = updates / self.updates_per_pass
         is_few = updates < 10
         done = (
             f"{'only ' if is_few else ''}about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
         )
+        if share is None:
+            return f"warning: {done}: too few to learn much; give more --minutes" if is_few and passes < 1 else ""
+        if share.start >= 0.95 and passes < 1:
+            return f"{done}: its n-grams, already fitted, usually give most of its final score"
         if share.low >= 0.95:
             return f"{done}: as much as this model usually needs for its final score"
         expected = f"expect {_range(share)} of the way from guessing to this model's final score"

@@ -152,7 +152,9 @@ def read_sentences(
     scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
     if scheme == "plain":
         if data.scheme == "auto":
-            findings.remarks.append("no tag marks an entity (as B-person does), so tags are used as they are")
+            findings.remarks.append(
+                "the tags have no prefixes such as B- or I-, so each word is scored by itself, not whole entities"
+            )
         return sentences
     return in_bio(sentences, places, scheme, findings)
 

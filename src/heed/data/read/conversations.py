@@ -104,6 +104,12 @@ def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> It
         if row is None:
             continue
         found = conversation_of(row, columns, f"'{path}' line {number}", f"{path.name}:{number}", path, findings)
+        if columns.speaker is None and (others := _possible_speakers(row, columns)):
+            fields = ", ".join(map(repr, others))
+            findings.remark(
+                f"{path.name}: no field of the turns has a usual name for the speaker (other fields: {fields}); "
+                "data.columns.speaker names it"
+            )
         if isinstance(found, BadLine):
             findings.leave_out(found.rule)
         else:
@@ -202,6 +208,17 @@ def _turn_of(
         return findings.bad("a turn is no text", path, place, message)
     who = None if speaker is None else turn[speaker]
     return turn[text], "" if who is None else " ".join(str(who).split())
+
+
+def _possible_speakers(row: Mapping[str, Any], columns: ConversationColumns) -> list[str]:
+    """Fields of the first turn that may hold its speaker, where none has a usual name."""
+    name = _turns_field(row, columns)
+    turns = row[name] if name is not None else None
+    first = turns[0] if isinstance(turns, Sequence) and turns else None
+    if not isinstance(first, Mapping) or _named(first, None, SPEAKER_NAMES) is not None:
+        return []
+    text = _named(first, columns.text, TEXT_NAMES)
+    return [field for field, value in first.items() if field != text and isinstance(value, str)]
 
 
 def _named(turn: Mapping[str, Any], given: str | None, names: Iterable[str]) -> str | None:

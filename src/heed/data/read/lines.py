@@ -27,7 +27,7 @@ _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES = {
-    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV UTF-8",
+    b"PK\x03\x04": "a zip archive or an Office file (.xlsx, .docx); unpack it, or save it as CSV UTF-8 or as text",
     b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
     b"\x1f\x8b": "gzip; name it .gz, or unpack it (gzip -dc)",
     b"\xfd7zXZ": "xz; name it .xz, or unpack it (xz -dc)",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.data.read.columns import Facts, facts_of, has_header
-from heed.data.read.contents import Advice, content_of
+from heed.data.read.contents import Advice, content_of, no_advice
 from heed.data.read.findings import Findings
 from heed.data.read.head import Head, excel_head, is_regular, note_header, regular_rows, some
 from heed.data.read.lines import ending_of
@@ -91,10 +91,15 @@ def _refuse(head: Head, advice: Advice) -> None:
     raise DataError(f"'{head.path}': {what}{advice(content.kind, head.path)}")
 
 
-def pair_fields(path: Path, source: Column, target: Column, findings: Findings) -> tuple[str, str]:
+def pair_fields(
+    path: Path, source: Column, target: Column, findings: Findings, advice: Advice = no_advice
+) -> tuple[str, str]:
     """The fields of both sides in JSON objects: those given, "source" and "target", or the only two texts.
 
     A text in a nested object counts too, named as in "translation.en".
+
+    Raises:
+        DataError: The objects are conversations: they have no two texts, but a list of turns.
     """
     names = ["source" if source is None else str(source), "target" if target is None else str(target)]
     objects: list[dict[str, Any]] = []
@@ -114,6 +119,20 @@ def pair_fields(path: Path, source: Column, target: Column, findings: Findings) 
         and Facts.of(name, [one[name] for one in objects]).numbers < 0.5
     ]
     if len(texts) != 2:
+        turns = [name for name in objects[0] if all(_are_turns(one.get(name)) for one in objects)]
+        if turns:
+            why = (
+                f"each line is a conversation (field '{turns[0]}' is a list of turns); expected two texts in each line"
+            )
+            raise DataError(f"'{path}': {why}{advice('conversations', path)}")
         return names[0], names[1]
     findings.remark(f"fields: source is '{texts[0]}', target is '{texts[1]}'")
     return texts[0], texts[1]
+
+
+def _are_turns(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and (all(isinstance(turn, dict) for turn in value) or all(isinstance(turn, str) for turn in value))
+    )

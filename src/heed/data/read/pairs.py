@@ -77,7 +77,7 @@ def read_pairs(
         yield from _parallel(paths[0], paths[1], findings)
     elif len(paths) == 1:
         if ending_of(paths[0]) in (".jsonl", ".json"):
-            yield from _objects(paths[0], pair_fields(paths[0], source, target, findings), findings)
+            yield from _objects(paths[0], pair_fields(paths[0], source, target, findings, advice), findings)
         else:
             yield from _columns(paths[0], pair_columns(paths[0], source, target, findings, advice), findings)
     else:

@@ -178,9 +178,11 @@ def column_rows(
             if number != 1:
                 message = "should name the columns, but is a bad line; columns can also be given by number"
                 raise DataError(f"'{path}' line 1 {message}")
-            for field, column in wanted.items():
-                if isinstance(column, str) and column not in row:
-                    raise DataError(f"'{path}' line 1 {unnamed.format(field, column, suggest(column, row))}")
+            absent = [(field, name) for field, name in wanted.items() if isinstance(name, str) and name not in row]
+            if absent:
+                field, name = min(absent, key=lambda one: one[0] == one[1])  # a name the user gave before a usual one
+                raise DataError(f"'{path}' line 1 {unnamed.format(field, name, suggest(name, row))}")
+            for column in wanted.values():
                 if isinstance(column, str) and row.count(column) > 1:
                     twins = [n for n, name in enumerate(row) if name == column]
                     raise DataError(

@@ -195,7 +195,9 @@ def _columns(path: Path, layout: Layout, form: TextFormat, findings: Findings) -
 def _objects(path: Path, layout: Layout, form: TextFormat, findings: Findings) -> Iterator[Text]:
     text_name, label_name = str(layout.text), str(layout.label)
     second = () if form.second is None else (str(form.second),)
-    for number, row in json_rows(path, findings, (text_name, *second, label_name)):
+    names = (text_name, *second, label_name)
+    names = tuple(sorted(names, key=("text", "label").__contains__))  # names the user gave are missed first
+    for number, row in json_rows(path, findings, names):
         text = "" if row is None else text_of(row, text_name, path, number, findings)
         if row is not None and second:
             text = _pair(text, text_of(row, second[0], path, number, findings))

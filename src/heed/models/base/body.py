@@ -36,7 +36,7 @@ class Body(nn.Module, ABC):
     interface: ClassVar[Interface]
     config_class: ClassVar[type[ModelConfig]]
     summary: ClassVar[str]
-    """What it is, in at most 40 characters (`heed models`)."""
+    """What it is, in at most 39 characters (`heed models`)."""
     paper: ClassVar[str]
     """Where it comes from: authors and year, or the lecture notes."""
 

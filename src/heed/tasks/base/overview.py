@@ -52,8 +52,8 @@ def length_table(rows: Iterable[SideCounts]) -> str:
     """A table of token counts."""
     lines = [f"{'':20}{'':8}{'tokens':>12}{'median':>8}{'95 %':>8}{'longest':>9}{'unknown':>10}"]
     lines += [
-        f"{row.split:20}{row.side:8}{row.tokens.total():>12,}{row.length_at(0.5):>8}{row.length_at(0.95):>8}"
-        f"{row.length_at(1):>9}{row.unknown:>10.2%}"
+        f"{row.split:20}{row.side:8}{row.tokens.total():>12,}{row.length_at(0.5):>8,}{row.length_at(0.95):>8,}"
+        f"{row.length_at(1):>9,}{row.unknown:>10.2%}"
         for row in rows
     ]
     return "\n".join(lines)

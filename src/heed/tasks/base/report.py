@@ -62,6 +62,8 @@ def per_label(scores: dict[str, dict[str, float]], kind: str) -> list[str]:
 
 _SHOWN = 12
 """Most labels of a confusion matrix that is printed; larger ones are in the report only."""
+_WIDE = 16
+"""Longest label in that matrix; of longer ones the beginning is printed."""
 
 
 def confusion_table(confusion: dict[str, Any]) -> list[str]:
@@ -69,11 +71,12 @@ def confusion_table(confusion: dict[str, Any]) -> list[str]:
     labels, matrix = [escaped(label) for label in confusion["labels"]], confusion["matrix"]
     if len(labels) > _SHOWN:
         return [f"  confusion matrix of {len(labels)} labels: see --json"]
-    width = max(7, *(min(12, len(label)) for label in labels)) + 1
+    labels = [label if len(label) <= _WIDE else f"{label[: _WIDE - 3]}..." for label in labels]
+    width = max(7, *map(len, labels)) + 1
     lines = ["  confusion (rows true, columns predicted)", "  " + " " * width]
-    lines[1] += "".join(f"{label[: width - 1]:>{width}}" for label in labels)
+    lines[1] += "".join(f"{label:>{width}}" for label in labels)
     for label, row in zip(labels, matrix, strict=True):
-        lines.append(f"  {label[: width - 1]:>{width}}" + "".join(f"{count:>{width},}" for count in row))
+        lines.append(f"  {label:>{width}}" + "".join(f"{count:>{width},}" for count in row))
     return lines
 
 

@@ -102,7 +102,7 @@ class Labeller(TextRun[Classification, Classifier, LabelPrediction]):
             [example.labels for example in examples],
             task.labels if labels is None else labels,
             task.config.data.several_labels if several is None else several,
-            lambda i: (examples[i].origin, " ".join(examples[i].text.split())[:200]),
+            lambda i: (examples[i].origin, _excerpt(examples[i].text)),
         )
         outcomes.details["cut"] = sum(text.cut > 0 for text in encoded)
         return outcomes
@@ -139,3 +139,9 @@ class ClassificationRun(Labeller, LooksAtText):
 
     def _look(self, text: str, **options: Any) -> Look:
         return look_at_text(self.task, self.model, text, **options)
+
+
+def _excerpt(text: str) -> str:
+    """The first 200 characters of a text on one line, with an ellipsis where more follow."""
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."

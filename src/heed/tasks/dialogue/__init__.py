@@ -7,6 +7,7 @@ SPEC = TaskSpec(
     unit="conversation",
     summary="Write the response to the turns of a conversation so far.",
     example="talks.jsonl",
+    takes=(("conversations", "{file}"),),
     interfaces=("turn_decoder", "pair_decoder"),
     flags=(
         NBEST,

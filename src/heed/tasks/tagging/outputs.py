@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heed.data.read.contents import content_of
 from heed.data.read.head import Head
@@ -33,7 +34,10 @@ class TaggingOutputs(TextOutputs):
         return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """Refuse input in columns (words with tags)."""
+        """Refuse input in columns (words with tags) and JSON objects."""
+        filled = [line for line in lines if line.strip()]
+        if filled and all(isinstance(_parsed(line), dict) for line in filled):
+            raise ConfigError(f"{where or 'the input'}: each line is a JSON object; expected one text a line")
         content = content_of(Head(Path("input"), tuple(lines[:1_000]), False))
         if content is not None and content.kind == "tagged" and content.sure:
             raise ConfigError(
@@ -54,6 +58,16 @@ class TaggingOutputs(TextOutputs):
     def answer(self, text: str) -> str:
         """The entities."""
         return self.run.predict(text).summary() or "(no entity)"
+
+
+def _parsed(line: str) -> Any:
+    """The JSON value of a line; None for other text."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 class ColumnOutputs(FileOutputs):

@@ -36,5 +36,8 @@ def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
         else:
             kinds = " as ".join(kind for kind in (e["true"], e["predicted"]) if kind)
             lines.append(f"  {e['origin']}  {e['kind']}: {kinds}\n    {e['context']}")
-    head = "errors (true entity in [ ], predicted in { }):"
-    return [head, *lines] if lines else ["no errors"]
+    if not lines:
+        return ["no errors"]
+    counts = "count" in shown_errors(report, 1)[0]
+    head = "most frequent errors:" if counts else "errors (true entity in [ ], predicted in { }):"
+    return [head, *lines]

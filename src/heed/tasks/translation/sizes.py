@@ -36,7 +36,7 @@ def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
         return None
     if num_pairs < PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
         return None
-    return f"{num_pairs:,} pairs are too many for {training.minutes:g} minutes on a CPU"
+    return f"{num_pairs:,} pairs are more than a CPU can train on in {training.minutes:g} minutes (training.minutes)"
 
 
 def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
