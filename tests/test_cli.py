@@ -533,7 +533,7 @@ def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command)
     (damaged / "model.safetensors").write_bytes(b"\x00" * 100)
     for name, message in [
         ("nowhere", "no run folder 'nowhere'"),
-        ("runn", "no run folder 'runn'; did you mean 'run'"),
+        ("damagd", "no run folder 'damagd'; did you mean 'damaged'"),
         ("folder", "folder is not a run folder"),
         ("last", r"no run under .*runs; train one"),
         ("damaged", "damaged/model.safetensors is altered: it has 100 bytes, but .* were written.*--force"),

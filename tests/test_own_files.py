@@ -15,6 +15,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 import heed
 from heed.cli import main
 from heed.data.examples import Pair
+from heed.errors import ConfigError
 from heed.evaluation.report import shown
 from heed.evaluation.text import text_measure
 from heed.observe.edits import Uniform
@@ -316,6 +317,29 @@ def test_scores_are_sacrebleus(call, run, data):
         == json.loads(call("evaluate", "run", "--json")[1])["test"]
         == json.loads(json.dumps(run.report["scores"]["test"]))
     )
+
+
+def test_scores_on_training_files_are_said_to_be_optimistic(call, run, data):
+    for side in ("en", "yo"):
+        seen, new = texts(data, f"my.{side}"), texts(data, f"test.{side}")
+        (data / f"both.{side}").write_text("\n".join([*seen[:7], *new[:5]]) + "\n", encoding="utf-8")
+    code, _, err = call("evaluate", "run", "both.en", "both.yo")
+    assert code == 0
+    assert err == "heed: 7 of 12 pairs are also in the training set, so their scores are optimistic\n"
+
+
+@pytest.mark.parametrize("command", ["predict", "look"])
+def test_the_name_of_a_file_in_place_of_a_text_is_noticed(call, run, command):
+    code, _, err = call(command, "run", "test.en")
+    said = "heed: 'test.en' is the name of a file, but was read as a text"
+    more = "; to read the file: --input test.en" if command == "predict" else ""
+    assert code == 0 and f"{said}{more}" in err.splitlines()
+    assert "name of a file" not in call(command, "run", "a dog")[2]
+
+
+def test_a_look_at_several_texts_is_refused(run):
+    with pytest.raises(ConfigError, match=r"text is the list \['a dog', 'a cat'\], expected one text"):
+        run.look(["a dog", "a cat"])
 
 
 def test_intervals_where_nothing_matches():

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.cli.flags import options_of
 from heed.cli.terminal import show, write_output
+from heed.data.examples import Example
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
 from heed.runs.ensemble import open_together
+from heed.tasks import spec_of
 from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
 from heed.tasks.base.run import Run
 from heed.threads import sparing
@@ -38,6 +41,8 @@ def run_evaluate(
         examples = run.read(files)
         for line in run.reading:
             print(f"heed: {line}", file=sys.stderr)
+        if seen := _seen_in_training(run, examples):
+            print(f"heed: {seen}", file=sys.stderr)
         reports = {" ".join(files): run.score(examples)}
         if alignment is not None:
             base = int(options["alignment_base"])
@@ -60,3 +65,17 @@ def run_evaluate(
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, DrawsErrors).errors_page(wrong), Path(page))
+
+
+def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
+    """Say how many of the examples are training examples of the run; empty if none are, or if that is unknown."""
+    if not all(isinstance(one, Example) for one in examples) or (known := run.known()) is None:
+        return ""
+    wanted = {one.fields for one in examples}
+    seen = {one.fields for one in known} & wanted
+    count = sum(one.fields in seen for one in examples)
+    if not count:
+        return ""
+    are, whose = ("are", "their") if count > 1 else ("is", "its")
+    unit = f"{spec_of(run.config.task).unit}s"
+    return f"{count:,} of {len(examples):,} {unit} {are} also in the training set, so {whose} scores are optimistic"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +26,10 @@ def held_out(files: list[str] | None) -> list[str] | int | None:
     names = split_files(files)
     is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
     return int(names[0]) if names and is_number else names
+
+
+def read_as_texts(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Texts that are names of files, which people give in place of `--input`; each with a line that says so."""
+    for text in texts:
+        if os.path.isfile(text):  # unlike Path.is_file, False for a text too long for a name
+            yield text, f"'{text}' is the name of a file, but was read as a text"

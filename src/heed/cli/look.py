@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import webbrowser
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import heed
 from heed import folder
 from heed.cli.flags import options_of
+from heed.cli.given import read_as_texts
 from heed.cli.terminal import colors_of_pictures, form_of, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError
 from heed.observe.shown import Shown
@@ -60,6 +62,9 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
     run = heed.load(name, force=drawing.force)
+    if isinstance(run, TextRun):
+        for _, line in read_as_texts(texts):
+            print(f"heed: {line}", file=sys.stderr)
     typed = run.typed(texts) if isinstance(run, TextRun) else texts
     several = getattr(run, "looks_at_several", False)
     if len(typed) != 1 and not several:

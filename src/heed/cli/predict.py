@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from heed.cli.answering import Answering, put
 from heed.cli.flags import options_of
+from heed.cli.given import read_as_texts
 from heed.cli.terminal import interactive, open_output
 from heed.data.read.incoming import Incoming, InputFindings, Numbered, in_batches
 from heed.data.read.lines import without_compression
@@ -25,6 +26,7 @@ from heed.tasks.base.capabilities import Writes, capability
 from heed.tasks.base.outputs import FileOutputs, Outputs, TextOutputs
 from heed.tasks.base.run import Run
 from heed.threads import sparing
+from heed.visible import shell_word
 
 SOME_BAD = 4
 """Exit status if some inputs could not be used."""
@@ -81,6 +83,9 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         if source is not None and source.is_dir() and not outputs.takes_folders:
             _folder(answering, given)
         elif given.texts:
+            if not outputs.takes_folders:
+                for name, line in read_as_texts(given.texts):
+                    _say(f"{line}; to read the file: --input {shell_word(name)}")
             texts = outputs.arguments(given.texts)
             _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
         else:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.read.sentences import is_blank
+from heed.data.read.values import described
 from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.choice import Choice, View
@@ -70,6 +71,8 @@ class LooksAtText(ABC):
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
+        if not isinstance(text, str):
+            raise ConfigError(f"text is {described(text)}, expected one text")
         if is_blank(text):
             raise ConfigError("the text is blank")
         choice = Choice(mechanism, layer, head)
