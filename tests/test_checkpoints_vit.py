@@ -174,7 +174,9 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     assert "heed look run PICTURE" in card and "heed train images FOLDER --from run" in card
     assert "heed predict" not in card and "heed evaluate" not in card
     for use in (run.predict, run.evaluate):
-        with pytest.raises(ConfigError, match=r"no classes: theirs, .*has no classifier; start a run .* --from RUN"):
+        with pytest.raises(
+            ConfigError, match=r"no classes: .* theirs, which has no classifier; train a classifier .* --from RUN"
+        ):
             use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
     seen = str(run.look(str(pictures[0])))
     assert "attention rolled" in seen and "label" not in seen

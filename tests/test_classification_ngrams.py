@@ -210,7 +210,7 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
     with torch.no_grad():
         neg, pos = model.ngrams(batch.tokens, batch.mask)[0].tolist()
     bias = model.ngrams.bias[0].item() - model.ngrams.bias.mean().item()
-    (shading,) = (s for s in run.look("the film was not good").look.shadings if "n-grams beside" in s.title)
+    (shading,) = (s for s in run.look("the film was not good").look.shadings if s.title.startswith("N-gram classifier"))
     scaled = model.ngram_scale.item() * ((neg - pos) / 2 - bias)
     assert np.isclose(sum(shading.weights), scaled, atol=1e-5)  # nine n-grams: all are listed
     child = heed.train(

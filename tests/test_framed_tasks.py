@@ -128,10 +128,12 @@ def test_a_look_at_a_tagger_shows_the_frame(folder):
     look = run.look("one two").look
     start, end = run.task.tokenizer.token(START), run.task.tokenizer.token(END)
     assert look.maps[0].key.labels == (start, "one", "two", end) and look.shadings[0].axis.labels == ("one", "two")
-    with pytest.raises(ConfigError, match=r"the text has 11 tokens, and model bert reads 10 at a time"):
+    with pytest.raises(ConfigError, match=r"the text has 11 tokens, but model bert reads 10 at a time"):
         run.look(" ".join(["one"] * 11))
 
 
 def test_a_delay_does_not_apply_to_a_body_that_sees_the_whole_text(folder):
-    with pytest.raises(ConfigError, match=r"model.delay is 1, but model bert sees the whole text; leave it out"):
+    with pytest.raises(
+        ConfigError, match=r"model.delay is 1, but model bert sees the whole text; leave model.delay out"
+    ):
         made(folder, "tagging", "tags.conll", delay=1)

@@ -90,6 +90,8 @@ def test_an_old_run_predicts_and_scores_as_it_did(case):
         assert (before["scores"].pop("task"), scores.pop("task")) == ("classification", "table")
     for added in ("baselines", "better_baselines"):
         scores.pop(added, None)
+    for error in [*scores.get("errors", ()), *before["scores"].get("errors", ())]:
+        error.update(text=error.get("text", "")[:197])  # longer ones have ended in an ellipsis since
     assert without_intervals(scores) == close(without_intervals(before["scores"]))
     assert scores.keys() == before["scores"].keys()
 

@@ -151,7 +151,7 @@ def test_a_look_at_a_pair_names_the_special_tokens(run):
     (seen,) = [one for one in look.maps if one.mechanism == "encoder"]
     names = [run.task.tokenizer.token(START), run.task.tokenizer.token(END)]
     assert list(seen.key.labels) == [names[0], "red", "old", names[1], "?zebra", "big", names[1]]
-    added = next(one for one in look.shadings if one.title.startswith("What each word adds"))
+    added = next(one for one in look.shadings if one.title.startswith("Contribution of each word"))
     assert added.axis.labels == ("red", "old", "?zebra", "big")
     assert any("never seen in training: zebra" in note for note in look.notes)
 
@@ -187,7 +187,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        ({"columns": {"text": ["a", "b", "c"]}}, ConfigError, r"text is \['a', 'b', 'c'\], expected the column of"),
+        ({"columns": {"text": ["a", "b", "c"]}}, ConfigError, r"text is \['a', 'b', 'c'\], expected one column, or the two columns of"),
         ({"columns": {"second": 1}, "format": "lines"}, ConfigError, r"second is 1, but data.format lines has"),
         ({"columns": {"text": ["premise", "hypotesis"]}}, DataError, r"no column 'hypotesis'; did you mean 'hypoth"),
         ({}, DataError, r"chooses the first, data.columns.text=\[premise,hypothesis\] reads both as a pair"),
