@@ -187,7 +187,7 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        ({"columns": {"text": ["a", "b", "c"]}}, ConfigError, r"text is \['a', 'b', 'c'\], expected one column, or the two columns of"),
+        ({"columns": {"text": ["a", "b", "c"]}}, ConfigError, r"text is \['a', 'b', 'c'\], expected one column, or"),
         ({"columns": {"second": 1}, "format": "lines"}, ConfigError, r"second is 1, but data.format lines has"),
         ({"columns": {"text": ["premise", "hypotesis"]}}, DataError, r"no column 'hypotesis'; did you mean 'hypoth"),
         ({}, DataError, r"chooses the first, data.columns.text=\[premise,hypothesis\] reads both as a pair"),
