@@ -211,7 +211,7 @@ def test_matching_heads_begin_by_looking_at_equal_tokens():
     for head in range(2):
         assert float(first[head, 1, [1, 6]].sum()) > 0.9  # token 10 stands in both texts
     assert float(first[2:, 1, [1, 6]].sum(-1).max()) < 0.9
-    with pytest.raises(ConfigError, match=r"model\.matching_heads is 5, but there are 4 heads"):
+    with pytest.raises(ConfigError, match=r"model\.matching_heads is 5, but model\.num_heads is 4; reduce"):
         Bert(config.model_copy(update={"matching_heads": 5}))
 
 
