@@ -31,6 +31,9 @@ from heed.cores import COMPANY, given_by_user
 from heed.threads import Learned, fixed, sparing
 from heed.training.threads import choose_threads, give_way
 
+_REST = 0.05
+"""Seconds between two ways: threads that have just computed keep their cores busy for some milliseconds."""
+
 Ways = dict[str, Callable[[], object]]
 """The same work by default, on one thread and on two."""
 
@@ -78,6 +81,7 @@ def measure(work: Ways, rounds: int, seconds: float) -> dict[str, tuple[float, f
         for way, run in work.items():
             if sum(clock for clock, _ in times[way]) > seconds:
                 continue
+            time.sleep(_REST)
             start = time.perf_counter(), time.process_time()
             run()
             taken = time.perf_counter() - start[0], time.process_time() - start[1]
