@@ -501,7 +501,7 @@ def call(capsys, *words):
 def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsys):
     code, out, err = call(capsys, "check", *dirty)
     assert code == 2 and err.startswith("heed: ") and "a.en' line 3 contains a NUL byte" in err
-    assert out.startswith("training would stop at the first bad line; with data.bad_lines=skip this is the data:\n")
+    assert out.startswith("training would stop at the first bad line; with data.bad_lines=skip the data is:\n")
     code, skipped, err = call(capsys, "check", *dirty, "data.bad_lines=skip")
     assert (code, err) == (0, "") and out.endswith(skipped)
     table = skipped[skipped.index("found in the data:") : skipped.index("\ntokenizer word")]

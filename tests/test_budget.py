@@ -316,4 +316,4 @@ def test_epochs_are_passes_over_the_data(tmp_path):
 def test_minutes_and_epochs_are_not_given_together(capsys):
     with pytest.raises(SystemExit):
         main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
-    assert "--minutes and --epochs both set how long to train; give only one of them" in capsys.readouterr().err
+    assert "--minutes and --epochs both set how long to train; give only one" in capsys.readouterr().err

@@ -555,9 +555,8 @@ def test_predict_refuses_in_one_line(call, run, tmp_path):
 
 def test_look_and_evaluate_refuse_in_one_line(call, run):
     assert_one_line(call("look", run.folder, "  "), "the text is blank")
-    assert_one_line(
-        call("look", run.folder, "1", "--out", "a.gif"), r"no format is known for 'a.gif'; end it in \.html"
-    )
+    said = r"cannot tell the format of 'a.gif' from its ending; end it in \.html"
+    assert_one_line(call("look", run.folder, "1", "--out", "a.gif"), said)
     for words in (["--as", "svg"], ["--as", "text"], ["--out", "a.txt"]):
         assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows an HTML page, not (svg|text)")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")

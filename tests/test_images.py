@@ -92,7 +92,7 @@ def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_rea
     assert all(row[1] == "across" for row in rows[:40]) and rows[40] == [str(broken), "", ""]
     said = err.splitlines()
     assert said[0].startswith(f"heed: '{broken}'") and said[0].endswith("; left empty")
-    assert said[1] == "heed: 1 input could not be used (number 41); the output is empty there"
+    assert said[1] == "heed: 1 input could not be used (number 41); its output is empty"
     assert "broken.png" in main_fails([*words, "--bad-lines", "error"], capsys)
     main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
     first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())

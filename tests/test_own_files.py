@@ -399,9 +399,9 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "a=1"], r"'a=1' is neither a file nor a field .*: SECTION.FIELD=VALUE$"),
         (
             ["my.en", "my.yo"],
-            r"name its task first \(classification, .* or translation\), as: heed train translation my.en my.yo$",
+            r"name its task first \(classification, .*\), for example: heed train translation my.en my.yo$",
         ),
-        (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
+        (["translation"], r"needs its training files, for example: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
     ],

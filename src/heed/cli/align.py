@@ -97,7 +97,7 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
             "reverse direction with --reverse"
         )
     if options.gold is None and options.gold_base:
-        raise ConfigError("--gold-base says how --gold counts words; give both")
+        raise ConfigError("--gold-base applies only with --gold; give both or neither")
     pairs = run.read(files)
     for line in run.reading:
         print(f"heed: {line}", file=sys.stderr)

@@ -98,7 +98,7 @@ def _check(choices: Any, place: str) -> None:
         if not choice.strip():
             raise ConfigError(f"{place}: choice {n} is blank: {choice!r}")
         if choice in choices[: n - 1]:
-            raise ConfigError(f"{place}: choice {choice!r} is given twice")
+            raise ConfigError(f"{place}: choice {choice!r} occurs twice")
 
 
 def texts_of(line: str) -> list[str]:
