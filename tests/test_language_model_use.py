@@ -282,7 +282,7 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert (
         said("-i", tmp_path / "q.jsonl", "--choice", "x")
         .partition("; --bad-lines")[0]
-        .endswith("line 1 has choices of its own; leave out --choice and --choices")
+        .endswith("line 1 has its own choices; omit --choice and --choices")
     )
     assert said("-i", tmp_path / "q.jsonl", "--stop", "x").endswith("has choices to rank, so --stop does not apply")
 

@@ -221,7 +221,7 @@ def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     ("fields", "message"),
     [
         ({"data": {"extra": [{"files": "b.tsv"}]}}, "data.stream is true and data.extra names further corpora"),
-        ({"training": {"guided_attention": 1.0}}, "guided_attention is 1.0 and data.stream true; words are aligned"),
+        ({"training": {"guided_attention": 1.0}}, "combined with data.stream=true, because words are aligned"),
         (
             {"data": {"duplicates": "drop"}},
             "data.stream is true and data.duplicates is drop, but a stream is not",

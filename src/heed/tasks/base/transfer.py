@@ -171,8 +171,8 @@ class Parent:
             value = getattr(section, name)
             if value not in (None, "auto", getattr(theirs, name)):
                 raise ConfigError(
-                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} as they "
-                    f"are, with {getattr(theirs, name)!r}; leave one of the two fields out"
+                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} "
+                    f"unchanged, with {getattr(theirs, name)!r}; set only one of the two"
                 )
         known = type(section).model_fields  # theirs may have more
         values = {name: value for name, value in theirs.model_dump().items() if name in known}
@@ -283,8 +283,8 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
             config = config.model_copy(update={"tokenizer": section})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
-            "tokenizer.extend is true, but no run is given whose tokenizer to extend; add tokenizer.from, or "
-            "--from RUN with a run of a model that keeps its tokenizer (bert, gpt)"
+            "tokenizer.extend is true, but there is no tokenizer to extend; set tokenizer.from to a run, or give "
+            "--from RUN with a model that keeps its tokenizer (bert, gpt)"
         )
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")

@@ -35,7 +35,7 @@ class TranslationOutputs(TextOutputs):
         self.sampling = sampling_of(options)
         if options["align"] and not run.model.aligns:
             raise ConfigError(
-                f"model '{run.config.model.name}' has no attention, so --align cannot link words; leave it out"
+                f"model '{run.config.model.name}' has no attention, so --align cannot link words; omit --align"
             )
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
