@@ -624,7 +624,7 @@ def test_training_from_python(tmp_path, capfd):
 def test_mistakes_in_python_are_ours_to_explain(tmp_path, run):
     with pytest.raises(ConfigError, match=r"heed.train: unknown field 'training.step'; did you mean 'steps'"):
         heed.train("translation", data="copy", settings={"training.step": 3})
-    with pytest.raises(ConfigError, match="task is 'translations'"):
+    with pytest.raises(ConfigError, match="unknown task 'translations'"):
         heed.train("translations", data="copy")
     with pytest.raises(ConfigError, match="field 'data' is missing"):
         heed.train("translation")

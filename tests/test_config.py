@@ -100,7 +100,7 @@ def test_every_mistake_is_reported_at_once():
         ({"data": "dates"}, "data is 'dates'"),
         (
             {"task": "rhyming"},
-            "task is 'rhyming'; valid: classification, dialogue, images, language_modelling, pretraining, series, "
+            "unknown task 'rhyming'; valid: classification, dialogue, images, language_modelling, pretraining, series, "
             "summarisation, table, tagging, translation",
         ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),

@@ -380,7 +380,7 @@ def test_what_the_engine_cannot_do_is_refused(trained, capsys):
         run.predict("12", engine="ctranslate2", sampling=SamplingOptions())
     with pytest.raises(ConfigError, match=r"cannot continue a prefix \('1'\)"):
         run.predict("12", engine="ctranslate2", prefix="1")
-    with pytest.raises(ConfigError, match=r"no engine 'ctranslate'; did you mean 'ctranslate2'"):
+    with pytest.raises(ConfigError, match=r"unknown engine 'ctranslate'; did you mean 'ctranslate2'"):
         run.predict("12", engine="ctranslate")
     with pytest.raises(ConfigError, match=r"quantization is 'int9'; did you mean 'int8'"):
         run.export(quantization="int9")

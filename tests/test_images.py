@@ -110,7 +110,8 @@ def test_csv_and_json_hold_every_probability(run, photos, capsys, monkeypatch):
     values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(values) == 2 and values[0]["picture"] == path and set(values[0]["probabilities"]) == {"across", "down"}
     assert main_fails(["predict", str(run.folder), path, "--csv", "--json"], capsys).endswith("give only one\n")
-    assert "there is no picture in the folder" in main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+    said = main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+    assert "contains no pictures (files that end in .jpg" in said
 
 
 def main(words):

@@ -411,7 +411,7 @@ def test_an_idx_file_of_labels_alone_and_unequal_counts_are_named(idx):
 
 def test_classes_that_are_not_named_are_bad_ones(photos):
     said = refusal(photos, classes=["cats", "dog"])
-    assert "is of class 'cat', which data.classes does not name; did you mean 'cats'?" in said
+    assert "is of class 'cat', which is not in data.classes; did you mean 'cats'?" in said
     with pytest.raises(DataError, match=r"data.classes names 'dog' twice"):
         opened(photos, classes=["dog", "cat", "dog"])
 

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from heed.config import RunConfig
-from heed.errors import HeedWarning, RunError, suggest
+from heed.errors import HeedWarning, RunError, nearest
 from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.lock import LOCK, Ownership, check_not_owned
@@ -82,8 +82,7 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
     path = Path(run)
     if not path.is_dir():
         beside = [str(found.parent) for found in path.parent.glob(f"*/{CONFIG}")]
-        near = suggest(str(path), beside)
-        raise RunError(f"no run folder '{run}'{near if 'did you mean' in near else ''}")
+        raise RunError(f"no run folder '{run}'{nearest(str(path), beside)}")
     return path
 
 

@@ -92,7 +92,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
         RunError: The run was not exported for it, its weights have changed since, or a file is missing or altered.
     """
     if engine not in ENGINES:
-        raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
+        raise ConfigError(f"unknown engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
     command = f"heed export {shell_word(folder)} --to ctranslate2"

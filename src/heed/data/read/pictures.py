@@ -160,7 +160,7 @@ class _Reading:
         """A bad line if `data.classes` does not list the class."""
         if self.classes is None or label in self.classes:
             return None
-        message = f"{what} is of class '{label}', which data.classes does not name{suggest(label, self.classes)}"
+        message = f"{what} is of class '{label}', which is not in data.classes{suggest(label, self.classes)}"
         return findings.bad("unknown class", path, place, message, things="pictures")
 
     def _idx(self, path: str, beside: str | None, findings: Findings) -> Iterator[Picture]:
