@@ -229,7 +229,7 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
     ("words", "message"),
     [
         (["--layer", "2"], "no layer 2: 2 layers attend to the source in"),
-        (["--head", "9"], "no head 9: there are 4 in"),
+        (["--head", "9"], "no head 9: there are 4 heads in"),
         (["--head", "last"], "--head is 'last'; give a number or mean"),
         (
             ["--symmetrize", "gd"],
