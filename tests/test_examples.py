@@ -104,7 +104,7 @@ def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
         for split in ("train", "valid"):
             assert list(splits.examples[split]) == list(first.examples[split])
         assert splits.counts == first.counts
-    assert f"{reader.kind.unit}s kept in" in first.notes
+    assert f"{reader.kind.unit}s stored in" in first.notes
     train, valid = ({example.texts[0] for example in first.examples[split]} for split in ("train", "valid"))
     assert len(first.examples["valid"]) >= 30 and not train & valid
     part = select(first.examples["train"], [5, 2])

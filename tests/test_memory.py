@@ -205,7 +205,7 @@ def test_what_cannot_be_used_is_named_with_its_place(task, data, message):
 
 def test_bad_lines_are_left_out_and_counted_where_the_settings_say_so():
     run = classifier([*TEXTS, (None, "pos"), ("", "pos")], settings=WORDS | {"data.bad_lines": "skip"}, valid=4)
-    assert "26" in run.task.notes and "no text, left out: 1 line (train[24])" in run.task.notes
+    assert "26" in run.task.notes and "not text, left out: 1 line (train[24])" in run.task.notes
     assert "1 blank" in run.task.notes.replace("blank 1", "1 blank") or "blank" in run.task.notes
 
 

@@ -75,7 +75,7 @@ def refused(folder, name, content, **form):
     return str(raised.value)
 
 
-NO_HEADER = "; the file has no header, columns are counted from 0"
+NO_HEADER = "; the file has no header, so columns are counted from 0"
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def german(rows):
         (
             table(FLOWERS),
             ("0", "1"),
-            ["the file has no header, columns are counted from 0", "columns: label is 2 (2 values)"],
+            ["the file has no header, so columns are counted from 0", "columns: label is 2 (2 values)"],
         ),
         (
             table([("a", "b", "label"), *german(FLOWERS)], ";"),

@@ -321,7 +321,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
         return record
 
     monkeypatch.setattr("heed.data.store.store.write_examples", write_pairs)
-    with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no program writes"):
+    with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no other program"):
         prepare(files)
     assert not entries()  # nothing is left behind
 

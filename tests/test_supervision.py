@@ -206,7 +206,7 @@ def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(
             prepared(tmp_path, data={"valid": 5})
         skipping = prepared(tmp_path, data={"valid": 5, "bad_lines": "skip"})
         assert "train: 15 links in 15 of 15 pairs (my.links)" in skipping.notes
-        assert f"my.links: link to a word that is not there, left out: 1 link ({line})" in skipping.notes
+        assert f"my.links: link to a word that does not exist, left out: 1 link ({line})" in skipping.notes
 
 
 def test_a_link_beyond_the_words_of_a_pair_that_was_not_drawn_is_named_too(tmp_path):
@@ -393,7 +393,7 @@ def test_a_link_out_of_range_is_named_and_may_be_left_out(folder):
         prepared(folder)
     task = prepared(folder, data={"bad_lines": "skip"})
     assert_close(task.collate([4]).alignment[0].nonzero(), torch.tensor([[0, 0]]))
-    assert "link to a word that is not there, left out: 1 link (5)" in task.notes
+    assert "link to a word that does not exist, left out: 1 link (5)" in task.notes
 
 
 @pytest.mark.parametrize("lines", [6, 8])

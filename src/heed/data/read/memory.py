@@ -236,7 +236,7 @@ def text_at(value: Any, where: str, place: str, findings: Findings) -> str | Bad
         DataError: The value is not a text, and bad lines are not skipped.
     """
     if not isinstance(value, str):
-        return findings.bad("no text", "", place, f"{where} is {described(value)}, expected text")
+        return findings.bad("not text", "", place, f"{where} is {described(value)}, expected text")
     return characters_of(str(value), where, "", place, findings)
 
 

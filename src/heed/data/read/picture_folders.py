@@ -58,7 +58,7 @@ class Listing:
         names = [name[len(start) :] for name in opened.names if name.startswith(start)]
         if inside and not names:
             tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
-            raise DataError(f"'{archive}' has no folder '{inside}'; it has {', '.join(tops[:8]) or 'no folders'}")
+            raise DataError(f"'{archive}' has no folder '{inside}'; its folders: {', '.join(tops[:8]) or 'none'}")
         files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
         return cls(path, f"{archive}!{start}", files, problem=opened.problem)
 
@@ -183,7 +183,7 @@ def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> Non
     for names in alike.values():
         if len(names) > 1:
             shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
-            what = f"classes that differ only in spelling are different classes: {shown}"
+            what = f"class names that differ only in spelling are read as different classes: {shown}"
             for name in sorted(names):
                 findings.note(what, where, name, unit="class name", warning=True)
 
