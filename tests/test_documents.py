@@ -207,7 +207,7 @@ def test_a_missing_file_and_an_empty_folder(tmp_path):
     with pytest.raises(DataError, match=r"no file '.*nothing.txt'"):
         open_documents(section(train=[str(tmp_path / "nothing.txt")]))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no training document is left from .*empty"):
+    with pytest.raises(DataError, match=r"no training documents left in .*empty"):
         open_documents(section(train=[str(tmp_path / "empty")]))
 
 

@@ -131,7 +131,7 @@ def test_pictures_without_class_folders_say_what_is_expected(tmp_path):
         tmp_path / "photos"
     )
     (tmp_path / "photos" / "labels.csv").write_text("file,label\n0.png,a\n")
-    assert f"has no class folders but a table, labels.csv; give {tmp_path}/photos/labels.csv" in refusal(
+    assert f"has no class folders but contains a table; to read it, give {tmp_path}/photos/labels.csv" in refusal(
         tmp_path / "photos"
     )
 

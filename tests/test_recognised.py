@@ -565,7 +565,7 @@ def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     pairs = list(zip(sentences(), sentences(seed=3), strict=True))
     for name, content in (("p.tsv", tabbed(pairs)), ("p.txt", tabbed(pairs)), ("p.csv", table(pairs, ";"))):
         message = refused(tmp_path, name, content)
-        assert "columns 0 and 1 hold texts" in message
+        assert "columns 0 and 1 contain texts" in message
         assert f"train on it with: heed train translation {name}" in message
 
 

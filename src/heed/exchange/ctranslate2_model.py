@@ -33,7 +33,7 @@ def need_ctranslate2() -> Any:
         import ctranslate2
     except ImportError:
         raise ConfigError(
-            "this needs the library CTranslate2; install it: pip install 'heed-attention[export]'"
+            "CTranslate2 exports need the package ctranslate2; install it: pip install 'heed-attention[export]'"
         ) from None
     return ctranslate2
 

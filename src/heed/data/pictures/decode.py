@@ -206,7 +206,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
 def _looks_like(data: bytes) -> str:
     """Description of the content of a file that is not a picture."""
     if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
-        return "it is HEIC, which is not read; save it as JPEG"
+        return "it is HEIC, which heed cannot read; save it as JPEG"
     if data[:4] == b"%PDF":
         return "it is a PDF; save its pages as PNG"
     if data.lstrip()[:5].lower() in (b"<?xml", b"<svg "):

@@ -194,8 +194,10 @@ def _no_classes(listing: Listing) -> str:
     if not listing.files:
         return f"'{listing.path}' is empty; expected a folder for each class, with its pictures"
     if tables and not listing.prefix.endswith("!"):
-        return f"'{listing.path}' has no class folders but a table, {tables[0]}; give {listing.prefix}{tables[0]}"
-    held = f"{len(pictures):,} pictures" if pictures else f"{len(listing.files):,} files"
+        table = f"{listing.prefix}{tables[0]}"
+        return f"'{listing.path}' has no class folders but contains a table; to read it, give {table}"
+    count, unit = (len(pictures), "picture") if pictures else (len(listing.files), "file")
+    held = f"{count:,} {unit}{'s' if count != 1 else ''}"
     return (
         f"'{listing.path}' contains {held} and no folders; expected a folder for each class, or a table (.csv) of "
         "paths and labels"
