@@ -197,7 +197,7 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert command(["look", "run"]) == 2
     assert "it has no training curves; give a text" in capsys.readouterr().err
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
-    assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
+    assert "'run' already exists, and runs are never overwritten" in capsys.readouterr().err
 
 
 def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path, capsys):

@@ -431,7 +431,7 @@ def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, messa
         ("train", "last", r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
         ("train", "made", r"'made' is a run folder; to resume the run: heed train made --resume$"),
         ("check", "last", r"no run under .*runs; train one, or name its folder$"),
-        ("check", "made", r"made is not a run folder: it has no format.json$"),
+        ("check", "made", r"made' is not a run folder: it has no format.json$"),
     ],
 )
 def test_a_run_in_place_of_a_task_is_answered_in_one_line(call, tmp_path, monkeypatch, command, name, message):

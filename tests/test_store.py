@@ -305,7 +305,7 @@ def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
         (entry / "checksums.json").unlink()
     again = prepare(files)
     (remark,) = [line for line in again.notes.splitlines() if "was damaged" in line]
-    assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been made again")
+    assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been rebuilt")
     assert "was damaged" not in prepare(files).notes
     same_batches(whole, again)
 

@@ -188,7 +188,7 @@ def _folder(answering: Answering, given: Given) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
+        raise ConfigError(f"cannot create folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:
         _say(f"skipped (hidden, or not a file): {', '.join(left)}")
     for name, path in names.items():

@@ -99,7 +99,7 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():
-        raise RunError(f"{folder} was not exported for {engine}; export it with: {command}")
+        raise RunError(f"'{folder}' was not exported for {engine}; export it with: {command}")
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))
         raise RunError(f"{path / name} is {what}; export the run again with: {command}")

@@ -138,7 +138,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         raise ConfigError(_unavailable(run))
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise RunError(f"'{final}' exists and is never overwritten; name another --out")
+        raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
     exportable, origin = kind.exportable(run), Origin.read(run.folder)
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)

@@ -35,6 +35,7 @@ from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.weights import load_weights
+from heed.visible import shell_word
 
 C = TypeVar("C", bound=RunConfig)
 _OWN = frozenset({"sampling", "extend"})
@@ -130,7 +131,10 @@ class Parent:
             path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
             if folders.state_of(path) is not folders.State.FINISHED:
-                raise ConfigError(f"{field}: {path} holds no final {folders.WEIGHTS}: its training has not finished")
+                raise ConfigError(
+                    f"{field}: '{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
+                    f"heed train {shell_word(path)} --resume"
+                )
             folders.verify(path, force=None)
             config = check_config(*folders.read_settings(path))
             return cls(path, task_class(config.task).restore(config, path))
