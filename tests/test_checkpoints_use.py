@@ -328,7 +328,7 @@ def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeyp
 
     whole = exported.store
     monkeypatch.setattr(exported, "store", spoiled)
-    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; nothing was kept"):
+    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; the export was discarded"):
         heed.export(classifier, "huggingface", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -252,7 +252,7 @@ def test_a_wrong_model_is_caught_and_not_kept(trained, tmp_path, monkeypatch):
         return size
 
     monkeypatch.setattr(exporting, "write_model", altered)
-    with pytest.raises(RunError, match=r"log-probabilities of the exported model are off by up to .*nothing is kept"):
+    with pytest.raises(RunError, match=r"log-probabilities of the exported model are off by up to .*the export was discarded"):
         run.export()
     assert sorted(p.name for p in (run.folder / "export" / "ctranslate2-float32").iterdir()) == before
     assert not list((run.folder / "export").glob(".*"))
@@ -267,7 +267,7 @@ def test_another_search_is_caught(trained, tmp_path, monkeypatch):
         return groups if options.beam_size == 1 else groups[::-1]
 
     monkeypatch.setattr(CTranslate2Writer, "write", others)
-    with pytest.raises(RunError, match=r"the exported model has another output with beam 5 for '.*' instead of"):
+    with pytest.raises(RunError, match=r"the exported model has a different output with beam 5 for '.*' instead of"):
         run.export()
 
 
@@ -279,7 +279,7 @@ def test_another_greedy_output_is_caught(trained, tmp_path, monkeypatch):
         return written(self, sources, dataclasses.replace(options, min_length=6), patience)
 
     monkeypatch.setattr(CTranslate2Writer, "write", longer)
-    with pytest.raises(RunError, match=r"the exported model has another output greedily for '.*' instead of"):
+    with pytest.raises(RunError, match=r"the exported model has a different output greedily for '.*' instead of"):
         run.export()
 
 

@@ -252,7 +252,7 @@ def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
     again = heed.load(run.folder)
     scores = again.evaluate([*test, *zip(arrays[:10], labels[:10], strict=True)])
     assert scores["examples"] == 12 and scores["accuracy"]["value"] > 0.8
-    with pytest.raises(DataError, match=r"passed in Python .* and is not kept"):
+    with pytest.raises(DataError, match=r"passed in Python .* and is not stored"):
         again.evaluate("test")
 
 

@@ -271,7 +271,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
 
 
 def _differs(what: str) -> RunError:
-    return RunError(f"the written checkpoint, as read back, differs from the run: {what}; nothing was kept")
+    return RunError(f"the exported checkpoint, read back, differs from the run: {what}; the export was discarded")
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -212,9 +212,9 @@ def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | Non
         if not (finished and "kept" in training):
             yield f"best validation so far: {where} ({scores})"
         elif training["kept"] == where:
-            yield f"kept {where}, the best on the validation set ({scores})"
+            yield f"kept the weights of {where}, the best on the validation set ({scores})"
         else:
-            yield f"kept {training['kept']}; best validation of a single update: {where} ({scores})"
+            yield f"kept the weights of {training['kept']}; best validation of a single update: {where} ({scores})"
     if log.bin_size > 1:
         yield f"each point of training loss and speed is a mean over {log.bin_size} updates"
     if config.training.label_smoothing:
