@@ -73,7 +73,8 @@ def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, 
     log_prob = _largest_difference(ours, writer, sources)
     if exact:
         if log_prob > _CLOSE:
-            raise RunError(f"log-probabilities of the exported model are off by up to {log_prob:.2g}; the export was discarded")
+            off = f"log-probabilities of the exported model are off by up to {log_prob:.2g}"
+            raise RunError(f"{off}; the export was discarded")
         _greedy_must_agree(task, model, sources, ours, theirs)
         searched = _best(writer.write(sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
