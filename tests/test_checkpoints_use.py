@@ -313,7 +313,7 @@ def test_exports_refuse_what_does_not_belong_together(classifier, tmp_path):
         (lambda: heed.export(classifier, "huggingface", out=tmp_path / "full"), "is never overwritten"),
         (lambda: heed.export(classifier, "huggingface", "int8"), "checkpoints are written in float32"),
         (lambda: heed.export(classifier, "hugging"), "cannot export to 'hugging'; did you mean 'huggingface'"),
-        (lambda: heed.export(classifier, "ctranslate2", out=tmp_path / "x"), "--out is for --to huggingface"),
+        (lambda: heed.export(classifier, "ctranslate2", out=tmp_path / "x"), "--out applies only to --to huggingface"),
     ):
         with pytest.raises(HeedError, match=message):
             call()

@@ -42,7 +42,7 @@ def expressible(model: PairDecoder, name: str) -> Transformer:
     """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
     if not isinstance(model, Transformer):
         raise ConfigError(
-            f"model '{name}' cannot be exported: of the models that translate CTranslate2 expresses 'transformer' only"
+            f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'"
         )
     return model
 

@@ -106,10 +106,12 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
     description = read_object(path / _DESCRIPTION)
     if description["format"] != _FORMAT:
         raise RunError(
-            f"{path} has format {description['format']}, this version of heed reads {_FORMAT}; export again: {command}"
+            f"{path} has format {description['format']}, but this version of heed reads format {_FORMAT}; export the "
+            f"run again with: {command}"
         )
     if description["weights"] != checksum(folder / folders.WEIGHTS):
-        raise RunError(f"{path} does not have the present weights of {folder}; export the run again with: {command}")
+        changed = f"the weights of {folder} have changed since it was exported"
+        raise RunError(f"{changed}; export the run again with: {command}")
     return CTranslate2Writer(path, task.source_tokenizer, task.target_tokenizer, description["positions"])
 
 

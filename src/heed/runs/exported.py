@@ -109,11 +109,11 @@ def export(
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
         raise ConfigError(
-            f"quantization is '{quantization}', but checkpoints are written in float32; leave quantization out "
-            "(the folder is given with out=)"
+            f"quantization is '{quantization}', but checkpoints are written in float32; remove quantization "
+            "(out= names the folder)"
         )
     if to != "huggingface" and out is not None:
-        raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
+        raise ConfigError(f"--out applies only to --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
     opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True, force=force)
     if to == "huggingface":
