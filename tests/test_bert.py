@@ -240,7 +240,7 @@ def test_the_longer_of_two_texts_is_cut(first, second, max_length):
 
 def test_a_length_without_room_is_refused():
     assert fit([5], [6], 4, double=True) == ([], [])
-    with pytest.raises(DataError, match="3 positions have no room for the 4 start and end tokens"):
+    with pytest.raises(DataError, match="3 positions are too few for the 4 start and end tokens"):
         fit([5], [6], 3, double=True)
 
 
