@@ -171,7 +171,7 @@ def test_every_case_of_the_table_is_tried():
 
 
 def test_the_messages_that_the_page_quotes_are_real():
-    (block,) = re.findall(r"met most:\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
+    (block,) = re.findall(r"most common messages:\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(block.splitlines()) == 3
     for message in block.splitlines():
         assert f"| `{message}` |" in MESSAGES
