@@ -206,6 +206,9 @@ class MultiHeadAttention(Attends):
     Self-attention: `attention(x)`. Cross-attention: `attention(x, attention.prepare(memory, mask=memory_mask))`.
     With a cache: `cache = cache.append(attention.prepare(x)); attention(x, cache, causal=True)`.
 
+    Raises:
+        ConfigError: `d_model` is not divisible by `num_heads`.
+
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
     Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
     Differs from the lecture notes: they divide by sqrt(D), D the width of x; here by sqrt(d_head).

@@ -51,7 +51,7 @@ class AttentionCall:
     score: Score  # the module's; an observer copies the parameters that it needs
     key_offset: int | Tensor = 0  # absolute position of the first key, one number or one per row
     seen: Tensor | None = None  # (rows, key), the keys of its entry that each row may attend to; None for all
-    scores: Tensor | None = None  # shaped as the weights; where `score` alone does not give those before the softmax
+    scores: Tensor | None = None  # shaped as the weights, before the softmax; None if `score` gives them
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ def linear_cross_entropy(
         weight: `(vocab_size, d)`.
         bias: `(vocab_size,)`, or None.
         targets: `(positions,)`, the target tokens.
-        label_smoothing: Probability mass spread evenly over the vocabulary.
+        label_smoothing: Probability mass spread evenly over the vocabulary (Szegedy et al. 2016, arXiv:1512.00567).
         piece_bytes: Largest size of a piece of logits, in bytes.
     """
     parameters = [weight] if bias is None else [weight, bias]

@@ -43,7 +43,7 @@ BlockActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
 class BlockSettings(NamedTuple):
-    """Settings of a block beside its parameters."""
+    """Settings of a block other than its parameters."""
 
     num_heads: int
     scale: float  # of the dot products of query and key

@@ -84,7 +84,7 @@ def gru_sequence(
     b_ih: Float[Tensor, " gates"],
     b_hh: Float[Tensor, " gates"],
 ) -> Float[Tensor, "batch time d"]:
-    """The state after each position, in training; gates in torch's order: reset, update, candidate."""
+    """The state after each position, `(batch, time, d)`; gates in torch's order: reset, update, candidate."""
     if enabled() and trains_by_hand(x):
         return _GRU.apply(x, first, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
     # input, state, weights, biases, layers, dropout, train, bidirectional, batch_first

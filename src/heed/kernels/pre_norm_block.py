@@ -28,7 +28,7 @@ from heed.shapes import Float
 
 
 class PreNormSettings(NamedTuple):
-    """Settings of a block beside its parameters."""
+    """Settings of a block other than its parameters."""
 
     num_heads: int
     scale: float  # of the dot products of query and key

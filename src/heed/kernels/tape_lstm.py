@@ -3,6 +3,7 @@
     e_ti = v' tanh(W_x x_t + W_s h~_{t-1} + k_i) for the newest i < t;  a_t = softmax(e_t);  k_i = W_k h_i + b
     [h~_t ; c~_t] = sum_i a_ti [h_i ; c_i];   h_t, c_t = LSTM(x_t, h~_t, c~_t)
 
+Source: Cheng et al. 2016 (arXiv:1601.06733), section 3.1, equations 4-9; the gradient by the chain rule.
 `heed.models.lstmn.read_tape`, step by step, is the specification. Differences:
 
 - Keys and values are written to one tensor each, and every step reads a slice of it; step by step each tape is a copy

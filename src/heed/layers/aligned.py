@@ -1,4 +1,4 @@
-"""Recurrent decoder that attends to a memory before each step: one function in training on a CPU, else step by step."""
+"""Recurrent decoder that attends to a memory before each step: one function if `aligned_gru` applies, else stepwise."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Tokens and positions as vectors."""
+"""Token and position embeddings."""
 
 import math
 

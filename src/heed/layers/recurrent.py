@@ -139,7 +139,7 @@ class RecurrentCell(nn.Module):
     """One layer in one direction: the same weights for single steps and for whole sequences in one kernel.
 
     Args of the constructor: widths of input and state, and the kind of cell: "rnn" (tanh), "lstm", "gru" (torch's)
-    or "gru_notes" (the notes' gating, which has no fused kernel and runs step by step).
+    or "gru_notes" (the notes' gating, which has no fused kernel and runs step by step); others raise ConfigError.
     """
 
     def __init__(self, d_input: int, d_hidden: int, cell: str = "gru") -> None:

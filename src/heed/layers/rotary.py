@@ -35,6 +35,9 @@ class RotaryPositions:
     Then `(R_p q)'(R_s k) = q' R_(s - p) k`: a score depends on the distance of query and key, not on their absolute
     positions. There are no parameters and no maximum length.
 
+    Raises:
+        ConfigError: `d_head` is odd.
+
     Source: Su et al. 2021, RoFormer, arXiv:2104.09864, equations 15 and 34.
     """
 

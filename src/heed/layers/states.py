@@ -39,7 +39,7 @@ class StackState:
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Decoding state of recurrent layers in one direction; `fed`, `(rows, d)` or None, is read beside each token."""
+    """Decoding state of recurrent layers in one direction; `fed`, `(rows, d)` or None, is read with each token."""
 
     states: States
     fed: Float[Tensor, "rows d"] | None
