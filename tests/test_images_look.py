@@ -135,9 +135,7 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     assert float(field.weights[~inside].abs().max()) == 0 and float(field.weights[inside].max()) > 0
     assert f"Frame: the {receptive.size} x {receptive.size} of 32 x 32 pixels" in field.caption
     assert field.marked.top == pytest.approx(top * 60 / 32) and field.marked.left == pytest.approx(20 + left * 60 / 32)
-    with pytest.raises(
-        ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"
-    ):
+    with pytest.raises(ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"):
         cnn.look(photos / "red" / "1.png", patch=(8, 0))
     pixels = cnn.task.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
     number = cnn.task.labels.index(shown.look.label)
