@@ -1,6 +1,6 @@
 """Writes docs/gallery/: trains a small model of each family and draws one look at it.
 
-    python docs/gallery.py                  all families, about ten minutes of one core
+    python docs/gallery.py                  all families, about 15 minutes of one core
     python docs/gallery.py gpt vit          these only
     python docs/gallery.py --pages          the pages again from docs/gallery/measured.json; trains nothing
 
@@ -64,10 +64,10 @@ FAMILIES = (
         given=("He said Teddy Roosevelt was a President",),
         score="accuracy",
         see=(
-            "An LSTM reads from left to right and tags each word one word late. Each row is a gate, averaged "
-            "over its units; each column is a word. Where the input gate is high and the forget gate low, the "
-            "cell replaces what it held. `model.cell=gru` and `model.cell=rnn` train the other two; a plain RNN "
-            "has no gates."
+            "An LSTM reads from left to right and tags each word one word late. Each row is a gate, averaged over "
+            "its units; each column is a word. Where the input gate is high and the forget gate low, the cell "
+            "replaces its content. `model.cell=gru` and `model.cell=rnn` train the other two; a plain RNN has no "
+            "gates."
         ),
         look={"gates": True},
         index=-1,
@@ -83,9 +83,9 @@ FAMILIES = (
         given=("He said Teddy Roosevelt was a President",),
         score="accuracy",
         see=(
-            "The same network in both directions. Below each word is its tag and the tag's probability: when "
-            "`Teddy` is tagged, the network that reads from right to left has already seen `Roosevelt`. Reading "
-            "from left to right alone is right in half of such sentences, whatever the size of the network."
+            "This network reads in both directions. Below each word are its tag and the tag's probability. When "
+            "`Teddy` is tagged, the network that reads from right to left has already read `Roosevelt`. A network "
+            "that reads only from left to right is right in half of such sentences, whatever its size."
         ),
     ),
     Family(
@@ -100,8 +100,8 @@ FAMILIES = (
         given=(DATE,),
         score="exact_match",
         see=(
-            "This one vector is all that the decoder knows of the date, a bar for each unit. It is as long for "
-            "a date as for a page, which is why attention was added."
+            "The decoder knows the date only by this one vector, drawn as a bar for each unit. The vector is as long "
+            "for a date as for a page of text, which is why attention was added."
         ),
     ),
     Family(
@@ -116,8 +116,9 @@ FAMILIES = (
         given=(DATE,),
         score="exact_match",
         see=(
-            "Each row is a character that the decoder wrote, each column one that it read. The year is written "
-            "first and was read last; the month is written while looking at the letters that distinguish it."
+            "Each row is a character that the decoder wrote, each column a character that it read. The year is "
+            "written first, though it was read last. To write the month, the decoder attends to the letters that "
+            "distinguish it from other months."
         ),
     ),
     Family(
@@ -132,8 +133,8 @@ FAMILIES = (
         given=(DATE,),
         score="exact_match",
         see=(
-            "The dates of Bahdanau's picture. Here the weights are computed from the state after each step; "
-            "those of Bahdanau from the state before it."
+            "The date is that of Bahdanau's picture. Luong's weights are computed from the state after each step, "
+            "Bahdanau's from the state before it."
         ),
     ),
     Family(
@@ -154,9 +155,9 @@ FAMILIES = (
         given=("3141592",),
         score="exact_match",
         see=(
-            "A translator without recurrence and without feed-forward layers, which copies digits. It needs the "
-            "diagonal, which it finds from positions alone (`model.positions=sinusoidal`); without them it cannot know "
-            "which digit comes next."
+            "A translator without recurrence and without feed-forward layers learns to copy digits. It must attend "
+            "along the diagonal, which it finds from positions alone (`model.positions=sinusoidal`); without "
+            "positions it cannot know which digit comes next."
         ),
     ),
     Family(
@@ -170,8 +171,8 @@ FAMILIES = (
         given=("I love eating pizza with chilli flakes",),
         score="perplexity",
         see=(
-            "An LSTM that attends to its own earlier states, its tape. Rows are the tokens read, columns the "
-            "earlier ones; the upper right is hatched, because a state cannot attend to later ones."
+            "An LSTMN is an LSTM that attends to its own earlier states, its tape. Rows are the tokens read, columns "
+            "the earlier tokens. The upper right is hatched, because a state cannot attend to later states."
         ),
         look={"given": True},
         index=0,
@@ -198,7 +199,7 @@ FAMILIES = (
         ),
         score="accuracy",
         see=(
-            "One word in one sentence decides the label of a document. The ground of each word shows its weight "
+            "One word in one sentence decides the label of a document. The background of each word shows its weight "
             "in its sentence times the weight of the sentence in the document."
         ),
     ),
@@ -213,9 +214,9 @@ FAMILIES = (
         given=("My friend saw the small goat and helped it.",),
         score="exact_match",
         see=(
-            "Attention of the last decoder layer to the source, the mean of its heads. Spanish puts most adjectives "
-            "after the noun, so `cabra` and `pequeña` cross; `la` before `ayudó` (helped her) looks at `goat`, from "
-            "which it has its gender. `--head all` shows each head by itself."
+            "The map shows the attention of the last decoder layer to the source, the mean of its heads. Spanish "
+            "puts most adjectives after the noun, so `cabra` and `pequeña` cross; `la` before `ayudó` (helped her) "
+            "attends to `goat`, whose gender it takes. `--head all` shows each head by itself."
         ),
     ),
     Family(
@@ -229,9 +230,9 @@ FAMILIES = (
         given=("I love eating pizza with chilli flakes",),
         score="perplexity",
         see=(
-            "Causal self-attention of the last layer over the tokens read, the mean of its heads. Each token "
-            "attends to itself and to earlier ones. A head that finds nothing it needs often puts its weight on "
-            "the first token."
+            "The map shows the causal self-attention of the last layer over the tokens read, the mean of its heads. "
+            "Each token attends to itself and to earlier tokens. A head that finds no token to attend to often puts "
+            "its weight on the first one."
         ),
         look={"given": True},
         index=0,
@@ -247,9 +248,9 @@ FAMILIES = (
         given=("my uncle went home [MASK] noon. the cake smelled of garlic and herbs.",),
         score="masked_accuracy",
         see=(
-            "Self-attention in both directions over two sentences with a masked word, the mean of the heads of the "
-            "last layer. The row of `[MASK]` shows from which words it is guessed: after so few updates not yet from "
-            "its neighbours."
+            "The map shows self-attention in both directions over two sentences with a masked word, the mean of the "
+            "heads of the last layer. The row of `[MASK]` shows which words the guess is based on; after so few "
+            "updates, these are not yet its neighbours."
         ),
         index=0,
     ),
@@ -264,9 +265,9 @@ FAMILIES = (
         given=("test:3",),
         score="accuracy",
         see=(
-            "The picture is cut into patches of 2 x 2 pixels. From left to right: the picture; how much the "
-            "class token attends to each patch in the last layer; attention rolled out over all layers; "
-            "Grad-CAM, what the score gains from each patch. Below, each head of each layer."
+            "The picture is cut into patches of 2 x 2 pixels. From left to right: the picture; how much the class "
+            "token attends to each patch in the last layer; attention rolled out over all layers; Grad-CAM, which "
+            "shows what each patch adds to the score. Below, each head of each layer."
         ),
     ),
     Family(
@@ -292,10 +293,10 @@ FAMILIES = (
         ),
         score="exact_match",
         see=(
-            "Words make turns, and turns make a conversation. The number before a turn is its share of the attention "
-            "of the response; the ground of each word is the word's share. Most of it is on the turn that repeats the "
-            "whole booking. So small a budget gets half of the responses right. "
-            "`?` marks a word that is not in the vocabulary."
+            "One network reads the words of each turn, another reads the turns. The number before a turn is its "
+            "share of the attention of the response; the background of each word shows the word's share. Most of the "
+            "attention is on the turn that repeats the whole booking. With so small a budget, half of the responses "
+            "are right. `?` marks a word that is not in the vocabulary."
         ),
     ),
 )
@@ -373,8 +374,8 @@ def index() -> str:
     """The page that lists all families."""
     rows = [f"| [{family.title}]({family.name}.md) | {family.task.replace('_', ' ')} |" for family in FAMILIES]
     text = (
-        "One look at a small model of each family, trained on embedded data. `python docs/gallery.py` makes all "
-        "pictures and pages; how a look is read: [looking.md](../looking.md)."
+        "Each page shows one look at a small model of a family, trained on embedded data. How to read a look: "
+        "[looking.md](../looking.md). `python docs/gallery.py` makes all pictures and pages."
     )
     head = [NOTE, "", "# Gallery", "", *textwrap.wrap(text, 120), "", "| family | task |", "|---|---|"]
     return "\n".join([*head, *rows, ""])
