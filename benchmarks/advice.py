@@ -1,11 +1,11 @@
-"""Whether the share of the final score that is predicted before training is the one reached, on runs fixed beforehand.
+"""Accuracy of the budget advice: predicted against reached share of the final score, on runs chosen in advance.
 
     python benchmarks/advice.py DATA OUT predict
     python benchmarks/advice.py DATA OUT train [NAME ...]
 
-DATA is the folder of the corpora. `predict` says what a run is expected to reach, without training; `train` trains it,
-scores it on its test set, and trains the run whose score counts as final where RUNS names no known one. One thread,
-budgets in processor time. benchmarks/NOTES.md has the results.
+DATA is the folder of the corpora. `predict` prints the expected share of each run without training; `train` trains and
+scores each run, and also trains a longer run for the final score if RUNS does not contain it. One thread, budgets in
+processor time. benchmarks/NOTES.md has the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from heed.training.progress import Quiet  # noqa: E402
 
 
 def captions(data: Path, out: Path) -> dict[str, Any]:
-    """All of Multi30k, German to English, and its test set of 2016."""
+    """All of Multi30k, German to English, and its 2016 test set."""
     train, test = pair_files(data, out, "29,000")
     return {"train": train, "test": test}
 
@@ -47,14 +47,14 @@ def reviews(data: Path, out: Path) -> dict[str, Any]:
 
 
 def web(data: Path, out: Path) -> dict[str, Any]:
-    """Entities in the English Web Treebank (Universal NER): 2,000 sentences of its dev to train on, its test."""
+    """Entities in the English Web Treebank (Universal NER): trained on the 2,000 sentences of its dev set."""
     folder = data / "ner" / "uner_en_ewt"
     files = {name: [str(folder / f"en_ewt-ud-{part}.iob2.gz")] for name, part in (("train", "dev"), ("test", "test"))}
     return {**files, "columns": {"word": 1, "label": 2}}
 
 
 def sentiment(data: Path, out: Path) -> dict[str, Any]:
-    """SST-1: sentences of five degrees."""
+    """SST-1: sentences with five degrees of sentiment."""
     return {
         name: [str(data / "sentiment" / "sst" / f"stsa.fine.{part}.gz")]
         for name, part in (("train", "train"), ("valid", "dev"), ("test", "test"))
@@ -62,7 +62,7 @@ def sentiment(data: Path, out: Path) -> dict[str, Any]:
 
 
 def turns(data: Path, out: Path) -> dict[str, Any]:
-    """Dialogue acts, as benchmarks/default_classifier.py has them."""
+    """Dialogue acts as in benchmarks/default_classifier.py."""
     return {
         name: [_written(out / f"acts.{name}.tsv", ["label\ttext", *(f"{label}\t{text}" for text, label in texts)])]
         for name, texts in dialogue_acts(data).items()
@@ -70,7 +70,7 @@ def turns(data: Path, out: Path) -> dict[str, Any]:
 
 
 def wines(data: Path, out: Path) -> dict[str, Any]:
-    """Wine of scikit-learn, a third of its 178 rows as the test set."""
+    """scikit-learn's wine data; a third of its 178 rows is the test set."""
     from sklearn.datasets import load_wine
 
     bunch = load_wine()
@@ -99,7 +99,7 @@ def clusters(data: Path, out: Path) -> dict[str, Any]:
 CNN = {"tokenizer": {"min_count": 1}, "model": {"name": "cnn", "size": "base"}}
 CNN_TRAINING = {"learning_rate": 0.001, "label_smoothing": 0.1, "average": 3}
 RUNS: dict[str, dict[str, Any]] = {
-    # final: a test score of a longer run, known before (benchmarks/NOTES.md), or the updates of one trained here
+    # final: known test score of a longer run (benchmarks/NOTES.md); updates_of_final: length of the run trained for it
     "captions": {
         "task": "translation", "data": captions, "training": {"minutes": 2},
         "score": "chrf", "guess": 10.0, "final": 54.27,
@@ -120,7 +120,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "task": "table", "data": clusters, "training": {"steps": 50},
         "score": "accuracy", "guess": 0.25, "updates_of_final": 1_000,
     },
-    # written down after the five above had been run and the adviser mended
+    # added after the five above had been run and the adviser corrected
     "wine": {
         "task": "table", "data": wines, "training": {"steps": 50},
         "score": "accuracy", "guess": 0.4, "updates_of_final": 1_000,
@@ -137,11 +137,11 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 class SaidError(Exception):
-    """Ends a run where it says what to expect."""
+    """Ends a run at its advice, before training."""
 
 
 def config_of(name: str, data: Path, out: Path, **training: Any) -> Any:
-    """The configuration of a run, or of the longer one whose score is final."""
+    """The configuration of a run, or of the longer run for the final score."""
     run = RUNS[name]
     values = {"task": run["task"], **run.get("settings", {}), "data": run["data"](data, out)}
     values["training"] = {**run["training"], "threads": 1, "seed": 1, "patience": None, **training}
@@ -149,7 +149,7 @@ def config_of(name: str, data: Path, out: Path, **training: Any) -> Any:
 
 
 def predicted(name: str, data: Path, out: Path) -> dict[str, Any]:
-    """Updates, and the share that is said before training."""
+    """Number of updates, and the share predicted before training."""
     config = config_of(name, data, out)
     steps = config.training.steps
     if steps is not None:
@@ -166,7 +166,7 @@ def predicted(name: str, data: Path, out: Path) -> dict[str, Any]:
         return dict(said.args[0])
     finally:
         Adviser.before = kept  # type: ignore[method-assign]
-    raise AssertionError("nothing was said")
+    raise AssertionError("the run gave no advice")
 
 
 def _prediction(adviser: Adviser, updates: int) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _prediction(adviser: Adviser, updates: int) -> dict[str, Any]:
 
 
 def trained(config: Any, folder: Path) -> Any:
-    """The report of a run, anew."""
+    """Train a run in an empty folder; return its report."""
     shutil.rmtree(folder, ignore_errors=True)
     run, _ = train_config(config, folder, Quiet())
     assert run is not None
@@ -187,7 +187,7 @@ def trained(config: Any, folder: Path) -> Any:
 
 
 def reached(name: str, data: Path, out: Path) -> dict[str, Any]:
-    """Updates done, the score, and which share of the final score it is."""
+    """Number of updates, the score, and its share of the final score."""
     run, start = RUNS[name], time.process_time()
 
     def score(report: Any) -> float:

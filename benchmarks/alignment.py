@@ -1,15 +1,15 @@
-"""Word aligners on gold links: IBM model 1, eflomal, and attention taught with half of the gold links.
+"""Word aligners scored on gold links: IBM model 1, eflomal, and attention trained with half of the gold links.
 
     python benchmarks/alignment.py counts data/alignment/enfr [--more train.en train.fr] [--eflomal eflomal-align]
     python benchmarks/alignment.py halves data/alignment/roen [--splits 5] [--steps 400] [--model bahdanau]
 
-`counts`: both count words in the pairs that are scored, and in further ones with --more. eflomal (GPL) runs as a
-program: `pip install 'heed-attention[align]'`, in an environment of its own if you like.
+`counts`: IBM model 1 and eflomal, estimated on the scored pairs and, with --more, also on further pairs. eflomal (GPL)
+runs as a program: `pip install 'heed-attention[align]'`, optionally in a separate environment.
 
-`halves`: the gold links of one half of the pairs teach attention, the other half scores it. Runs read the texts of all
-pairs, as a statistical aligner does: "plain" without links, "automatic" with those of IBM model 1 for all pairs, "gold"
-with the gold links of one half and none for the other, "both" with those of IBM model 1 for the other. "held out" has
-the pairs of the first half only.
+`halves`: attention is trained with the gold links of one half of the pairs and scored on the other half. Runs read the
+texts of all pairs, as a statistical aligner does: "plain" without links, "automatic" with links of IBM model 1 for all
+pairs, "gold" with gold links for one half and none for the other, "both" with gold links for one half and links of IBM
+model 1 for the other. "held out" trains on the pairs of the first half only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     counts_parser = commands.add_parser("counts")
     counts_parser.add_argument("folder", type=Path)
     counts_parser.add_argument("--more", nargs=2, type=Path, metavar=("SOURCE", "TARGET"))
-    counts_parser.add_argument("--eflomal", default="eflomal-align", help="the program")
+    counts_parser.add_argument("--eflomal", default="eflomal-align", help="path of the eflomal program")
     counts_parser.set_defaults(run=counts)
     halves_parser = commands.add_parser("halves")
     halves_parser.add_argument("folder", type=Path)
@@ -59,14 +59,14 @@ def main() -> None:
 
 
 def read(folder: Path) -> tuple[Texts, Gold]:
-    """A folder of `data/alignment`: its pairs and their gold links."""
+    """Read the pairs and gold links of a folder of `data/alignment`."""
     pairs = [line.split(" ||| ") for line in good_lines(folder / f"{folder.name}.src-tgt.gz")]
     gold = read_links(folder / f"{folder.name}.gold.gz", base=1)
     return ([source.strip() for source, _ in pairs], [target.strip() for _, target in pairs]), gold
 
 
 def show(name: str, links: Sequence[Sequence[Cell]], gold: Gold) -> float:
-    """Print the scores of some links; returns their error."""
+    """Print the scores of some links; return their AER."""
     scores = intervals(alignment_measures(links, gold))
     names = ("AER", "precision", "recall")
     print(f"  {name:<34}" + ", ".join(f"{label} {one}" for label, one in zip(names, scores, strict=True)), flush=True)
@@ -74,7 +74,7 @@ def show(name: str, links: Sequence[Sequence[Cell]], gold: Gold) -> float:
 
 
 def counts(options: argparse.Namespace) -> None:
-    """Aligners that count words in pairs."""
+    """Score the statistical aligners."""
     texts, gold = read(options.folder)
     corpora = {f"the {len(gold):,} scored pairs": texts}
     if options.more:
@@ -85,7 +85,7 @@ def counts(options: argparse.Namespace) -> None:
         print(f"{options.folder.name}, {name}:")
         show("IBM model 1, both directions", ibm(corpus)[: len(gold)], gold)
         if shutil.which(options.eflomal) is None:
-            print(f"  no program '{options.eflomal}'")
+            print(f"  program '{options.eflomal}' not found")
             continue
         forward, reverse = (links[: len(gold)] for links in eflomal(options.eflomal, corpus))
         show("eflomal", forward, gold)
@@ -95,7 +95,7 @@ def counts(options: argparse.Namespace) -> None:
 
 
 def ibm(texts: Texts, stem: int = 5, least: float = 0.3) -> list[list[Cell]]:
-    """The links of `training.alignment.automatic`: words known by their first letters, links of that strength."""
+    """The links of `training.alignment.automatic`: words reduced to their first letters, links above the threshold."""
     sides = []
     for side in texts:
         numbers: dict[str, int] = {}
@@ -106,7 +106,7 @@ def ibm(texts: Texts, stem: int = 5, least: float = 0.3) -> list[list[Cell]]:
 
 
 def eflomal(program: str, texts: Texts) -> tuple[list[list[Cell]], list[list[Cell]]]:
-    """The links of both directions, both as (source word, target word)."""
+    """Links of both directions by eflomal, all as (source word, target word)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for side, lines in zip(("source", "target"), texts, strict=True):
@@ -118,7 +118,7 @@ def eflomal(program: str, texts: Texts) -> tuple[list[list[Cell]], list[list[Cel
 
 
 def halves(options: argparse.Namespace) -> None:
-    """Attention taught with half of the gold links, scored on the other half."""
+    """Train attention with half of the gold links; score it on the other half."""
     texts, gold = read(options.folder)
     automatic = [[WordLink(i, j) for i, j in line] for line in ibm(texts)]
     errors: dict[str, list[float]] = {}
@@ -126,7 +126,7 @@ def halves(options: argparse.Namespace) -> None:
         order = list(range(len(gold)))
         random.Random(split).shuffle(order)
         taught, scored = set(order[: len(order) // 2]), sorted(order[len(order) // 2 :])
-        print(f"{options.folder.name}, split {split}: {len(taught)} pairs teach, {len(scored)} are scored")
+        print(f"{options.folder.name}, split {split}: {len(taught)} pairs for training, {len(scored)} for scoring")
         of_scored = [gold[n] for n in scored]
         statistical = show("IBM model 1", [[link[:2] for link in automatic[n]] for n in scored], of_scored)
         errors.setdefault("IBM model 1", []).append(statistical)
@@ -156,7 +156,7 @@ def taught_run(
     options: argparse.Namespace,
     seed: int,
 ) -> heed.Run:
-    """A run trained on texts and perhaps on links."""
+    """A run trained on the texts, with links if given."""
     for side, lines in zip(("source", "target"), texts, strict=True):
         (folder / side).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     settings = {

@@ -1,6 +1,6 @@
-"""What the mechanism's choices give, as ratios within one run: `make bench`.
+"""Speed-ups of implementation choices in attention, as ratios within one run: `make bench`.
 
-Each row compares two ways of computing the same thing on this machine; equality is tested in tests/, not here.
+Each row compares two ways of computing the same result on this machine; tests/ checks that they agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heed.training.loss import vocabulary_loss
 
 
 def seconds(run: Callable[[], object], least: float = 0.5) -> float:
-    """Median time of one call, over at least `least` seconds and five calls."""
+    """Median time of one call, from at least five calls and `least` seconds."""
     run()
     times: list[float] = []
     while sum(times) < least or len(times) < 5:
@@ -60,7 +60,7 @@ def grouped_against_gathered() -> tuple[str, float, float]:
     def grouped() -> None:
         attention(query, keys, rows=rows)
 
-    return "beams laid side by side against keys copied per beam", seconds(gathered), seconds(grouped)
+    return "keys shared by the beams of a source against keys copied per beam", seconds(gathered), seconds(grouped)
 
 
 def watched_against_not() -> tuple[str, float, float]:
@@ -80,7 +80,7 @@ def watched_against_not() -> tuple[str, float, float]:
     def plain() -> None:
         model(source, mask, target)
 
-    return "not watched against watched", seconds(watched), seconds(plain)
+    return "without trace against traced", seconds(watched), seconds(plain)
 
 
 def pieces_against_whole() -> tuple[str, float, float]:
@@ -101,7 +101,7 @@ def pieces_against_whole() -> tuple[str, float, float]:
 def main() -> None:
     torch.manual_seed(1)
     print_machine()
-    print("| what | slower, ms | faster, ms | ratio |\n|---|---|---|---|")
+    print("| comparison | slower, ms | faster, ms | ratio |\n|---|---|---|---|")
     for measure in (fused_against_readable, grouped_against_gathered, watched_against_not, pieces_against_whole):
         name, slow, fast = measure()
         print(f"| {name} | {slow * 1e3:.2f} | {fast * 1e3:.2f} | {slow / fast:.2f} |")

@@ -1,11 +1,11 @@
-"""Two translators that learn nothing, to hold a trained one against: copy the source; look up the nearest sentence.
+"""Two baselines for translation without training: copying the source, and translation of the nearest training sentence.
 
     python benchmarks/baselines.py train.en train.es test.en test.es [outputs.es]
 
-With the outputs of a model (`heed predict RUN --input test.en --out outputs.es`) also its difference from each, with
-the interval of paired bootstrap resampling and the p-value of approximate randomisation.
+Given the outputs of a model (`heed predict RUN --input test.en --out outputs.es`), also prints its difference from each
+baseline, with the interval of paired bootstrap resampling and the p-value of approximate randomisation.
 
-`heed evaluate` prints both beside the scores of a run; this adds the differences, and needs no run.
+`heed evaluate` prints both baselines with the scores of a run; this adds the differences and needs no run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
                 scores = resampled([[model], [baseline]], 10_000, 1)
                 low, high = interval(scores[0] - scores[1])
                 p = randomisation_test(model, baseline, 10_000, 1)
-                print(f"  {metric} of the outputs minus it: [{low:+.2f}, {high:+.2f}], p {p:.4f}")
+                print(f"  {metric} of the outputs minus the baseline: [{low:+.2f}, {high:+.2f}], p {p:.4f}")
 
 
 if __name__ == "__main__":

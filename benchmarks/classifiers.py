@@ -1,12 +1,12 @@
-"""Classifiers as heed trains them against the plain padded form, in one run, with the same weights.
+"""Training speed of heed's classifiers against plain padded implementations with the same weights, in one run.
 
     python benchmarks/classifiers.py [--texts 1200] [--seconds 1]
 
-Texts with the lengths of a treebank's sentences (1 to 60 words, about 20); `han` over documents is in
-`benchmarks/text.py`. heed: batches of texts of like length, as its training makes them. The plain form: as many batches
-in any order, each padded to its longest text. The networks are the same but for one: the plain `lstmn` is written as
-its equations, with the whole tape compared anew at every step. Forward and backward without dropout; that both networks
-give the same numbers is checked first. Processor time of all threads together.
+Texts have the lengths of a treebank's sentences (1 to 60 words, about 20); `han` over documents is in
+`benchmarks/text.py`. heed: batches of texts of similar length, as in its training. The plain form: as many batches in
+random order, each padded to its longest text. The networks are the same except for the plain `lstmn`, which follows its
+equations literally and scores the whole tape again at every step. Forward and backward without dropout, after a check
+that both networks give the same outputs. Processor time of all threads together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VOCAB_SIZE, BATCH_TOKENS = 8_000, 8_000
 
 
 class PlainLSTMN(LSTMN):
-    """The same network, every step from its equations: all past states are projected and compared again."""
+    """The same network, step by step from its equations: all past states are projected and scored again each time."""
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
         """States of each token, `(batch, length, d_output)`."""
@@ -69,7 +69,7 @@ def sentences(count: int) -> list[TokenText]:
 
 
 def seconds(run: Callable[[], object], least: float) -> float:
-    """Median processor time of one call, over at least `least` seconds and three calls."""
+    """Median processor time of one call, from at least three calls and `least` seconds."""
     run()
     times: list[float] = []
     while sum(times) < least or len(times) < 3:
@@ -82,9 +82,9 @@ def seconds(run: Callable[[], object], least: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--texts", type=int, default=1_200, help="how many sentences")
+    parser.add_argument("--texts", type=int, default=1_200, help="number of sentences")
     parser.add_argument("--batch-tokens", type=int, default=BATCH_TOKENS)
-    parser.add_argument("--seconds", type=float, default=1.0, help="at least, for each")
+    parser.add_argument("--seconds", type=float, default=1.0, help="least time for each measurement")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print_machine()

@@ -1,11 +1,11 @@
-"""Tokens a second of greedy and beam search, heed beside other programs, in one run and interleaved.
+"""Tokens per second of greedy and beam search, heed and other programs, interleaved in one run.
 
     python benchmarks/decoding.py [--threads 1 2] [--length 25] [--repeats 7] [--only heed]
 
-Four and four layers of width 128, 4 heads, feed-forward nets of 256, 10,000 tokens, random weights in float32; sources
-of 8 to 20 tokens; every output is forced to the same length. CTranslate2 has heed's weights, written by heed's
-exporter; Hugging Face Marian is built from a configuration of the same shape. What is not installed is left out, and
-said. A short rest follows each measurement: a machine may stop a process of high priority that never gives way.
+Four encoder and four decoder layers of width 128, 4 heads, feed-forward width 256, 10,000 tokens, random weights in
+float32; sources of 8 to 20 tokens; all outputs are forced to the same length. CTranslate2 has heed's weights, exported
+by heed; Hugging Face Marian is built from a configuration of the same shape. Programs that are not installed are
+reported and left out. A short sleep follows each measurement: some schedulers throttle a process that never yields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from heed.models.transformer import Transformer, TransformerConfig
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER = 10_000, 128, 4, 4, 256
 Search = Callable[[Tensor, Tensor, int, int], object]
-"""Sources, their mask, beam size and length of the outputs."""
+"""Sources, their mask, beam size and output length."""
 
 
 def build() -> Transformer:
@@ -122,7 +122,7 @@ def sources_of(batch: int) -> tuple[Tensor, Tensor]:
 
 
 def seconds(searches: dict[str, Search], batch: int, beam_size: int, length: int, repeats: int) -> dict[str, float]:
-    """The median time of each, taken in turns."""
+    """Median time of each program, measured in turns."""
     source, mask = sources_of(batch)
     times: dict[str, list[float]] = {name: [] for name in searches}
     for search in searches.values():
@@ -150,7 +150,7 @@ def searches_of(threads: int, only: list[str] | None) -> dict[str, Search]:
             try:
                 found[name] = make()
             except ImportError as error:
-                print(f"{name} is left out: {error.name} is not installed")
+                print(f"{name} left out: {error.name} is not installed")
     return found
 
 
@@ -164,7 +164,7 @@ def main() -> None:
     torch.set_num_threads(max(given.threads))
     print_machine()
     print(f"outputs of {given.length} tokens, medians of {given.repeats}")
-    print("tokens a second; in brackets what the first column is in multiples of it")
+    print("tokens per second; in brackets: speed of the first column divided by this one")
     for threads in given.threads:
         torch.set_num_threads(threads)
         searches = searches_of(threads, given.only)

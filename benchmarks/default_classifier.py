@@ -1,16 +1,16 @@
-"""What classification reaches when no model is named, against TF-IDF with a linear SVM, and against models by name.
+"""Accuracy of classification without `--model`, against TF-IDF with a linear SVM and against named models.
 
     python benchmarks/default_classifier.py DATA OUT [--sets sst2,sst1] [--models default,cnn]
     python benchmarks/default_classifier.py DATA OUT --table
 
-DATA is the folder of the corpora (sentiment, dialogue, documents). Each run is one thread, its budget **processor
-time**, so that other work on the machine takes nothing from it. One line of JSON for each run goes to
-OUT/results.jsonl; what is there already is not run again.
+DATA is the folder of the corpora (sentiment, dialogue, documents). Each run uses one thread and a budget in **processor
+time**, so that other work on the machine does not reduce it. Results are appended to OUT/results.jsonl, one line of
+JSON for each run; finished runs are not repeated.
 
 The sets: SST-2 and SST-1, whole sentences with their own splits; MR, fold 0 of `examples/sentiment_split.py`; dialogue
-acts of XDailyDialog in English, trained on `1k_part_data`, the first 1,500 turns of dev to validate on; IMDb with its
+acts of XDailyDialog in English, trained on `1k_part_data` and validated on the first 1,500 turns of dev; IMDb with its
 first 2,000 reviews or all 25,000, tested on all 25,000. MR and IMDb have no validation set: heed holds one out of the
-training texts, which the SVM keeps.
+training texts, whereas the SVM trains on all of them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _labelled(lines: list[str]) -> Texts:
-    """Lines `label text`."""
+    """Read lines `label text`."""
     parts = [line.split(maxsplit=1) for line in lines]
     return [(part[1], part[0]) for part in parts if len(part) == 2]
 
@@ -72,7 +72,7 @@ def film_reviews(data: Path) -> dict[str, Texts]:
 
 
 def dialogue_acts(data: Path) -> dict[str, Texts]:
-    """XDailyDialog in English; dialogues with as many acts as turns."""
+    """XDailyDialog in English: dialogues with as many acts as turns."""
     folder = data / "dialogue" / "xdailydialog"
     part = folder / "1k_part_data"
     found = {
@@ -118,7 +118,7 @@ MODELS = (SVM, "default", "rnn", "cnn", "encoder", "bag")
 
 
 def files_of(name: str, data: Path, out: Path) -> dict[str, str]:
-    """Each set as a file of columns."""
+    """Write each split as a file with columns."""
     folder = out / "data" / name
     if not folder.exists():
         sets = SETS[name](data)
@@ -132,7 +132,7 @@ def files_of(name: str, data: Path, out: Path) -> dict[str, str]:
 
 
 def run(case: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
-    """One line of the results."""
+    """Train and score one run: a line of the results."""
     start = time.process_time()
     if case["model"] == SVM:
         sets = SETS[case["set"]](data)
@@ -163,7 +163,7 @@ def run(case: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
 
 
 def cases(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """All that is asked for."""
+    """All requested runs."""
     for seed, name, model in product(given.seeds.split(","), given.sets.split(","), given.models.split(",")):
         if model != SVM:
             yield {"set": name, "model": model, "minutes": given.minutes, "seed": int(seed)}
@@ -172,7 +172,7 @@ def cases(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def table(done: list[dict[str, Any]]) -> str:
-    """Accuracy in per cent as a table in Markdown: the mean of the seeds, with the lowest and highest."""
+    """Accuracy in per cent as a Markdown table: mean over the seeds, with the lowest and highest."""
     columns = list(dict.fromkeys((one["model"], one["minutes"]) for one in done))
     head = ["set", *(f"`{model}`, {minutes:g} min" if minutes else model for model, minutes in columns)]
     rows = [head, ["---", *["---:"] * len(columns)]]
@@ -189,7 +189,7 @@ def table(done: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Run what is not there yet, or print what is."""
+    """Run all that is missing from the results, or print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)

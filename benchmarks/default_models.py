@@ -1,10 +1,10 @@
-"""Which model translation should start with when none is named: the same budgets and data, nothing else configured.
+"""Compare candidates for the default translation model, with equal budgets and data and default settings.
 
     python benchmarks/default_models.py DATA OUT [--minutes 3,10] [--seeds 1] [--pairs 29000] [--models transformer]
 
-DATA is the folder of the corpora (multi30k, tatoeba). Each run is one thread, and its budget is **processor time**, so
-that other work on the machine takes nothing from it. One line of JSON for each run goes to OUT/results.jsonl; what is
-there already is not run again.
+DATA is the folder of the corpora (multi30k, tatoeba). Each run uses one thread and a budget in **processor time**, so
+that other work on the machine does not reduce it. Results are appended to OUT/results.jsonl, one line of JSON for each
+run; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from heed.tasks.translation import sizes  # noqa: E402
 
 FEW = "bahdanau, as for few pairs"
 MODELS = ("bahdanau", "transformer", FEW)
-"""The first is of size small; the last has the settings of docs/data.md, Few pairs, whatever the amount."""
+"""The first has size small; the last has the settings for few pairs (docs/data.md) for every amount of data."""
 PAIRS = {"5,000": "multi30k", "20,000": "multi30k", "29,000": "multi30k", "118,000": "tatoeba"}
 
 
 def pair_files(data: Path, out: Path, size: str) -> tuple[list[str], list[str]]:
-    """Training and test files of so many pairs: German-English captions, or English-Spanish sentences."""
+    """Training and test files with the given number of pairs: German-English captions or English-Spanish sentences."""
     folder = out / "data" / size.replace(",", "")
     wanted = int(size.replace(",", ""))
     names = [str(folder / name) for name in ("train.a", "train.b", "test.a", "test.b")]
@@ -111,8 +111,8 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", default="3,10")
     parser.add_argument("--seeds", default="1")
-    parser.add_argument("--pairs", default=None, help="only these amounts, as 29000,118000")
-    parser.add_argument("--models", default=None, help="only these, separated by semicolons")
+    parser.add_argument("--pairs", default=None, help="only these numbers of pairs, for example 29000,118000")
+    parser.add_argument("--models", default=None, help="only these models, separated by semicolons")
     given = parser.parse_args()
     results = given.out / "results.jsonl"
     given.out.mkdir(parents=True, exist_ok=True)

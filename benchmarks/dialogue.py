@@ -1,19 +1,19 @@
-"""Training over conversations: `hred`, which reads every turn once, against a model of the joined history, and padded.
+"""Training speed on conversations: `hred`, which reads every turn once, against joined history and a padded form.
 
     python benchmarks/dialogue.py [--threads 1] [--width 256] [--responses 60] [--rounds 5]
 
-One update over random tokens: forward, loss, backward, Adam. Every turn but the first of a conversation is a response,
-given the turns before it; each update has about the same number of responses, whatever the length of the
-conversations. The flat models read the history of each response again, as one text with a token before each turn, in
-batches of like length as training makes them. All have the same cell (gru), widths, two directions over the words,
-layers, vocabulary and readout; turns have 2 to 40 tokens, 12 on average. Examples are responses.
+One update on random tokens: forward, loss, backward, Adam. Every turn except the first of a conversation is a response
+to the turns before it; each update has about the same number of responses, however long the conversations are. The flat
+models read the whole history for each response, as one text with a token before each turn, in batches of similar length
+as in training. All have the same cell (gru), widths, two directions over the words, layers, vocabulary and readout;
+turns have 2 to 40 tokens, 12 on average. Examples are responses.
 
-The second table is `hred` without attention against its plain form, `padded`: every conversation laid out as the
-largest number of turns x the longest turn and read in one group, responses written in one. Conversations have 2 up to
-that many turns, and one turn of each batch is as long as the table says. Besides milliseconds it has the places that
-the net over the words goes through, padding included.
+The second table compares `hred` without attention with its plain form, `padded`: all conversations padded to the
+largest number of turns x the longest turn, encoded in one group and decoded in another. Conversations have from 2 to
+the given number of turns, and one turn of each batch has the length given in the table. Besides milliseconds the table
+shows the positions that the word-level network processes, padding included.
 
-All forms take turns in each round; the least time of each counts. Processor time.
+All forms run in turn in each round, and the shortest time of each counts. Processor time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Conversations = list[list[list[int]]]
 
 
 def conversations(count: int, turns: int, seed: int, ragged: bool = False) -> Conversations:
-    """Random ones with that many turns, or 2 up to so many; lengths of turns are log-normal."""
+    """Random conversations with the given number of turns, or from 2 to that number; turn lengths are log-normal."""
     draw = random.Random(seed)
 
     def turn() -> list[int]:
@@ -57,7 +57,7 @@ def conversations(count: int, turns: int, seed: int, ragged: bool = False) -> Co
 
 
 def padded(texts: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """Tokens and mask."""
+    """Pad rows to tokens and mask."""
     mask = padding_mask(torch.tensor([len(text) for text in texts]))
     tokens = torch.zeros_like(mask, dtype=torch.long)
     tokens[mask] = torch.tensor([token for text in texts for token in text])
@@ -66,7 +66,7 @@ def padded(texts: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Batch:
-    """Arguments of a model's `forward`, and which of its outputs are scored on what."""
+    """Arguments of a model's `forward`, the outputs to score, and their targets."""
 
     given: dict[str, Tensor]
     mask: Tensor
@@ -74,7 +74,7 @@ class Batch:
 
 
 def turn_batch(batch: Conversations) -> Batch:
-    """As `hred` reads it: each utterance once."""
+    """A batch for `hred`, which reads each utterance once."""
     utterances = [turn for one in batch for turn in one]
     tokens, mask = padded(utterances)
     starts = [0, *accumulate(len(one) for one in batch)]
@@ -89,7 +89,7 @@ def turn_batch(batch: Conversations) -> Batch:
 
 
 def flat_batches(batch: Conversations, size: int) -> list[Batch]:
-    """As a pair decoder reads it: the joined history of each response, sorted by length before it is cut up."""
+    """Batches for an encoder-decoder: the joined history of each response, sorted by length before batching."""
     pairs = [
         ([token for turn in one[:read] for token in (3, *turn)], one[read])
         for one in batch
@@ -112,10 +112,10 @@ def _answers(target: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Padded(HRED):
-    """All utterances in one group, turns x longest turn, the empty ones too; all responses in another."""
+    """All utterances in one group, turns x longest turn, including empty ones; all responses in another."""
 
     def forward(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor, **rest: Tensor) -> Tensor:  # type: ignore[override]
-        """As `TurnDecoder.forward`, after every turn of every conversation has been laid out; padding is read too."""
+        """As `TurnDecoder.forward`, but on turns padded to a rectangle; padding is processed too."""
         utterance = turns.flatten().clamp_min(0)
         laid, every = tokens[utterance], torch.arange(turns.numel()).view_as(turns)
         return TurnDecoder.forward(
@@ -124,7 +124,7 @@ class Padded(HRED):
 
 
 def config_of(width: int, **fields: bool) -> HREDConfig:
-    """Of `hred`, all widths alike."""
+    """Configuration of `hred` with all widths equal."""
     wide = dict.fromkeys(("d_embedding", "d_hidden", "d_readout", "d_context", "d_attention"), width)
     return HREDConfig(vocab_size=VOCAB_SIZE, num_speakers=2, **wide, **fields)
 
@@ -142,7 +142,7 @@ def models(width: int) -> Iterator[tuple[str, DecoderBody]]:
 
 
 def update(model: DecoderBody, optimizer: torch.optim.Optimizer, batch: Batch) -> None:
-    """One step of training."""
+    """One training step."""
     optimizer.zero_grad()
     hidden = model(**batch.given)
     (vocabulary_loss(hidden[batch.mask], model.output, batch.answers) / len(batch.answers)).backward()
@@ -150,7 +150,7 @@ def update(model: DecoderBody, optimizer: torch.optim.Optimizer, batch: Batch) -
 
 
 def measured(forms: dict[str, tuple[DecoderBody, list[Batch]]], rounds: int) -> dict[str, float]:
-    """Responses a second of each form."""
+    """Responses per second of each form."""
     optimizers = {name: torch.optim.Adam(model.parameters()) for name, (model, _) in forms.items()}
     best = dict.fromkeys(forms, math.inf)
     for _ in range(rounds):
@@ -163,9 +163,9 @@ def measured(forms: dict[str, tuple[DecoderBody, list[Batch]]], rounds: int) -> 
 
 
 def against_flat(given: argparse.Namespace) -> None:
-    """The first table."""
+    """Print the first table."""
     made = dict(models(given.width))
-    print("responses a second\n" + "turns".ljust(8) + "".join(name.rjust(len(name) + 3) for name in made))
+    print("responses per second\n" + "turns".ljust(8) + "".join(name.rjust(len(name) + 3) for name in made))
     for turns in given.turns:
         count = max(1, round(given.responses / (turns - 1)))
         said = conversations(2 * count, turns, seed=turns)
@@ -179,9 +179,9 @@ def against_flat(given: argparse.Namespace) -> None:
 
 
 def against_padded(given: argparse.Namespace) -> None:
-    """The second."""
+    """Print the second table."""
     turns_model, padded_model = (kind(config_of(given.width)) for kind in (HRED, Padded))
-    print("\nms an update, places\nturns   longest turn" + "hred".rjust(16) + "padded".rjust(16))
+    print("\nms per update, positions\nturns   longest turn" + "hred".rjust(16) + "padded".rjust(16))
     for turns in (5, 10, 20):
         for longest in (40, 80, 160):
             said = conversations(max(2, 2 * given.responses // turns), turns, seed=turns, ragged=True)
@@ -212,7 +212,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     torch.manual_seed(1)
     print_machine()
-    print(f"{given.width} wide, about {given.responses} responses")
+    print(f"width {given.width}, about {given.responses} responses")
     against_flat(given)
     against_padded(given)
 

@@ -1,12 +1,12 @@
-"""How time and memory of a training pass grow: with length, batch, layers, and over m words read, t words written.
+"""Growth of time and memory of a training pass with length, batch size, layers, and words read (m) and written (t).
 
     python benchmarks/growth.py [--threads 2]
 
-Forward and backward over random tokens. Time is the least of some passes, memory what it keeps for the backward pass
-(the bytes that autograd saves, each storage once) and not the parameters. The exponent is the slope of a straight line
-through the logarithms, that of the larger half of the sizes too, where what does not grow counts for less: 1 is
-linear, 2 quadratic. m * t: attention compares every word written with every word read, an encoder-decoder without
-attention reads and writes only, m + t; both are given m = t.
+Forward and backward on random tokens. Time is the minimum of several passes; memory is what is kept for the backward
+pass (the bytes that autograd saves, each storage once), without the parameters. The exponent is the slope of a line
+fitted to the logarithms: 1 is linear, 2 quadratic; it is also given for the larger half of the sizes, where constant
+costs matter less. Attention compares every word written with every word read, m * t; an encoder-decoder without
+attention only reads and writes, m + t; here m = t.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Pass = Callable[[], Tensor]
 
 
 def cost(run: Pass, passes: int = 3) -> tuple[float, float]:
-    """Milliseconds of one pass forward and back, and the MiB it keeps in between."""
+    """Milliseconds of a forward and backward pass, and the MiB kept between them."""
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ def cost(run: Pass, passes: int = 3) -> tuple[float, float]:
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
-    """Slope of the straight line through the logarithms, by least squares."""
+    """Slope of the least-squares line through the logarithms."""
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     over = sum((a - mean_x) ** 2 for a in x)
@@ -95,7 +95,7 @@ def blocks(layers: int) -> Pass:
 
 
 def read_and_write(length: int, looks: bool) -> Pass:
-    """Read m words, write t = m; with attention every written one is compared with every read one."""
+    """Read m words, write t = m words; with attention each written word is compared with each word read."""
     reader, writer = Recurrent(WIDTH, WIDTH), Recurrent(WIDTH, WIDTH)
     attention = Attention(Additive(WIDTH, WIDTH, WIDTH))
     source, target = noise(2, length, WIDTH), noise(2, length, WIDTH)
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     torch.set_num_threads(parser.parse_args().threads)
     print_machine()
-    print(f"{WIDTH} wide; exponents: all, larger half")
+    print(f"width {WIDTH}; exponents: all sizes, larger half")
     lengths, batches, layers = [128, 256, 512, 1024, 2048], [2, 4, 8, 16, 32], [1, 2, 4, 8, 16]
     print(f"\nlength {lengths}, 2 texts")
     report("self-attention", lengths, lambda n: self_attention(2, n))
@@ -125,7 +125,7 @@ def main() -> None:
     report("encoder blocks, 8 texts of 64", layers, blocks)
     report("recurrence (GRU), 8 texts of 64", layers, lambda n: recurrence(8, 64, n))
     both = [64, 128, 256, 512]
-    print(f"\nm read, t = m written {both}, 2 texts")
+    print(f"\nwords read and written, m = t {both}, 2 texts")
     report("GRU with additive attention, m * t", both, lambda n: read_and_write(n, True))
     report("GRU without attention, m + t", both, lambda n: read_and_write(n, False))
 

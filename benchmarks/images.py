@@ -1,13 +1,12 @@
-"""Training speed of models that read pictures against other implementations, in one run on the same batches.
+"""Training speed of image models against other implementations, in one run on the same batches.
 
     pip install "heed-attention[bench]" transformers
     python benchmarks/images.py [--threads 1] [--rounds 9] [--processor-time]
 
-`vit` beside `ViTForImageClassification` made of a configuration of the same shape, at dropout 0 (its default) and 0.1
-(the paper's). `resnet` beside a plain form of the same network from torch's own layers, its weights and pictures in
-channels-last layout. Both sides get the same pictures, sizes and labels, AdamW in one kernel, and clipping. Rounds are
-interleaved and the medians compared. With `--processor-time` the time of the process is counted and not the clock's,
-for a machine that does other things besides.
+`vit` against `ViTForImageClassification` with a configuration of the same shape, at dropout 0 (its default) and 0.1
+(the paper's). `resnet` against the same network built from torch's layers, with weights and pictures in channels-last
+layout. Both sides get the same pictures, sizes and labels, fused AdamW, and clipping. Rounds are interleaved and the
+medians compared. `--processor-time` measures processor time instead of wall-clock time, for a machine with other work.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def transformers_vit(picture: dict[str, int], shape: dict[str, int], dropout: fl
 
 
 class PlainBlock(nn.Module):
-    """A basic block, as He et al. 2016 have it for CIFAR."""
+    """A basic block as in He et al. 2016 for CIFAR."""
 
     def __init__(self, d_in: int, d_out: int, stride: int) -> None:
         super().__init__()
@@ -97,7 +96,7 @@ class PlainBlock(nn.Module):
         self.stride, self.missing = stride, d_out - d_in
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps to maps."""
+        """Map feature maps to feature maps."""
         y = self.norms[1](self.second(relu(self.norms[0](self.first(x)))))
         if self.missing:
             x = pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.missing))
@@ -115,7 +114,7 @@ def plain_resnet(channels: int, count: int) -> nn.Module:
 
 
 def cases() -> Iterator[tuple[str, int, Step, Step]]:
-    """Name, pictures of a batch, heed's step and the other one."""
+    """Yield name, batch size, heed's step and the other implementation's step."""
     for name, (picture, shape, batch) in VITS.items():
         pixels = torch.randn(batch, picture["num_channels"], picture["height"], picture["width"])
         labels = torch.randint(LABELS, (batch,))
@@ -141,7 +140,7 @@ def main() -> None:
     print_machine()
     torch.manual_seed(0)
     clock = time.process_time if arguments.processor_time else time.perf_counter
-    print(f"{'pictures a second':44s} {'heed':>8s} {'other':>8s} {'ratio':>6s}")
+    print(f"{'pictures per second':44s} {'heed':>8s} {'other':>8s} {'ratio':>6s}")
     for name, batch, *steps in cases():
         taken: list[list[float]] = [[], []]
         for step in steps:

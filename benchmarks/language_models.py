@@ -1,16 +1,16 @@
-"""A small GPT as heed trains it and writes with it, beside other programs, in one run and interleaved.
+"""Training and generation speed of a small GPT, heed and other programs, interleaved in one run.
 
     pip install "heed-attention[bench]"
     python benchmarks/language_models.py [--threads 1] [--rounds 9] [--updates 20] [--processor-time] [--only heed]
 
-The shape is the CPU shape of nanoGPT's tiny Shakespeare by characters: 4 layers of width 128, 4 heads, context 64,
-batches of 12, 65 characters and 4 special tokens, no dropout, weights decayed, gradients clipped to 1. The peers are
-GPT-2 of `transformers` from a configuration of that shape (attention by torch's fused kernel) and a GPT in plain torch,
-below: `nn.Linear`, `F.scaled_dot_product_attention`, `nn.LayerNorm`, `F.cross_entropy`. Both take a fused AdamW.
+The shape is nanoGPT's for tiny Shakespeare by characters on a CPU: 4 layers of width 128, 4 heads, context 64, batches
+of 12, 65 characters and 4 special tokens, no dropout, weight decay, gradients clipped to 1. The peers are GPT-2 of
+`transformers` with a configuration of that shape (torch's fused attention kernel) and a GPT in plain torch, below:
+`nn.Linear`, `F.scaled_dot_product_attention`, `nn.LayerNorm`, `F.cross_entropy`. Both use fused AdamW.
 
-Writing: 32 characters after each prompt of 4 to 32, greedily, one prompt or 32 together. Plain torch has no cache: it
-reads everything anew for each character. Peak memory: the most that a process of its own holds above its imports.
-What is not installed is left out, and said. With `--processor-time` what other processes take is not counted.
+Generation: 32 characters after each prompt of 4 to 32, greedy, one prompt or 32 together. Plain torch has no cache: it
+reads the whole text again for each character. Peak memory: the maximum of a separate process, above its imports.
+Programs that are not installed are reported and left out. `--processor-time` excludes the time of other processes.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass
 class Competitor:
-    """What trains and writes."""
+    """A program that trains and generates."""
 
     model: nn.Module
     update: Callable[[Batch], float]
     write: Callable[[Tensor, Tensor], object]
-    """From prompts, padded on the right, and their lengths."""
+    """Generates from prompts, padded on the right, and their lengths."""
 
 
 def heed() -> Competitor:
@@ -104,7 +104,7 @@ def transformers() -> Competitor:
     @torch.no_grad()
     def write(prompts: Tensor, lengths: Tensor) -> object:
         longest = prompts.shape[1]
-        mask = torch.arange(longest) >= longest - lengths.unsqueeze(1)  # its prompts end together
+        mask = torch.arange(longest) >= longest - lengths.unsqueeze(1)  # prompts are padded on the left
         aligned = torch.zeros_like(prompts)
         aligned[mask] = prompts[torch.arange(longest) < lengths.unsqueeze(1)]
         written = model.generate(aligned, attention_mask=mask.long(), generation_config=settings)
@@ -166,7 +166,7 @@ def plain_torch() -> Competitor:
 
 
 def trained(model: nn.Module, logits: Callable[[Tensor], Tensor]) -> Callable[[Batch], float]:
-    """An update as one writes it in torch."""
+    """An update in plain torch."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() <= 1]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": vectors, "weight_decay": 0.0}]
@@ -192,7 +192,7 @@ MAKERS: dict[str, Callable[[], Competitor]] = {
 
 
 def batches(count: int) -> list[Batch]:
-    """Random text in which each character depends on the one before."""
+    """Random text in which each character depends on the previous one."""
     draw = torch.Generator().manual_seed(1)
     tokens = torch.randint(4, VOCABULARY, (count, BATCH, CONTEXT + 1), generator=draw)
     tokens[:, :, 1::2] = 4 + (tokens[:, :, :-1:2] * 7) % (VOCABULARY - 4)
@@ -221,7 +221,7 @@ def competitors(only: str) -> dict[str, Competitor]:
 def race(
     runs: dict[str, Callable[[], object]], tokens: int, rounds: int, clock: Callable[[], float]
 ) -> dict[str, tuple[float, float]]:
-    """Tokens a second of each, and in multiples of its the first one's: medians over rounds in which all take turns."""
+    """Tokens per second of each program and the first one's multiple of it: medians of interleaved rounds."""
     for run in runs.values():
         run()
     taken: dict[str, list[float]] = {name: [] for name in runs}
@@ -239,18 +239,18 @@ def race(
 def show(title: str, rates: dict[str, tuple[float, float]]) -> None:
     print(f"\n{title}")
     for name, (rate, ratio) in rates.items():
-        print(f"  {name:20} {rate:10,.0f} tokens/s   heed has {ratio:5.2f} times as many")
+        print(f"  {name:20} {rate:10,.0f} tokens/s   heed: {ratio:5.2f} times as fast")
 
 
 def peak(name: str, what: str, given: argparse.Namespace) -> float:
-    """MiB, in a process of its own."""
+    """Peak memory in MiB, measured in a separate process."""
     command = [sys.executable, __file__, "--threads", str(given.threads), "--measure", what, "--only", name]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 
 def measure(name: str, what: str) -> float:
-    """The peak of some updates, or of writing 32 texts."""
+    """Peak memory of some updates, or of generating 32 texts."""
     data, asked = batches(4), prompts_of(32)
     if name == "transformers' GPT-2":
         import transformers.models.gpt2.modeling_gpt2  # noqa: F401
@@ -266,9 +266,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--updates", type=int, default=20, help="of each competitor a round")
-    parser.add_argument("--only", default="", help="competitors whose names hold this")
-    parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
+    parser.add_argument("--updates", type=int, default=20, help="updates of each program in a round")
+    parser.add_argument("--only", default="", help="only programs whose name contains this text")
+    parser.add_argument("--processor-time", action="store_true", help="processor time instead of wall-clock time")
     parser.add_argument("--measure", choices=["train", "write"], help=argparse.SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -293,12 +293,12 @@ def main() -> None:
         asked = prompts_of(count)
         writes = {name: partial(made.write, *asked) for name, made in found.items()}
         written[count] = race(writes, count * NEW, given.rounds, clock)
-        show(f"Writing, {count} prompt{'s of unequal length together' if count > 1 else ''}", written[count])
+        show(f"Generation, {count} prompt{'s of different lengths together' if count > 1 else ''}", written[count])
     print()
     for name in found:
-        print(f"  {name:20} 32 together {written[32][name][0] / written[1][name][0]:5.2f} times the tokens/s of one")
+        print(f"  {name:20} 32 together: {written[32][name][0] / written[1][name][0]:5.2f} times the tokens/s of one")
 
-    print("\nPeak memory above the imports, MiB: training, writing 32")
+    print("\nPeak memory above the imports, MiB: training, generating 32")
     for name in found:
         print(f"  {name:20} {peak(name, 'train', given):6.0f} {peak(name, 'write', given):6.0f}")
 

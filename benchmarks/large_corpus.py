@@ -1,8 +1,8 @@
-"""What a corpus larger than memory costs: `python benchmarks/large_corpus.py`.
+"""Start-up time, memory and speed on a corpus larger than memory: `python benchmarks/large_corpus.py`.
 
-Files of generated pairs are written into a temporary folder (or `--folder`), 0.5 GB for the largest; then fresh
-processes start on them, each with as much as a run does before its first update, and draw batches. Each size is
-started twice with one cache, which is empty the first time, and once as a stream.
+Generated pairs are written into a temporary folder (or `--folder`), 0.5 GB for the largest size; new processes then do
+on them everything that a run does before its first update, and draw batches. Each size is started twice with one cache,
+which is empty the first time, and once as a stream.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 _SENTENCES = 50_000
-"""Different sentences of the grammar; a line holds two or three of them, drawn by a fixed seed."""
+"""Distinct sentences of the grammar; a line has two or three of them, drawn with a fixed seed."""
 _BATCHES = 1_000
 
 
 def write_corpus(folder: Path, count: int) -> list[Path]:
-    """Write so many pairs of English and German, the same every time."""
+    """Write `count` English-German pairs, the same every time."""
     from heed.data.embedded.grammar.source import GrammarSource
 
     files = [folder / f"corpus-{count}.en", folder / f"corpus-{count}.de"]
@@ -40,10 +40,10 @@ def write_corpus(folder: Path, count: int) -> list[Path]:
 
 
 def started(files: list[Path], cache: Path, *fields: str) -> dict[str, Any]:
-    """Start a fresh process on a corpus.
+    """Start a new process on a corpus.
 
     Returns:
-        Seconds from its start to its first batch, and what it measured itself.
+        Seconds from its start to its first batch, and the measurements that it printed.
     """
     began = time.perf_counter()
     command = [sys.executable, __file__, "--measure", *map(str, files), *fields]
@@ -56,7 +56,7 @@ def started(files: list[Path], cache: Path, *fields: str) -> dict[str, Any]:
 
 
 def measure(words: list[str]) -> None:
-    """Prepare a run, say when its first batch is made, then how fast the next ones are and how much memory it took."""
+    """Prepare a run; print a line at its first batch, then the speed of the next batches and the memory used."""
     from heed.cli.settings import settings_from
     from heed.tasks.translation.task import Translation
 
@@ -72,27 +72,25 @@ def measure(words: list[str]) -> None:
 
 
 def memory() -> dict[str, float]:
-    """Largest resident memory of this process so far, and what of the present one is no file, in MiB (Linux)."""
+    """Peak resident memory of this process, and its current anonymous (not file-backed) memory, in MiB (Linux)."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return {name: int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) / 1024 for name in ("VmHWM", "RssAnon")}
 
 
 def main() -> None:
-    """Measure every size, and print a table."""
+    """Measure every size and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[200_000, 2_000_000])
-    parser.add_argument("--folder", type=Path, help="where the files go, and stay")
+    parser.add_argument("--folder", type=Path, help="folder for the files, which are kept")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
         measure(given.measure)
         return
-    from machine import print_machine  # here, since it is of the memory that is measured otherwise
+    from machine import print_machine  # here, so that it does not count in the measured memory
 
     print_machine()
-    print(
-        "| pairs | start | first batch after, s | peak memory, MiB | of it no file, at the end | batches/s | padding |"
-    )
+    print("| pairs | start | first batch after, s | peak memory, MiB | anonymous at the end | batches/s | padding |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         for count in given.pairs:

@@ -1,11 +1,11 @@
-"""How much of its final score a model has after how many passes over the data: what the budget adviser knows.
+"""Learning curves for the budget advice: share of the final score by number of passes over the data.
 
     python benchmarks/learning_curves.py DATA OUT [NAME ...]
 
-DATA is the folder of the corpora. Each point is a run of its own, given in updates, so that the learning rate has come
-to its end; one thread; the score is that of the validation set which chooses the weights. One line of JSON for each
-run goes to OUT/results.jsonl; what is there already is not run again. The tables in `tasks/*/learning.py` are made of
-these lines.
+DATA is the folder of the corpora. Each point is a separate run with a budget in updates, so that its learning rate has
+completed its schedule; one thread; the score is the validation score that selects the weights. Results are appended to
+OUT/results.jsonl, one line of JSON for each run; finished runs are not repeated. The tables in `tasks/*/learning.py`
+come from these lines.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from heed.training.progress import Quiet
 
 
 def multi30k(data: Path, out: Path, count: int) -> dict[str, Any]:
-    """German-English captions, the first of a shuffled order."""
+    """German-English captions, the first of the shuffled pairs."""
     pairs = list(zip(*(_lines(data / "multi30k" / f"train.{side}.gz") for side in ("de", "en")), strict=True))
     random.Random(1).shuffle(pairs)
     return {"train": [_written(out, f"multi30k-{count}.{n}", [pair[n] for pair in pairs[:count]]) for n in (0, 1)]}
 
 
 def tatoeba(data: Path, out: Path, count: int, language: str = "spa") -> dict[str, Any]:
-    """Sentences in English and another language, from a shuffled order."""
+    """Sentences in English and another language, shuffled."""
     pairs = [line.split("\t")[:2] for line in _lines(data / "tatoeba" / f"{language}.txt.gz")]
     random.Random(2).shuffle(pairs)
     names = [f"tatoeba-{language}-{count}.{n}" for n in (0, 1)]
@@ -47,7 +47,7 @@ def tatoeba(data: Path, out: Path, count: int, language: str = "spa") -> dict[st
 
 
 def labelled(data: Path, out: Path, file: str, count: int | None = None) -> dict[str, Any]:
-    """Lines of a label and a text, the first of a shuffled order."""
+    """Lines of a label and a text, the first of the shuffled lines."""
     lines = [line for line in _lines(data / file) if len(line.split()) > 1]
     random.Random(1).shuffle(lines)
     rows = ["label\ttext", *("\t".join(line.split(maxsplit=1)) for line in lines[:count])]
@@ -55,7 +55,7 @@ def labelled(data: Path, out: Path, file: str, count: int | None = None) -> dict
 
 
 def acts(data: Path, out: Path) -> dict[str, Any]:
-    """English turns of dialogues with what they do (inform, question, directive, commissive)."""
+    """English dialogue turns with their acts (inform, question, directive, commissive)."""
     folder = data / "dialogue" / "xdailydialog" / "1k_part_data"
     rows = ["label\ttext"]
     for turns, labels in zip(
@@ -67,22 +67,22 @@ def acts(data: Path, out: Path) -> dict[str, Any]:
 
 
 def tagged(data: Path, out: Path, *files: str) -> dict[str, Any]:
-    """CoNLL files as they are."""
+    """CoNLL files, unchanged."""
     return {"train": [str(data / "ner" / file) for file in files]}
 
 
 def book(data: Path, out: Path, file: str) -> dict[str, Any]:
-    """A text."""
+    """A plain text file."""
     return {"train": [str(data / "lm" / file)]}
 
 
 def embedded(data: Path, out: Path, **fields: Any) -> dict[str, Any]:
-    """Data that heed generates."""
+    """Embedded data."""
     return fields
 
 
 def columns(data: Path, out: Path, name: str) -> dict[str, Any]:
-    """A table that scikit-learn brings with it."""
+    """A table included in scikit-learn."""
     from sklearn import datasets
 
     bunch = getattr(datasets, f"load_{name}")()
@@ -93,7 +93,7 @@ def columns(data: Path, out: Path, name: str) -> dict[str, Any]:
 
 
 def waves(data: Path, out: Path, count: int) -> dict[str, Any]:
-    """A series of two waves and noise, and one of the first's square."""
+    """A series of two waves with noise, and a column with its square."""
     draw = random.Random(1)
     rows = ["a,b"]
     for n in range(count):
@@ -106,8 +106,8 @@ Case = tuple[str, Any, tuple[Any, ...], dict[str, Any], tuple[float, ...]]
 SST2 = ("sentiment/sst/stsa.binary.train.gz",)
 GPT = {"model": {"name": "gpt", "size": "tiny"}, "tokenizer": {"kind": "char"}}
 NGRAMS = {"model": {"name": "rnn", "ngrams": 2}, "training": {"learning_rate": 0.001}}
-"""What a classification starts with where no model is named."""
-CASES: dict[str, Case] = {  # name: task, data and what it takes, settings, passes
+"""Default settings of classification without `--model`."""
+CASES: dict[str, Case] = {  # name: task, data function and its arguments, settings, passes
     "digits-mlp": ("table", columns, ("digits",), {}, (1, 3, 10, 30, 100, 300)),
     "waves-2000": ("series", waves, (2_000,), {}, (1, 3, 10, 30, 100, 300, 1000)),
     "copy": ("translation", embedded, (), {"data": {"name": "copy"}}, (0.1, 0.3, 1, 3)),
@@ -118,7 +118,7 @@ CASES: dict[str, Case] = {  # name: task, data and what it takes, settings, pass
     "wnut-rnn": ("tagging", tagged, ("wnut17/wnut17train.conll.gz",), {}, (1, 2, 4, 8, 16, 40)),
     "multi30k-5000-bahdanau": ("translation", multi30k, (5_000,), {"model": {"name": "bahdanau"}}, (1, 3)),
     "shakespeare-gpt": ("language_modelling", book, ("tinyshakespeare/input.txt.gz",), GPT, (0.03, 0.1, 0.3)),
-    # what the tables were not made from
+    # cases that the tables were not made from
     "mr-rnn": ("classification", labelled, ("sentiment/mr/rt-polarity.all.gz",), {"model": {"name": "rnn"}}, (1, 2)),
     "btc-rnn": ("tagging", tagged, ("btc/a.conll.gz", "btc/e.conll.gz", "btc/f.conll.gz"), {}, (1, 3, 9)),
     "cancer-mlp": ("table", columns, ("breast_cancer",), {}, (10, 30, 300)),
@@ -143,7 +143,7 @@ def config_of(name: str, data: Path, out: Path, steps: int) -> Any:
 
 
 def points(name: str, data: Path, out: Path, known: set[float]) -> Iterator[dict[str, Any]]:
-    """Train once for each number of passes that is not known yet."""
+    """Train once for each number of passes without a result yet."""
     config = config_of(name, data, out, 1)
     task: Any = task_class(config.task).prepare(config)
     a_pass = math.ceil(len(task.train_batches(0)) / config.training.accumulate)

@@ -1,15 +1,15 @@
-"""LSTM against LSTMN as language models of equal width: time and operations of a token against the length of the text.
+"""LSTM against LSTMN as language models of equal width: time and operations per token by length of the text.
 
     python benchmarks/lstmn.py [--threads 1] [--width 128] [--rounds 5]
 
-Forward and backward over random tokens, `rnn` (one layer of LSTM) and `lstmn` with the whole text on its tape. An LSTM
-does the same work at every token; LSTMN compares token t with the t - 1 before it, n (n - 1) / 2 pairs for n tokens,
-which are counted in a watched pass. Multiplications of a token in the forward pass are those of the matrices, the same
-at every length, and 3 d for each pair: d with v, 2 d in the sum of states and cells; a pair also costs d tanh.
-Exponents are slopes of straight lines through the logarithms: of the time of a whole text 1 is linear, 2 quadratic.
+Forward and backward on random tokens, `rnn` (one LSTM layer) and `lstmn` with the whole text on its tape. An LSTM does
+the same work for every token; an LSTMN compares token t with the t - 1 tokens before it, n (n - 1) / 2 pairs for n
+tokens, counted in a traced pass. Multiplications per token in the forward pass are those of the matrices, the same at
+every length, and 3 d for each pair: d with v, 2 d in the sum of states and cells; a pair also costs d tanh. Exponents
+are slopes of lines fitted to the logarithms of the time of a whole text: 1 is linear, 2 quadratic.
 
-`step by step` is LSTMN from its equations, one small operation after the other (`HEED_PLAIN=1`), with the same weights
-and the same results. All forms take turns in each round; the least time of each counts. Processor time.
+`step by step` computes the LSTMN literally from its equations (`HEED_PLAIN=1`), with the same weights and results. All
+forms run in turn in each round, and the shortest time of each counts. Processor time.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def models(width: int) -> tuple[LanguageModel, LanguageModel]:
 
 
 def pairs(model: LanguageModel, tokens: Tensor) -> int:
-    """Pairs of a token and one that it is compared with, in one row."""
+    """Number of compared pairs of tokens in one row."""
     with torch.no_grad(), trace(model) as seen:
         model(tokens[:1])
     return sum(record.projected.shape[2] * record.prepared.shape[2] for record in seen.attention_records)
 
 
 def multiplications(width: int, length: int, compared: int) -> float:
-    """Of a token, in the forward pass: gates from input and state; of LSTMN query and key, and its pairs."""
+    """Multiplications per token in the forward pass: gates of input and state; for LSTMN also query, key, pairs."""
     gates, look = 8 * width * width, 3 * width * width if compared else 0
     return gates + look + 3 * width * compared / length
 
@@ -62,7 +62,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     print_machine()
     lstm, lstmn = models(given.width)
-    print(f"{given.width} wide, {ROWS} rows")
+    print(f"width {given.width}, {ROWS} rows")
 
     def plainly(tokens: Tensor) -> Tensor:
         with kernels.plain():
@@ -100,13 +100,13 @@ def main() -> None:
         shown = " ".join(format(value, form) for value in values)
         print(f"  {name:36} {shown}" + ("" if slope is None else f"   {slope:5.2f}"))
 
-    print(f"\nlength {LENGTHS}; last column: exponent over the larger half, of the time of a whole text")
+    print(f"\nlength {LENGTHS}; last column: exponent of the time of a whole text, over the larger half")
     for name, seconds in totals.items():
         per_token = [1e6 * t / (ROWS * n) for t, n in zip(seconds, LENGTHS, strict=True)]
-        line(f"{name}, microseconds a token", per_token, "9.1f", exponent(LENGTHS[2:], seconds[2:]))
+        line(f"{name}, microseconds per token", per_token, "9.1f", exponent(LENGTHS[2:], seconds[2:]))
     for name, values in work.items():
-        line(f"{name}, 1,000 multiplications a token", [value / 1e3 for value in values], "9.1f")
-    line("LSTMN, pairs of a text", [float(count) for count in counts], "9.0f", exponent(LENGTHS, counts))
+        line(f"{name}, 1,000 multiplications / token", [value / 1e3 for value in values], "9.1f")
+    line("LSTMN, pairs per text", [float(count) for count in counts], "9.0f", exponent(LENGTHS, counts))
     ratios = [slow / fast for slow, fast in zip(totals["LSTMN, step by step"], totals["LSTMN"], strict=True)]
     line("LSTMN, step by step / in one call", ratios, "9.2f")
     line("LSTMN / LSTM", [a / b for a, b in zip(totals["LSTMN"], totals["LSTM"], strict=True)], "9.1f")

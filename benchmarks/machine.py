@@ -1,4 +1,4 @@
-"""What every benchmark says first: the processor, its cores, threads, torch, and the kernels that compute.
+"""First line of every benchmark: processor, cores, threads, torch version and kernels.
 
 python benchmarks/machine.py
 """
@@ -16,7 +16,7 @@ from heed.cores import cores
 
 
 def processor() -> str:
-    """The processor's name with the numbers that tell makes of one name apart, where the system says them."""
+    """The processor's name, with family and model number where the system gives them."""
     said = {}
     with suppress(OSError):  # only Linux has it
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -28,12 +28,12 @@ def processor() -> str:
 
 
 def products() -> str:
-    """The library of torch's own matrix products."""
+    """The library that torch uses for matrix products."""
     return "MKL" if torch.backends.mkl.is_available() else "no MKL"
 
 
 def machine_line() -> str:
-    """Everything in one line, with the number of threads that torch is set to."""
+    """The whole line, with the number of threads set in torch."""
     threads = torch.get_num_threads()
     used = f"{len(cores())} cores, {threads} thread{'s' if threads > 1 else ''}"
     library = f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {products()}"
@@ -41,7 +41,7 @@ def machine_line() -> str:
 
 
 def print_machine() -> None:
-    """Print the line, and the GPU's where there is one; call it when threads are set."""
+    """Print the line, and one for a GPU if there is one; call it after setting the threads."""
     print(machine_line(), flush=True)
     if torch.cuda.is_available():
         print(f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}", flush=True)

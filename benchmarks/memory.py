@@ -1,11 +1,11 @@
-"""Peak memory of training and of decoding, heed beside other programs, each in a process of its own.
+"""Peak memory of training and of decoding, heed and other programs, each in a separate process.
 
     HEED_DATA=../shared/data python benchmarks/memory.py [--threads 2] [--only heed]
 
-The largest resident memory of a process above what it has after its imports and one small product: weights, gradients,
-the optimiser's moments and all that a pass leaves behind. Training: updates on the batches of `benchmarks/training.py`.
-Decoding: 64 sources, 25 tokens each, as in `benchmarks/decoding.py`, models of the same shape. On Linux only, where
-the high-water mark of a process can be read and set back.
+Peak resident memory of a process minus its memory after imports and one small matrix product: weights, gradients, the
+optimiser's moments and all that a pass keeps. Training: updates on the batches of `benchmarks/training.py`. Decoding:
+64 sources, 25 tokens each, as in `benchmarks/decoding.py`, with models of the same shape. Linux only, since the peak
+must be read and reset.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LENGTH, SOURCES, ROUNDS = 25, 64, 3
 
 
 def resident(field: str) -> float:
-    """MiB of this process: VmRSS, what it holds now, or VmHWM, the most it held."""
+    """Memory of this process in MiB: VmRSS is the current value, VmHWM the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
 
 
 def above_imports(make: Callable[[], Callable[[], object]]) -> float:
-    """MiB at the highest point of making something and running it."""
+    """Peak MiB of making a function and running it."""
     layer = nn.Linear(64, 64)
     layer(torch.randn(8, 64)).sum().backward()
     torch.optim.Adam(layer.parameters(), fused=True).step()
-    Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back to what is held now
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current value
     before = resident("VmRSS")
     run = make()
     for _ in range(ROUNDS):
@@ -50,7 +50,7 @@ def above_imports(make: Callable[[], Callable[[], object]]) -> float:
 
 
 def train(competitor: str, shape: str, batches: Path) -> float:
-    """Peak of some updates."""
+    """Peak memory of some updates."""
 
     def make() -> Callable[[], object]:
         data = torch.load(batches, weights_only=False)
@@ -61,7 +61,7 @@ def train(competitor: str, shape: str, batches: Path) -> float:
 
 
 def decode(competitor: str, search: str) -> float:
-    """Peak of some searches."""
+    """Peak memory of some searches."""
 
     def make() -> Callable[[], object]:
         find = decoding.with_heed(decoding.build()) if competitor == "heed" else decoding.with_marian()
@@ -72,7 +72,7 @@ def decode(competitor: str, search: str) -> float:
 
 
 def measured(threads: int, *what: str) -> float | None:
-    """The number a process of its own prints; None where the competitor is not installed."""
+    """The number printed by a separate process; None if the competitor is not installed."""
     command = [sys.executable, __file__, "--threads", str(threads), "--measure", *what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -86,7 +86,7 @@ def table(title: str, rows: list[tuple[str, float | None]]) -> None:
     own = dict(rows).get("heed")
     for name, size in rows:
         if size is not None:
-            ratio = "" if own is None else f"  {own / size:5.2f} of it is heed's"
+            ratio = "" if own is None else f"  heed uses {own / size:5.2f} of it"
             print(f"  {name:24} {size:7,.0f} MiB{ratio}")
 
 
@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch-tokens", type=int, default=4_000)
-    parser.add_argument("--only", help="competitors whose names hold this", default="")
+    parser.add_argument("--only", help="only competitors whose name contains this text", default="")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -105,14 +105,14 @@ def main() -> None:
         print(json.dumps(train(competitor, shape, Path(rest[0])) if kind == "train" else decode(competitor, shape)))
         return
     print_machine()
-    print("above what the imports take")
+    print("memory above the imports")
     with tempfile.TemporaryDirectory() as folder:
         batches = Path(folder) / "batches.pt"
         torch.save(training.batches(given.batch_tokens, 4), batches)
         for shape in training.SHAPES:
             wanted = [name for name in training.COMPETITORS if given.only in name]
             rows = [(name, measured(given.threads, "train", name, shape, str(batches))) for name in wanted]
-            table(f"training, {shape}, {given.batch_tokens} tokens a batch", rows)
+            table(f"training, {shape}, {given.batch_tokens} tokens per batch", rows)
     for search in SEARCHES:
         wanted = [name for name in NEEDS if given.only in name]
         rows = [(name, measured(given.threads, "decode", name, search)) for name in wanted]

@@ -1,12 +1,11 @@
-"""What runs say they will cost, beside what they took: seconds of an update, and memory.
+"""Predicted against actual cost of runs: seconds per update, and memory.
 
     HEED_DATA=../shared/data python benchmarks/prediction.py [--threads 1 --processor-time] [--only wnut]
 
-Recipes of `examples/`, each shortened and in a process of its own, without a test set (after a few updates a model
-writes up to `generation.max_length` tokens, which a trained one does not). `--widest` begins with the largest batches,
-so that a few updates (`--updates 5`) take the memory of a whole run; `--recipes` names others than the usual five. On a
-machine that does other work too, times vary from second to second: with one thread, `--processor-time` does not count
-what others take.
+Recipes of `examples/`, each shortened and in a separate process, without a test set (after a few updates a model writes
+outputs of `generation.max_length` tokens, unlike a trained one). `--widest` starts with the largest batches, so that a
+few updates (`--updates 5`) need as much memory as a whole run; `--recipes` replaces the default five. On a machine with
+other work, times vary from second to second: with one thread, `--processor-time` excludes the time of other processes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from heed.training.progress import Quiet
 ROOT = Path(__file__).parent.parent
 RECIPES = ("multi30k-de-en-transformer", "multi30k-de-en", "wnut17", "sst2", "dates")
 EMBEDDED = ("dates",)
-"""Those that read no files."""
+"""Recipes that read no files."""
 
 
 def shortened(recipe: str, updates: int, threads: int | None) -> dict[str, Any]:
-    """A recipe's configuration, its data where HEED_DATA says."""
+    """A recipe's configuration, with its data in the folder HEED_DATA."""
     text = (ROOT / "examples" / f"{recipe}.yaml").read_text(encoding="utf-8")
     values: dict[str, Any] = yaml.safe_load(
         text.replace("data/", f"{os.environ.get('HEED_DATA', 'data').rstrip('/')}/")
@@ -47,7 +46,7 @@ def shortened(recipe: str, updates: int, threads: int | None) -> dict[str, Any]:
 
 
 def measure(recipe: str, updates: int, threads: int | None, processor_time: bool, widest: bool) -> dict[str, Any]:
-    """Train it, in this process, and return what its report says."""
+    """Train a recipe in this process; return the costs in its report."""
     if processor_time:
         time.perf_counter = time.process_time
     config = check_config(shortened(recipe, updates, threads), recipe)
@@ -64,12 +63,12 @@ def measure(recipe: str, updates: int, threads: int | None, processor_time: bool
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, help="the run chooses by default")
+    parser.add_argument("--threads", type=int, help="number of threads; by default the run chooses")
     parser.add_argument("--updates", type=int, default=40)
-    parser.add_argument("--only", help="recipes whose names hold this", default="")
-    parser.add_argument("--processor-time", action="store_true", help="seconds of this process, not of the clock")
-    parser.add_argument("--recipes", nargs="+", help="of examples/", default=RECIPES)
-    parser.add_argument("--widest", action="store_true", help="the largest batches first")
+    parser.add_argument("--only", help="only recipes whose name contains this text", default="")
+    parser.add_argument("--processor-time", action="store_true", help="processor time instead of wall-clock time")
+    parser.add_argument("--recipes", nargs="+", help="names of recipes in examples/", default=RECIPES)
+    parser.add_argument("--widest", action="store_true", help="train on the largest batches first")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -88,7 +87,7 @@ def main() -> None:
             continue
         took = json.loads(done.stdout.splitlines()[-1])
         rows = {
-            "s an update": (took["predicted"]["seconds_per_update"], took["seconds_per_update"], ".4f"),
+            "s per update": (took["predicted"]["seconds_per_update"], took["seconds_per_update"], ".4f"),
             "MiB": (took["predicted"]["memory_mib"], took["peak_memory_mib"], ",.0f"),
         }
         print(f"{recipe}, threads {took['threads']}, micro-batches {took['micro_batches']}")

@@ -3,13 +3,13 @@
     pip install "heed-attention[bench]" transformers
     HEED_DATA=../shared/data python benchmarks/pretraining.py [--threads 1] [--seconds 10] [--processor-time]
 
-Pretraining: `bert` with its head for masked words, as heed's own task trains it, beside `BertForMaskedLM` made of a
-configuration, as it is (scores over the vocabulary at every place) and with its head applied to masked places only.
-Fine-tuning: `bert` with a classifier over its pooled state beside `BertForSequenceClassification`, on whole sentences.
-All of them get the same padded batches, the same sizes, dropout, AdamW and clipping. Batches are those that heed plans
-(of like length), or rows as they come, as a loader without sorting makes them. Texts are reviews of IMDb and sentences
-of SST-2 (stories of heed's own where there is no HEED_DATA), a WordPiece vocabulary of their own. Only tokens that are
-read are counted, no padding; rounds are interleaved and the medians compared.
+Pretraining: `bert` with its head for masked words, as in heed's task, against `BertForMaskedLM` with random weights,
+both unchanged (logits over the vocabulary at every position) and with its head applied only to masked positions.
+Fine-tuning: `bert` with a classifier over its pooled state against `BertForSequenceClassification`, on whole sentences.
+All models get the same padded batches, sizes, dropout, AdamW and clipping. Batches are planned by heed (similar
+lengths) or unsorted, as from a plain data loader. Texts are IMDb reviews and SST-2 sentences (heed's embedded stories
+without HEED_DATA), with a WordPiece vocabulary trained on them. Only real tokens are counted, no padding; rounds are
+interleaved and the medians compared.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DROPOUTS = ((0.1, 0.1), (0.1, 0.0))
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded rows, masked places `(M,)` with the words that stood there, and a label of each row."""
+    """Padded rows, masked positions `(M,)` with their original words, and a label for each row."""
 
     tokens: Tensor
     mask: Tensor
@@ -60,7 +60,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Tokens that are read."""
+        """Number of tokens without padding."""
         return int(self.mask.sum())
 
 
@@ -68,7 +68,7 @@ Step = Callable[[Batch], float]
 
 
 def texts(data: str | None) -> tuple[Any, list[list[int]], list[list[int]]]:
-    """A prepared pretraining task, its framed rows, and framed sentences."""
+    """A prepared pretraining task, its rows and sentences with special tokens."""
     values: dict[str, Any] = {"task": "pretraining", "data": {"name": "stories"}}
     if data is not None:
         reviews = Path(data) / "documents" / "imdb" / "imdb.train.tsv.xz"
@@ -87,14 +87,14 @@ def texts(data: str | None) -> tuple[Any, list[list[int]], list[list[int]]]:
 
 
 def real_rows(batch: Any) -> list[list[int]]:
-    """Its rows as they were before words were masked, without padding."""
+    """The rows before masking, without padding."""
     tokens = batch.tokens.clone()
     tokens.view(-1)[batch.places] = batch.words
     return [row[own].tolist() for row, own in zip(tokens, batch.mask, strict=True)]
 
 
 def batches(rows: list[list[int]], batch_tokens: int, alike: bool, count: int) -> list[Batch]:
-    """Some batches of rows, of like length or as they come, each with its masked words."""
+    """Some batches of rows with masked words, sorted by length or in data order."""
     generator, order = torch.Generator().manual_seed(1), [*range(len(rows))]
     random.Random(1).shuffle(order)
     lengths = [len(rows[i]) for i in order]
@@ -216,14 +216,14 @@ def they_tune(size: str, vocab_size: int, dropout: tuple[float, float]) -> Step:
 
 PRETRAINING = {
     "heed": heed_pretrains,
-    "BertForMaskedLM, head at masked places only": they_pretrain_masked,
-    "BertForMaskedLM as it is": they_pretrain,
+    "BertForMaskedLM, head only at masked tokens": they_pretrain_masked,
+    "BertForMaskedLM, unchanged": they_pretrain,
 }
 TUNING = {"heed": heed_tunes, "BertForSequenceClassification": they_tune}
 
 
 def race(title: str, makers: dict[str, Callable[[], Step]], data: list[Batch], given: argparse.Namespace) -> None:
-    """Train all of them in turns, on a third of the batches a round."""
+    """Train all competitors in turn, on a third of the batches in each round."""
     clock = time.process_time if given.processor_time else time.perf_counter
     padding = 1 - sum(batch.count for batch in data) / sum(batch.mask.numel() for batch in data)
     steps: dict[str, Step] = {}
@@ -259,10 +259,10 @@ def race(title: str, makers: dict[str, Callable[[], Step]], data: list[Batch], g
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed of BERT's pretraining and fine-tuning")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each competitor and setting")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds for each competitor and setting")
     parser.add_argument("--batch-tokens", type=int, default=4_096)
     parser.add_argument("--sizes", default="tiny,small")
-    parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
+    parser.add_argument("--processor-time", action="store_true", help="processor time instead of wall-clock time")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print_machine()
@@ -271,7 +271,7 @@ def main() -> None:
     print(f"{vocab_size:,} tokens in the vocabulary")
     for size in given.sizes.split(","):
         for alike in (True, False):
-            kind = "batches of like length" if alike else "rows as they come"
+            kind = "batches of similar length" if alike else "unsorted rows"
             for dropout in DROPOUTS:
                 what = f"{size}, {kind}, dropout {dropout[0]}, of attention {dropout[1]}"
                 for title, competitors, some in (

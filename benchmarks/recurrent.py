@@ -4,11 +4,11 @@
     pip install --no-deps eole==0.6.4 pyonmttok
     HEED_DATA=../shared/data python benchmarks/recurrent.py [--threads 2] [--seconds 10]
 
-One layer, 256 wide, additive attention, 10,000 tokens, dropout 0.3; batches, loss and optimiser as in
-`benchmarks/training.py`. Eole's networks are built from its own configuration ("mlp" attention, encoder in both
-directions): as it comes, with input feeding, and without, where no step waits for the attention of the one before. Of
-Eole's requirements its recurrent models need only those that are installed here, so `--no-deps`. Its encoder has
-128 in each direction, heed's 256 (so twice the memory): the operations of each are printed beside its speed.
+One layer of width 256, additive attention, 10,000 tokens, dropout 0.3; batches, loss and optimiser as in
+`benchmarks/training.py`. Eole's networks are built from its own configuration ("mlp" attention, bidirectional encoder):
+with input feeding, its default, and without, so that no step waits for the attention of the previous one. Its recurrent
+models need none of its requirements beyond those of `[bench]`, hence `--no-deps`. Its encoder has 128 units in each
+direction, heed's 256 (so twice the memory width): the operations of each are printed with its speed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def heed_step() -> Step:
 
 
 class _Vocabulary(dict[str, int]):
-    """All that Eole's builders ask of a vocabulary: the number of the padding token, and its size."""
+    """The part of a vocabulary that Eole's builders need: the id of the padding token, and the size."""
 
     def __len__(self) -> int:
         return VOCABULARY
@@ -78,7 +78,7 @@ def eole_step(input_feed: int) -> Step:
     criterion = nn.CrossEntropyLoss(reduction="sum", label_smoothing=SMOOTHING, ignore_index=-100)
 
     def loss(batch: PairBatch) -> Tensor:
-        target = torch.cat([batch.target, batch.target[:, -1:]], dim=1)  # the model drops the last one
+        target = torch.cat([batch.target, batch.target[:, -1:]], dim=1)  # the model drops the last token
         states = model(batch.source, target, batch.source_mask.sum(1))[0]
         labels = batch.labels.masked_fill(~batch.target_mask, -100)
         return criterion(model.generator(states.flatten(0, 1)), labels.flatten())

@@ -1,7 +1,7 @@
-"""How long `heed train` takes to its first update: `python benchmarks/start_up.py CONFIG.yaml [section.key=value ...]`.
+"""Time of `heed train` to the first update: `python benchmarks/start_up.py CONFIG.yaml [section.key=value ...]`.
 
-Fresh processes, one after the other, with a cache folder that is empty the first time. Each says when it began to run
-Python, when torch was imported, and when the first update was done; the first start trains the tokenizers and encodes.
+Starts new processes in turn, with a cache folder that is empty the first time. Each reports the times at which Python
+started, torch was imported and the first update was done; the first start trains the tokenizers and encodes the data.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NoReturn
 
 
 def start(words: list[str], cache: Path) -> dict[str, float]:
-    """Start a fresh process, and end it after its first update.
+    """Run a new process up to its first update.
 
     Returns:
-        Seconds from its start to each moment, and processor seconds.
+        Seconds from its start to each event, and processor seconds.
     """
     began = time.time()
     command = [sys.executable, __file__, "--measure", str(began), *words]
@@ -31,7 +31,7 @@ def start(words: list[str], cache: Path) -> dict[str, float]:
 
 
 def measure(began: float, words: list[str]) -> None:
-    """Train until the first update is done, then say what it took."""
+    """Train until the first update is done, then print the times."""
     moments = {"interpreter": time.time() - began}
     import torch
 
@@ -52,14 +52,14 @@ def measure(began: float, words: list[str]) -> None:
 
 
 def main() -> None:
-    """Three starts on each of two new caches."""
+    """Measure three starts with each of two new caches."""
     if sys.argv[1:2] == ["--measure"]:
         measure(float(sys.argv[2]), sys.argv[3:])
         return
     from machine import print_machine
 
     print_machine()
-    print(f"{'start':8}{'to torch imported':>20}{'from there to the first update':>34}{'processor time of that':>26}")
+    print(f"{'start':8}{'to torch imported':>20}{'from there to the first update':>34}{'its processor time':>26}")
     for _ in range(2):
         with tempfile.TemporaryDirectory() as cache:
             for name in ("first", "second", "third"):

@@ -1,12 +1,12 @@
-"""Summaries of a test set by runs and by baselines, with and without the summaries that occur in training.
+"""Scores of runs and baselines on a test set of summaries, with and without those that also occur in training.
 
     python benchmarks/summaries.py data/summarization/aeslc RUN...
 
-Subject lines of mails repeat ("Re: meeting"): a summary that is a training summary word for word can be recalled and
-need not be written. So each score is shown three times: of all test examples, of those whose summary is in no training
-example, and of the others. The intervals are 95 % bootstrap intervals. Runs are given by their folders; the files are
-those of AESLC, `aeslc.{train,dev,test}.jsonl.gz`. Without a run only the baselines are scored: the lead, of as many
-words or sentences as score best on the validation set, every lead by itself (--leads), and the summary of the nearest
+Subject lines of emails repeat ("Re: meeting"): a summary that equals a training summary can be recalled instead of
+written. So each score is shown three times: for all test examples, for those whose summary is in no training example,
+and for the rest. The intervals are 95 % bootstrap intervals. Runs are given by their folders; the files are those of
+AESLC, `aeslc.{train,dev,test}.jsonl.gz`. Without a run only the baselines are scored: the lead with the number of words
+or sentences that scores best on the validation set, each lead by itself (--leads), and the summary of the nearest
 training document. A run with a vocabulary of words is scored twice: with unknown words copied from the document
 (generation.replace_unknown), and without.
 """
@@ -37,8 +37,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("runs", nargs="*", type=Path)
-    parser.add_argument("--leads", action="store_true", help="score every lead on the test set too")
-    parser.add_argument("--beam", type=int, help="beam size; that of each run by default")
+    parser.add_argument("--leads", action="store_true", help="also score every lead on the test set")
+    parser.add_argument("--beam", type=int, help="beam size; by default the one in each run's configuration")
     given = parser.parse_args()
     print_machine()
     train, valid, test = (read(given.folder / f"aeslc.{name}.jsonl.gz") for name in ("train", "dev", "test"))
@@ -68,13 +68,13 @@ def main() -> None:
 
 
 def read(path: Path) -> list[Pair]:
-    """Documents and summaries, without those that are blank."""
+    """Read documents and summaries, without blank ones."""
     columns = named_columns([path], Columns(), DOCUMENT_NAMES, SUMMARY_NAMES, Findings())
     return [pair for pair in read_pairs([path], columns.source, columns.target) if not pair.blank]
 
 
 def show(name: str, texts: Sequence[str], test: Sequence[Pair], groups: Mapping[str, Sequence[int]]) -> None:
-    """One line for each group of examples."""
+    """Print one line for each group of examples."""
     references = [pair.target for pair in test]
     measures = [*rouge_measures(texts, references), text_measure("bleu", texts, references)]
     for group, chosen in groups.items():

@@ -1,4 +1,4 @@
-"""Supervised attention against plain attention, where the true alignment is known: dates and the small grammar.
+"""Supervised against plain attention on data with a known alignment: dates and the small grammar.
 
     python benchmarks/supervised.py                      everything, three seeds
     python benchmarks/supervised.py few --seeds 1        500 pairs in five languages: plain, guided, shuffled links
@@ -6,10 +6,10 @@
     python benchmarks/supervised.py grammar              the reordering grammar: do maps follow the gold links?
     python benchmarks/supervised.py grammar --language de --seeds 1 --how guided
 
-Prints a line for each run: updates until 95 % of the validation set are exactly right, and, of the best weights loaded
-afresh with the loss off, the share of 1,000 test examples exactly right and the alignment error. For the grammar also
-the share of linked rows that follow the links: of the target words with gold links, how many look most at one of the
-source words that they are linked with.
+Prints one line for each run: updates until exact match on the validation set reaches 95 %, and, with the best weights
+loaded again and the alignment loss off, exact match on 1,000 test examples and the alignment error. For the grammar
+also the share of linked rows that follow the links: of the target words with gold links, those whose largest weight is
+on a source word that they are linked with.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def settings(data: dict[str, Any], seed: int, steps: int, guided: bool) -> dict[
 
 
 def shuffled(sample: Callable[..., list[Pair]]) -> Callable[..., list[Pair]]:
-    """Examples whose links lead to the source of another link of the same pair."""
+    """Examples with shuffled links: each leads to the source of another link of the same pair."""
 
     def drawn(*args: Any) -> list[Pair]:
         chance, pairs = random.Random(0), []
@@ -69,9 +69,9 @@ def shuffled(sample: Callable[..., list[Pair]]) -> Callable[..., list[Pair]]:
 
 
 def following(run: Any, pairs: list[Pair]) -> tuple[int, int]:
-    """How many target words with gold links look most at a word that they are linked with, and how many there are.
+    """Number of target words whose largest weight is on a word that they are linked with, and of all with gold links.
 
-    A link of the grammar is one target word's, so its first character stands for the row.
+    A link of the grammar belongs to one target word, whose first character gives the row.
     """
     first = [tuple(Link((one.target[0], one.target[0] + 1), one.source) for one in pair.links or ()) for pair in pairs]
     rows = [replace(pair, links=links) for pair, links in zip(pairs, first, strict=True)]
@@ -80,7 +80,7 @@ def following(run: Any, pairs: list[Pair]) -> tuple[int, int]:
 
 
 def measured(name: str, how: str, seed: int, values: dict[str, Any], folder: Path) -> None:
-    """Train once and print what came of it."""
+    """Train once and print the results."""
     run = folder / f"{name}-{how}-{seed}".replace(" ", "-")
     with (
         mock.patch.object(DateSource, "sample", shuffled(DateSource.sample)) if how == "shuffled" else mock.MagicMock()
@@ -102,7 +102,7 @@ def measured(name: str, how: str, seed: int, values: dict[str, Any], folder: Pat
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["few", "all", "grammar"])
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])

@@ -1,14 +1,15 @@
-"""What reading only the sentences that exist saves, and what a CRF costs; interleaved in one run.
+"""Speed of `han` without padded sentences against a padded form, and the cost of a CRF, interleaved in one run.
 
     python benchmarks/text.py [IMDB_FILE] [--documents 25000] [--batches 40] [--threads 2]
 
-`han` of examples/imdb-han.yaml trains beside a plain implementation of the same network, which pads every document of a
-batch to the most sentences and every sentence to the most words. All documents are planned into batches, as heed does
-it and, for the plain one, as many to a batch in any order; of each plan a random sample of batches is timed (collating,
-both passes, update) and scaled to the whole pass. Without a file, documents are drawn with the lengths of IMDb's.
+`han` of examples/imdb-han.yaml against a plain implementation of the same network, which pads every document of a batch
+to the largest number of sentences and every sentence to the largest number of words. All documents are planned into
+batches, by heed and, for the plain form, with as many documents to a batch in random order; of each plan a random
+sample of batches is timed (collating, both passes, update) and scaled to the whole pass. Without a file, documents are
+generated with IMDb's lengths.
 
-Then a tagger with a CRF beside one with a softmax: 32 sentences of 30 words, 13 tags. A short rest follows each
-measurement: a machine may stop a process of high priority that never gives way.
+Then a tagger with a CRF against one with a softmax: 32 sentences of 30 words, 13 tags. A short sleep follows each
+measurement: some schedulers throttle a process that never yields.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ VOCABULARY, BATCH_TOKENS, MAX_SENTENCE, MAX_LENGTH = 20_000, 8_000, 60, 1_000
 LABELS = ["O", *(f"{letter}-{kind}" for kind in "abcdef" for letter in "BI")]
 ROUNDS = 60
 Lengths = list[int]
-"""Words of each sentence of a document."""
+"""Number of words in each sentence of a document."""
 Seconds = tuple[float, float]
-"""By the clock on the wall, and of all processors together."""
+"""Wall-clock time, and processor time of all threads together."""
 
 
 class PlainPooling(nn.Module):
@@ -105,7 +106,7 @@ class PlainHAN(nn.Module):
 
 
 def read_lengths(path: Path, count: int) -> list[Lengths]:
-    """Sentence lengths of some of a file's documents, cut as heed cuts them."""
+    """Sentence lengths of some documents of a file, split as in heed."""
     texts = list(read_texts([path], TextFormat()))
     chosen = random.Random(1).sample(texts, min(count, len(texts)))
     counted = ([len(split_words(text.text[a:b])) for a, b in split_sentences(text.text)] for text in chosen)
@@ -113,7 +114,7 @@ def read_lengths(path: Path, count: int) -> list[Lengths]:
 
 
 def draw_lengths(count: int) -> list[Lengths]:
-    """Sentences of about 20 words, about 11 to a document, some of a hundred."""
+    """Random lengths: sentences of about 20 words, some of a hundred, about 11 to a document."""
     rng = random.Random(1)
 
     def draw(mean: float) -> int:
@@ -123,7 +124,7 @@ def draw_lengths(count: int) -> list[Lengths]:
 
 
 def cut(lengths: Lengths) -> Lengths:
-    """No sentence longer than MAX_SENTENCE, no document longer than MAX_LENGTH."""
+    """Cut sentences to MAX_SENTENCE and documents to MAX_LENGTH."""
     parts, left = [], MAX_LENGTH
     for part in (min(MAX_SENTENCE, n - start) for n in lengths for start in range(0, n, MAX_SENTENCE)):
         parts.append(min(part, left))
@@ -142,7 +143,7 @@ def clocked(run: Callable[[], object]) -> Seconds:
 
 
 def updates(model: nn.Module) -> Callable[[Tensor], None]:
-    """Takes the loss of a batch, and updates the model as heed's training does."""
+    """Update function for the loss of a batch, as in heed's training."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
     def update(loss: Tensor) -> None:
@@ -155,7 +156,7 @@ def updates(model: nn.Module) -> Callable[[Tensor], None]:
 
 
 def training(model: nn.Module) -> Callable[[list[Lengths]], None]:
-    """Trains on a batch of documents of such lengths; which words they hold is of no matter to the time."""
+    """Training step on a batch of documents with the given lengths; the words do not matter for time."""
     update = updates(model)
 
     def train(lengths: list[Lengths]) -> None:
@@ -167,7 +168,7 @@ def training(model: nn.Module) -> Callable[[list[Lengths]], None]:
 
 
 def of_means(slower: list[Seconds], faster: list[Seconds], clock: int) -> tuple[float, float, float]:
-    """Ratio of mean times, and its interval of 95 % over resampled batches."""
+    """Ratio of mean times, and its 95 % interval over resampled batches."""
     rng = random.Random(1)
 
     def ratio(rows: list[int]) -> float:
@@ -179,7 +180,7 @@ def of_means(slower: list[Seconds], faster: list[Seconds], clock: int) -> tuple[
 
 
 def documents(lengths: list[Lengths], num_batches: int) -> None:
-    """Train on sampled batches of each arrangement in turn, and print a table."""
+    """Train on sampled batches of each plan in turn, and print a table."""
     own = plan_batches([(sum(inside), 0) for inside in lengths], BATCH_TOKENS, 1, 0)
     shuffled = random.Random(2).sample(range(len(lengths)), len(lengths))
     size = round(len(lengths) / len(own))
@@ -187,7 +188,7 @@ def documents(lengths: list[Lengths], num_batches: int) -> None:
     config = HANConfig(vocab_size=VOCABULARY, **HANConfig.sizes["small"])
     heed, padded = Classifier(HAN(config), ClassificationHead(), 2), PlainHAN(config)
     padded.take(heed)
-    tokens = torch.randint(4, VOCABULARY, (3, 4, 9))  # where nothing is padding both give the same
+    tokens = torch.randint(4, VOCABULARY, (3, 4, 9))  # without padding both give the same result
     full = torch.ones_like(tokens, dtype=torch.bool)
     torch.testing.assert_close(heed.eval()(tokens, full), padded.eval()(tokens, full))
 
@@ -197,7 +198,7 @@ def documents(lengths: list[Lengths], num_batches: int) -> None:
     rows = {
         "`han`": (with_heed, own, chosen[0]),
         "padded, heed's batches": (with_padding, own, chosen[0]),
-        f"padded, {size} documents in any order": (with_padding, plain, chosen[1]),
+        f"padded, {size} documents in random order": (with_padding, plain, chosen[1]),
     }
     taken: dict[str, list[Seconds]] = {name: [] for name in rows}
     for i in range(-1, num_batches):  # the first round warms up
@@ -209,7 +210,7 @@ def documents(lengths: list[Lengths], num_batches: int) -> None:
 
     words = sum(map(sum, lengths))
     print(f"{len(lengths):,} documents, {words:,} words; {num_batches} batches of each\n")
-    print("| training | batches of a pass | a pass, s | documents/s | x `han`'s time [95 %] | in processor time |")
+    print("| training | batches per pass | s per pass | documents/s | x `han`'s time [95 %] | in processor time |")
     print("|---|---|---|---|---|---|")
     reference = taken["`han`"]
     for name, (_, plan, _) in rows.items():
@@ -224,7 +225,7 @@ def documents(lengths: list[Lengths], num_batches: int) -> None:
 def tags() -> None:
     """Update two taggers in turn, and print a table."""
     tokens = torch.randint(4, 8_000, (32, 30))
-    true = 1 + 2 * torch.randint(6, (32, 30))  # every word begins an entity: that is legal everywhere
+    true = 1 + 2 * torch.randint(6, (32, 30))  # every word has a B tag, which is allowed everywhere
     mask = torch.ones(32, 30, dtype=torch.bool)
 
     def tagger(head: Callable[[int], TagHead]) -> Callable[[], None]:
@@ -235,9 +236,9 @@ def tags() -> None:
 
     crf, softmax = tagger(lambda d: CrfHead(d, LABELS, True)), tagger(lambda d: SoftmaxHead(d, LABELS))
     pairs = [(clocked(crf), clocked(softmax)) for _ in range(ROUNDS + 5)][5:]
-    print("\n| tagger, 32 sentences of 30 words | crf, ms | softmax, ms | ratio (quarter, three quarters) |")
+    print("\n| tagger, 32 sentences of 30 words | crf, ms | softmax, ms | ratio (quartiles) |")
     print("|---|---|---|---|")
-    for clock, name in enumerate(("an update", "in processor time")):
+    for clock, name in enumerate(("one update", "in processor time")):
         slow, fast = ([1000 * pair[which][clock] for pair in pairs] for which in (0, 1))
         low, middle, high = statistics.quantiles([a / b for a, b in zip(slow, fast, strict=True)], n=4)
         median = statistics.median

@@ -1,12 +1,12 @@
-"""What the number of threads that heed chooses takes, beside one thread and two: decoding, and updates of training.
+"""Time with the number of threads that heed chooses, against one and two threads: decoding, and training updates.
 
     python benchmarks/threads.py [--rounds 9] [--busy 1] [--seconds 60] [--only "one source"]
 
-The model of `decoding.py`, and updates of `training.py`'s smaller one. The ways take turns in one process, each call by
-the clock and in processor time; medians. `--busy` starts so many processes that keep a core each, as other people's
-work would. The default begins with what was learned in `HEED_CACHE`, an empty folder unless that is set. It should
-never take more than 1.1 times what the better of one and two threads takes, 1.3 times beside other work. A way is left
-out of further rounds where it has used up its seconds.
+The model of `decoding.py`, and updates of the smaller model of `training.py`. The three settings run in turn in one
+process; medians of wall-clock and processor time per call. `--busy` starts processes that each keep one core busy, to
+simulate other work. The default starts from the measurements in `HEED_CACHE`, an empty folder unless the variable is
+set. It should take at most 1.1 times as long as the better of one and two threads, 1.3 times with other work. A setting
+that has used up its seconds is left out of further rounds.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from heed.cores import COMPANY, given_by_user
 from heed.threads import Learned, fixed, sparing
 from heed.training.threads import choose_threads, give_way
 
+_REST = 0.05
+"""Seconds between two ways: threads that have just computed keep their cores busy for some milliseconds."""
+
 Ways = dict[str, Callable[[], object]]
-"""The same work by default, on one thread and on two."""
+"""The same work with the default number of threads, one thread and two."""
 
 
 def within(context: Callable[[], AbstractContextManager[None]], work: Callable[[], object]) -> Callable[[], object]:
@@ -61,7 +64,7 @@ def rows() -> dict[str, Ways]:
             step(batch)
 
     def default_updates() -> None:
-        """As a run: the number of threads is measured once, and before each update so many are used as are free."""
+        """As in a run: the number of threads is measured once and limited to the free cores before each update."""
         if not chosen:
             chosen.append(choose_threads(lambda: step(data[0]), learned, data[0].num_targets))
         for batch in data:
@@ -72,16 +75,17 @@ def rows() -> dict[str, Ways]:
 
 
 def measure(work: Ways, rounds: int, seconds: float) -> dict[str, tuple[float, float, int]]:
-    """For each way the median time of the clock, of the processor, and how often it ran."""
+    """For each setting the median wall-clock time, median processor time, and number of calls."""
     times: dict[str, list[tuple[float, float]]] = {way: [] for way in work}
     for number in range(rounds + 1):
         for way, run in work.items():
             if sum(clock for clock, _ in times[way]) > seconds:
                 continue
+            time.sleep(_REST)
             start = time.perf_counter(), time.process_time()
             run()
             taken = time.perf_counter() - start[0], time.process_time() - start[1]
-            if number or taken[0] > seconds:  # the first fills caches and pools
+            if number or taken[0] > seconds:  # the first call fills caches and thread pools
                 times[way].append(taken)
     medians = {way: [statistics.median(one) for one in zip(*each, strict=True)] for way, each in times.items()}
     return {way: (*medians[way], len(each)) for way, each in times.items()}
@@ -90,14 +94,14 @@ def measure(work: Ways, rounds: int, seconds: float) -> dict[str, tuple[float, f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each way and row")
-    parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy beside it")
-    parser.add_argument("--only", default="", help="rows whose names hold this")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit for each setting and row")
+    parser.add_argument("--busy", type=int, default=0, help="number of processes that keep a core busy")
+    parser.add_argument("--only", default="", help="only rows whose name contains this text")
     given = parser.parse_args()
     torch.set_num_threads(2)
     print_machine()
     if given_by_user():
-        parser.error("OMP_NUM_THREADS or MKL_NUM_THREADS is set, so nothing is chosen; unset it")
+        parser.error("OMP_NUM_THREADS or MKL_NUM_THREADS is set, so heed chooses no number of threads; unset it")
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("HEED_CACHE", cache)
         others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
@@ -110,8 +114,8 @@ def main() -> None:
 
 
 def report(given: argparse.Namespace) -> None:
-    """The table."""
-    print(f"{given.busy} busy processes beside it; milliseconds of the clock; of the processor")
+    """Measure all rows and print the table."""
+    print(f"{given.busy} other busy processes; milliseconds of wall-clock time; processor time")
     print("| | default | one thread | two threads | default / better | default / one | cores free before, after |")
     print("|---|---|---|---|---|---|---|")
     for name, work in rows().items():

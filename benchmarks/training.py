@@ -3,11 +3,11 @@
     pip install "heed-attention[bench]"
     HEED_DATA=../shared/data python benchmarks/training.py [--threads 2] [--seconds 10]
 
-Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,000; drawn lengths where there is no
-HEED_DATA) with label smoothing, dropout, Adam and clipping. Rounds are interleaved and the medians compared. The share
-of the peak counts the operations of real tokens only, against a product of two 2048-square matrices in the same run:
-by `torch.mm`, which is MKL's, and by the library that heed takes where it is faster.
-What is not installed is left out, and said. With one thread, `--processor-time` does not count what others take.
+Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,000; random lengths without HEED_DATA)
+with label smoothing, dropout, Adam and clipping. Rounds are interleaved and the medians compared. The share of the peak
+counts operations on real tokens only, against a product of two 2048-square matrices in the same run: by `torch.mm`,
+which uses MKL, and by the library that heed uses if it is faster. Programs that are not installed are reported and left
+out. With one thread, `--processor-time` excludes the time of other processes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def optimised(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
 
 
 def as_heed_trains(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
-    """A step as heed's own loop takes it: its optimiser, and batches in as many micro-batches as it would choose."""
+    """A step as in heed's training loop: with its optimiser and its choice of micro-batches."""
     optimizer = make_optimizer(model, TrainingConfig(steps=1, optimizer="adam", learning_rate=1e-4, betas=(0.9, 0.98)))
     micro_batches = 0
 
@@ -108,7 +108,7 @@ def as_heed_trains(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Ste
 
 
 def part_of(batch: PairBatch, rows: list[int]) -> PairBatch:
-    """Some of its pairs, padded to the longest of them."""
+    """A batch of some of the pairs, padded to the longest."""
     source, target = batch.source_mask[rows], batch.target_mask[rows]
     i, j = int(source.sum(1).max()), int(target.sum(1).max())
     return PairBatch(
@@ -268,7 +268,7 @@ def operations(shape: dict[str, float], batch: PairBatch) -> float:
 def peak(
     clock: Callable[[], float], seconds: float = 1.0, product: Callable[[Tensor, Tensor], Tensor] = torch.mm
 ) -> float:
-    """Operations a second of a product of two 2048-square matrices, the best of several."""
+    """Operations per second of a product of two 2048-square matrices, the best of several."""
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     best, end = 0.0, time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -280,7 +280,7 @@ def peak(
 
 
 def installed(makers: dict[str, Callable[[], Step]], only: str | None) -> dict[str, Step]:
-    """The competitors whose names hold `only` and whose packages are there, each from the same seed."""
+    """The competitors whose name contains `only` and whose packages are installed, each made with the same seed."""
     steps: dict[str, Step] = {}
     for competitor, make in makers.items():
         if only and only not in competitor:
@@ -296,11 +296,11 @@ def installed(makers: dict[str, Callable[[], Step]], only: str | None) -> dict[s
 def race(
     title: str, steps: dict[str, Step], data: list[PairBatch], work: dict[str, float], given: argparse.Namespace
 ) -> None:
-    """Train all of them in turns, on a third of the batches a round; `work` has all batches' operations for each."""
+    """Train all competitors in turn, on a third of the batches in each round; `work`: operations of all batches."""
     clock = time.process_time if given.processor_time else time.perf_counter
     for step in steps.values():
         step(data[0])
-    rounds: dict[str, list[float]] = {competitor: [] for competitor in steps}  # seconds a target token
+    rounds: dict[str, list[float]] = {competitor: [] for competitor in steps}  # seconds per target token
     peaks, best_peaks = [peak(clock)], [peak(clock, product=linear)]
     end = time.perf_counter() + given.seconds * len(steps)
     while time.perf_counter() < end or len(peaks) < 4:
@@ -324,18 +324,18 @@ def race(
         print(
             f"  {competitor:28} {1 / middle:8,.0f} target tokens/s"
             f"  {operations_each / middle / top:6.1%} of the first peak, {operations_each / middle / best:5.1%} of the "
-            f"second  {operations_each / 1e6:5.1f} MFLOP a token  {ratio:5.2f}x heed's time"
+            f"second  {operations_each / 1e6:5.1f} MFLOP per token  {ratio:5.2f}x heed's time"
         )
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """What both training benchmarks are told on the command line."""
+    """Parse the options that both training benchmarks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each competitor and shape")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds for each competitor and shape")
     parser.add_argument("--batch-tokens", type=int, default=4_000)
-    parser.add_argument("--only", help="competitors whose names hold this")
-    parser.add_argument("--processor-time", action="store_true", help="processor time and not the wall clock's")
+    parser.add_argument("--only", help="only competitors whose name contains this text")
+    parser.add_argument("--processor-time", action="store_true", help="processor time instead of wall-clock time")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print_machine()

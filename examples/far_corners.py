@@ -1,22 +1,22 @@
-"""A relation between far corners by distance: convolutions by depth, a residual network, a Vision Transformer.
+"""Long-range relations in pictures, by distance: convolutions of several depths, a residual network, a ViT.
 
     python examples/far_corners.py runs/far-corners [--distances 7,10] [--depths 2,4,7] [--seeds 1] [--only vit]
 
 The claims (the lecture notes): a convolutional network works locally and struggles with long-range relations; a Vision
 Transformer does not. Each picture of the embedded `shapes` (18 x 18 pixels) has an arrow and three figures of 5 pixels
-on the corners of a square; the label is the figure that the arrow points at. Which figures there are says nothing of
-which one that is: a model that does not see arrow and figure together is best where it gives each of the three a third.
-They are `distance` pixels apart. Models:
+at the corners of a square, `distance` pixels apart; the label is the figure that the arrow points at. The figures alone
+do not determine the label: a model that cannot relate arrow and figure can do no better than guess one of the three.
+Models:
 
-- `cnn` of some convolutions of 3 x 3 and 16 filters, without maxima, then the mean over all places: a place of its last
-  map sees a square of 2 * depth + 1 pixels, and the mean relates nothing. From distance - 5 pixels on such a
-  square can touch two figures, from distance + 7 on it can hold all four.
-- `resnet` of depth 8: it sees 25 pixels.
+- `cnn` with `depth` convolutions of 3 x 3 and 16 filters, no max-pooling, then the mean over all positions: a position
+  of the last map has a receptive field of 2 * depth + 1 pixels, and the mean relates nothing. A receptive field of
+  distance - 5 pixels can touch two figures, one of distance + 7 can contain all four.
+- `resnet` of depth 8, with a receptive field of 25 pixels.
 - `vit` with patches of 6 x 6 pixels, one every 2 pixels, 3 blocks of 64 and sinusoidal positions: every block sees all
-  patches. The patches overlap because a figure can stand at any pixel: nearly all of its 5 pixels lie in some patch.
+  patches. They overlap because a figure can be at any pixel: nearly all of its 5 pixels are then inside some patch.
 
-Trained are 600 updates of 32 out of 10,000 pictures, of `vit` 4,000 updates of 32 out of 50,000. Run folders that are
-complete are not trained again.
+Trained for 600 updates of 32 on 10,000 pictures, `vit` for 4,000 updates of 32 on 50,000. Finished run folders are not
+trained again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARED = {
 
 
 def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
-    """Name in the table: model, updates, settings."""
+    """Map each row name to model, updates and settings."""
     listed: dict[str, tuple[str, int, dict[str, Any]]] = {}
     for depth in depths:
         fields = {"num_filters": [16] * depth, "convolutions": 1, "pool_size": 1, "pooling": "mean", "dropout": 0.0}
@@ -49,7 +49,7 @@ def models(depths: list[int]) -> dict[str, tuple[str, int, dict[str, Any]]]:
     listed["resnet 8, sees 25"] = ("resnet", 600, _model({"form": "cifar", "depth": 8}, 0.005))
     fields = {"patch_size": 6, "stride": 2, "d_model": 64, "num_heads": 4, "num_layers": 3, "d_ff": 128}
     fields |= {"dropout": 0.0, "positions": "sinusoidal"}
-    # The loss rests for thousands of updates before it falls: a rate that falls with them is too small by then.
+    # The loss stays flat for thousands of updates before it falls; a decaying learning rate is too small by then.
     longer = {"training.schedule": "constant", "data.train": 50_000}
     listed["vit, sees all"] = ("vit", 4_000, _model(fields, 0.0015) | longer)
     return listed
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--distances", default="7,10")
     parser.add_argument("--depths", default="2,4,7")
     parser.add_argument("--seeds", default="1")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--only", default="", help="only rows whose name contains this text")
     given = parser.parse_args()
     distances, depths, seeds = (
         [int(part) for part in text.split(",")] for text in (given.distances, given.depths, given.seeds)

@@ -1,23 +1,24 @@
-"""Delayed recall, LSTM against LSTMN of equal width: what a tape keeps, and how far gradients reach.
+"""Delayed recall with an LSTM and an LSTMN of equal width: recall and gradients by distance.
 
     python examples/recall.py [--width 64] [--updates 500] [--seeds 1,2]
 
 The claim (Cheng et al. 2016; the lecture notes): a recurrent network that attends to its own past is less likely to
-forget. A text is a symbol (one of 8), noise (8 other letters, drawn evenly) and a question mark; the token after it is
-the symbol again. The lag is the distance from the symbol to the question mark. Both models are heed's language models,
-`rnn` with one layer of LSTM and `lstmn` with the whole text on its tape, trained with Adam on the token after the
+forget. A text is a symbol (one of 8), noise (8 other letters, drawn uniformly) and a question mark; the token after it
+is the symbol again. The lag is the distance from the symbol to the question mark. Both models are heed's language
+models, `rnn` with one LSTM layer and `lstmn` with the whole text on its tape, trained with Adam on the token after the
 question mark, 16 texts of one lag in a batch, the same texts for both:
 
-- on lags from 1 to 100, drawn evenly by their logarithm, then asked for lags up to 400;
-- on one lag alone, then asked for that one.
+- on lags from 1 to 100, drawn log-uniformly, then tested on lags up to 400;
+- on a single lag, then tested on that lag.
 
-Printed by lag: the share of 500 new texts whose symbol is named, with Wilson's 95 % interval over the texts of all
-seeds together (chance is 0.125); and before and after training on lags from 1 to 100 the length of the gradient of the
-right answer's score (above the mean of all scores) by the embedding of the symbol, as a share of that at lag 1.
+Printed by lag: the share of 500 new texts whose symbol is recalled, with Wilson's 95 % interval over the texts of all
+seeds together (chance is 0.125); and, before and after training on lags from 1 to 100, the norm of the gradient of the
+correct answer's score (minus the mean score) with respect to the symbol's embedding, as a share of that at lag 1.
 
-Five minutes of one core (Intel Xeon, 2026-11-22): on one lag alone LSTM recalls 0.363 / 0.138 / 0.116 / 0.103 at lags
-10 / 30 / 100 / 200 and LSTMN 1.000 / 1.000 / 0.623 / 0.376; on mixed lags both recall all, at lag 400 too. The first
-gradient at lag 100 is 1e-19 of that at lag 1 for LSTM and 0.15 for LSTMN. All numbers: benchmarks/NOTES.md.
+Five minutes on one core (Intel Xeon, 2026-11-22): trained on a single lag, the LSTM recalls 0.363 / 0.138 / 0.116 /
+0.103 at lags 10 / 30 / 100 / 200 and the LSTMN 1.000 / 1.000 / 0.623 / 0.376; on mixed lags both recall all symbols,
+even at lag 400. Before training, the gradient at lag 100 is 1e-19 of that at lag 1 for the LSTM and 0.15 for the LSTMN.
+All numbers: benchmarks/NOTES.md.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ BATCH, ASKED = 16, 500
 
 
 def texts(count: int, lag: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Tokens `(count, lag + 1)`, from the symbol to the question mark, and the symbols, `(count,)`."""
+    """Random texts: tokens `(count, lag + 1)`, from the symbol to the question mark, and symbols `(count,)`."""
     tokens = torch.randint(FIRST + SYMBOLS, QUESTION, (count, lag + 1), generator=generator)
     tokens[:, 0] = torch.randint(FIRST, FIRST + SYMBOLS, (count,), generator=generator)
     tokens[:, -1] = QUESTION
@@ -50,7 +51,7 @@ def texts(count: int, lag: int, generator: torch.Generator) -> tuple[Tensor, Ten
 
 
 def make(name: str, width: int, seed: int) -> LanguageModel:
-    """A new model."""
+    """A new model, LSTM or LSTMN."""
     torch.manual_seed(seed)
     vocab_size = QUESTION + 1
     if name == "LSTM":
@@ -68,7 +69,7 @@ def answers(model: LanguageModel, tokens: Tensor) -> Tensor:
 
 
 def train(model: LanguageModel, lag_of: Callable[[float], int], updates: int, seed: int) -> None:
-    """Train on lags that `lag_of` makes of even random numbers."""
+    """Train on lags that `lag_of` computes from uniform random numbers in [0, 1)."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.train().parameters())
     for update in range(updates):
@@ -81,14 +82,14 @@ def train(model: LanguageModel, lag_of: Callable[[float], int], updates: int, se
 
 
 def recalled(model: LanguageModel, lag: int, seed: int) -> int:
-    """Texts of `ASKED` whose symbol is the most probable answer."""
+    """Number of texts, out of `ASKED`, whose symbol is the most probable answer."""
     tokens, symbols = texts(ASKED, lag, torch.Generator().manual_seed(1_000 * seed + lag))
     with torch.no_grad():
         return int((answers(model.eval(), tokens).argmax(-1) == symbols).sum())
 
 
 def gradient(model: LanguageModel, lag: int, seed: int) -> float:
-    """Mean length, over 32 texts, of the gradient of the right answer's score by the symbol's embedding."""
+    """Mean norm, over 32 texts, of the gradient of the correct answer's score by the symbol embedding."""
     tokens, symbols = texts(32, lag, torch.Generator().manual_seed(2_000 * seed + lag))
     found: list[Tensor] = []
     hook = model.embedding.register_forward_hook(lambda module, inputs, output: found.append(output))
@@ -135,7 +136,7 @@ def main() -> None:
         line(f"{name} gradient after", mean_gradients(models))
         print(f"{name}: {time.process_time() - start:.0f} s")
 
-    line("trained on one lag alone", [f"lag {lag}" for lag in ALONE])
+    line("trained on a single lag", [f"lag {lag}" for lag in ALONE])
     for name in ("LSTM", "LSTMN"):
         shares, start = [], time.process_time()
         for lag in ALONE:

@@ -1,10 +1,10 @@
-"""Splits the files of sentence sentiment (lines `label text`) as the recipes want them.
+"""Make the sentiment files that the recipes use from files of labelled sentences (lines `label text`).
 
     python examples/sentiment_split.py data/sentiment
 
-writes beside the files
+writes next to these files
 - sst/sst3.{train,dev,test}: the fine-grained SST as negative (0, 1), neutral (2) and positive (3, 4);
-- mr/fold0.{train,test} ... fold9: ten parts of MR, drawn once, each the test set of one fold.
+- mr/fold0.{train,test} ... fold9: MR in ten random parts, each the test set of one fold.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def main() -> None:
 
 
 def read(path: Path) -> list[str]:
-    """The lines that hold a label and a text."""
+    """Read the lines that have a label and a text."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [line.strip() for line in file if len(line.split()) > 1]
 
 
 def write(path: Path, lines: list[str]) -> None:
-    """One line each."""
+    """Write one line for each string."""
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 

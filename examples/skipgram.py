@@ -1,13 +1,13 @@
-"""Word vectors of your own text by skip-gram, for `model.word_vectors`.
+"""Train skip-gram word vectors on your own text, for `model.word_vectors`.
 
     pip install "heed-attention[bench]"      (gensim)
     python examples/skipgram.py imdb.vec data/documents/imdb/imdb.train.tsv.xz [FILE ...] [--width 100] [--epochs 5]
 
-Reads plain text (a document a line), TSV with a column `text`, and CoNLL files (a word a line, first column; names that
-end in .conll or .iob2), each perhaps packed as .gz or .xz; labels are not read. Words are cut as heed cuts them
-(`tokenizer.kind: word`) and written in lower case: heed looks a word up as it stands and then lower-cased. Writes the
-text format of word2vec. Skip-gram with 5 negative samples, a window of 5, words seen 3 times or more (Mikolov et al.
-2013, arXiv:1310.4546); one thread, so that the same text gives the same vectors.
+Reads plain text (one document a line), TSV with a column `text`, and CoNLL files (one word a line, first column; names
+ending in .conll or .iob2), optionally compressed as .gz or .xz; labels are ignored. Text is tokenized as in heed
+(`tokenizer.kind: word`) and lower-cased: heed looks words up as written, then lower-cased. Output is the text format of
+word2vec. Skip-gram with 5 negative samples, a window of 5, words that occur at least 3 times (Mikolov et al. 2013,
+arXiv:1310.4546); one thread, so that the same text gives the same vectors.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from heed.data.tokens.words import split_words
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Word vectors by skip-gram.")
-    parser.add_argument("out", type=Path, help="file to write")
-    parser.add_argument("files", type=Path, nargs="+", help="texts")
+    parser = argparse.ArgumentParser(description="Train skip-gram word vectors.")
+    parser.add_argument("out", type=Path, help="output file")
+    parser.add_argument("files", type=Path, nargs="+", help="files of text")
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=5)
     asked = parser.parse_args()
@@ -45,7 +45,7 @@ def main() -> None:
         seed=1, workers=1,
     )  # fmt: skip
     model.wv.save_word2vec_format(str(asked.out))
-    print(f"{len(model.wv):,} vectors of {asked.width} numbers in {asked.out}, {time.perf_counter() - began:.0f} s")
+    print(f"{len(model.wv):,} vectors of width {asked.width} in {asked.out}, {time.perf_counter() - began:.0f} s")
 
 
 def sentences_of(path: Path) -> Iterator[list[str]]:

@@ -1,9 +1,10 @@
-"""Splits a Tatoeba file (English, other language, perhaps more columns; tab separated) as the recipes want it.
+"""Split a Tatoeba file (tab-separated: English, other language, optional further columns) for the recipes.
 
     python examples/tatoeba_split.py data/tatoeba/spa.txt.gz spa 1000 20000
 
-draws a test set of 1,000 pairs with different English sides, and 20,000 training pairs with no English sentence of the
-test set, and writes data/tatoeba/spa.{train,test}.{en,spa} beside the file. Without the last number all others train.
+draws a test set of 1,000 pairs with distinct English sides and 20,000 training pairs that share no English sentence
+with it, and writes data/tatoeba/spa.{train,test}.{en,spa}. Without the last number, all remaining pairs are used for
+training.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Draws English sentences of Tatoeba files (English, other language, perhaps more columns) for the word-order recipe.
+"""Draw English sentences from Tatoeba files (English, other language, optional further columns) for word-order.yaml.
 
     python examples/word_order_split.py data/tatoeba/deu.txt.gz data/tatoeba/spa.txt.gz data/word-order 100000 1000
 
 draws 100,000 distinct sentences of 5 to 12 words from the English sides, 1,000 of them for the test set, and writes
-data/word-order/train.txt and data/word-order/test.txt, one sentence a line. No sentence of the training set has the
-words of a test sentence, in whatever order and case.
+data/word-order/train.txt and data/word-order/test.txt, one sentence a line. No training sentence has the same words as
+a test sentence, ignoring order and case.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _bag(sentence: str) -> str:
-    """The words of a sentence whatever their order and case."""
+    """The words of a sentence, sorted and lower-cased."""
     return " ".join(sorted(words_of(sentence.lower())[1]))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints with random weights and small vocabularies, written as `transformers` writes them, for tests."""
+"""Checkpoints with random weights and small vocabularies in the formats of `transformers`, for tests."""
 
 import json
 import random
@@ -11,7 +11,7 @@ LETTERS = list("abcdefghijklmnopqrstuvwxyz") + [f"##{letter}" for letter in "abc
 
 
 def word_pieces(size, seed=1):
-    """A vocabulary of a BERT of a size, its special tokens anywhere."""
+    """A BERT vocabulary of the given size, with special tokens at any index."""
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *PIECES, *LETTERS]
     tokens += [f"[unused{i}]" for i in range(size - len(tokens))]
     tokens = tokens[:size]
@@ -20,21 +20,21 @@ def word_pieces(size, seed=1):
 
 
 def write_word_pieces(folder, tokens, **config):
-    """`vocab.txt` with its settings."""
+    """Write `vocab.txt` and the tokenizer settings."""
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer", **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def byte_letters():
-    """GPT-2's letters for bytes."""
+    """GPT-2's characters for the 256 bytes."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in shown]
     return [chr(byte) for byte in shown] + [chr(256 + n) for n in range(len(others))]
 
 
 def byte_pairs(size, seed=1, special=("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
-    """A vocabulary of bytes and merges of a size, and the merges."""
+    """A vocabulary of bytes and merges of the given size, and the merges."""
     letters, made = byte_letters(), []
     merges = []
     for word in ("\u0120t h", "th e", "\u0120 m", "a n", "\u0120m an", "e r", "i n", "o n", "r e", "e d", "o u"):
@@ -44,14 +44,14 @@ def byte_pairs(size, seed=1, special=("<s>", "<pad>", "</s>", "<unk>", "<mask>")
     made = made[: size - len(letters) - len(special)]
     tokens = [*letters, *made]
     random.Random(seed).shuffle(tokens)
-    # Marks the two spots where special tokens stand in RoBERTa's: first, and at the end.
+    # In RoBERTa's vocabulary, special tokens are in two places: at the start and at the end.
     tokens = [*special[:-1], *tokens, *special[-1:]]
     tokens += [f"madeup{i}" for i in range(size - len(tokens))]
     return tokens[:size], [pair for pair in merges if "".join(pair) in made and all(p in tokens for p in pair)]
 
 
 def write_byte_pairs(folder, tokens, merges, **config):
-    """`vocab.json` and `merges.txt` with their settings."""
+    """Write `vocab.json`, `merges.txt` and the tokenizer settings."""
     (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
     (folder / "merges.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -60,7 +60,7 @@ def write_byte_pairs(folder, tokens, merges, **config):
 
 
 def randomise(model, seed=1):
-    """Draw every tensor of a model anew, biases and normalisations too, so that no part is its default."""
+    """Draw every tensor of a model at random, including biases and normalisations, so that none has its default."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for tensor in model.parameters():
@@ -69,6 +69,6 @@ def randomise(model, seed=1):
 
 
 def ragged(known, longest=9, rows=4, seed=1):
-    """Lists of tokens of unequal lengths drawn from those that are known."""
+    """Random lists of tokens from the vocabulary, of different lengths."""
     generator = random.Random(seed)
     return [[generator.choice(known) for _ in range(generator.randint(1, longest))] for _ in range(rows)]

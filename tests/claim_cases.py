@@ -1,4 +1,4 @@
-"""Small untrained models of every task that is looked at, and everything that their looks say."""
+"""Small untrained models of every task that has looks, and all text of these looks."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ BODIES: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Case:
-    """A look, and what made it."""
+    """A look with the task, model and input that it was made from."""
 
     task: Any
     model: Any
     text: str
     look: Look
-    again: Any  # look at the same text once more: further edits, choice
+    again: Any  # function that looks again, with other edits or another choice
 
     def sentences(self) -> dict[str, Any]:
-        """Everything that the look says in words, with what says it."""
+        """Every sentence of the look, with the part of the look that it belongs to."""
         said: dict[str, Any] = {}
         for one in self.look.maps:
             said[one.title] = one
@@ -83,7 +83,7 @@ def split(text: str) -> list[str]:
 
 
 def sharpened(model: Any) -> Any:
-    """Random weights that prefer some things clearly."""
+    """Draw random weights large enough to give clear preferences."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "embedding" not in name:
@@ -173,7 +173,7 @@ def case_of(make: Any, look: Any, text: str, **options: Any) -> Case:
 
 
 def all_cases(folder) -> dict[str, Case]:
-    """By name; the whole is a few seconds."""
+    """All cases by name; making them takes a few seconds."""
     cases = {
         f"label {body}": case_of(classifier(folder, body), look_at_text, TEXT, gates=body in ("rnn", "han", "self_rnn"))
         for body in BODIES

@@ -1,4 +1,4 @@
-"""Shapes in signatures (attention, kernels, layers) are enforced in every test; the cache is its own."""
+"""Shared fixtures; every test checks the shapes in signatures (attention, kernels, layers) and uses a fresh cache."""
 
 import os
 
@@ -15,7 +15,7 @@ torch.set_num_threads(1)  # tensors in tests are tiny
 
 @pytest.fixture
 def as_installed():
-    """Run without the shape checks, as users do, whose errors must come from heed itself."""
+    """Turn the shape checks off, as for users, so that errors come from heed itself."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -23,7 +23,7 @@ def as_installed():
 
 @pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
-    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
+    """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
     from heed.cli import main
 
     monkeypatch.chdir(tmp_path)
@@ -40,5 +40,5 @@ def call(capfd, monkeypatch, tmp_path):
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_the_session(tmp_path_factory):
-    """What an older version of the code has kept is not what is tested, and nothing is left in the user's folder."""
+    """Use a temporary cache, so that no entries of older code are tested and none are left in the user's cache."""
     os.environ.setdefault("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))

@@ -1,4 +1,4 @@
-"""Runs of language modelling with random weights, or trained for a few steps, for tests of their use."""
+"""Language models with random weights, or trained for a few steps, for tests of their use."""
 
 import random
 
@@ -23,7 +23,7 @@ _VOCABULARIES = {"bpe": {"vocab_size": 300}, "byte_bpe": {"vocab_size": 300}, "u
 
 
 def write_texts(folder, count=120):
-    """A file of sentences, one document a line."""
+    """Write a file of sentences, one document a line."""
     draw = random.Random(1)
     who, does, what = ["I", "We", "They"], ["love", "eat", "see"], ["pizza", "the café", "a garden", "cold water"]
     lines = [f"{draw.choice(who)} {draw.choice(does)} {draw.choice(what)} with my friend!" for _ in range(count)]
@@ -43,7 +43,7 @@ def settings(file, model="attention_lm", kind="char", context=64, **data):
 
 
 def random_run(file, *given, sharpness=4.0, **data):
-    """A run whose model was not trained, its output layer scaled so that it prefers some tokens clearly."""
+    """A run with an untrained model, its output layer scaled up to give clear preferences."""
     config = check_config(settings(file, *given, **data), "test")
     task = LanguageModelling.prepare(config)
     torch.manual_seed(5)

@@ -1,4 +1,4 @@
-"""Small tasks from plain settings, and the calls that tests of every task make: one place to follow their contract."""
+"""Small tasks from plain settings, and the task calls that the tests share, so that a change is made in one place."""
 
 import inspect
 
@@ -17,7 +17,7 @@ def config_of(task, data, **sections):
 
 
 def task_and_model(config, seed=0):
-    """A task with its data prepared, and its model with first weights, in evaluation mode."""
+    """A prepared task and its untrained model, in evaluation mode."""
     task = task_class(config.task).prepare(config)
     torch.manual_seed(seed)
     return task, task.build_model().eval()
@@ -37,6 +37,6 @@ def loss_of(task, model, batch, label_smoothing=0.0):
 
 
 def write_lines(path, *lines):
-    """A text file; its path as a string."""
+    """Write a text file; return its path as a string."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return str(path)

@@ -1,8 +1,8 @@
-"""A disk that refuses: every operation that writes below a folder fails in turn.
+"""Disk faults: every operation that writes below a folder fails in turn.
 
-After SQLite's tests of I/O errors and of crashes (https://sqlite.org/testing.html, sections 3.2 and 3.3): the first
-operation fails, then the second, and so on until all succeed. It fails once, or all do from then on, or the machine
-stops: nothing reaches the disk any more, and no clearing up is done.
+After SQLite's tests of I/O errors and crashes (https://sqlite.org/testing.html, sections 3.2 and 3.3): the first
+operation fails, then the second, and so on until all succeed. Either only that operation fails, or all from then on
+fail, or the machine crashes: nothing more reaches the disk, and no cleanup runs.
 """
 
 import builtins
@@ -17,17 +17,17 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Refusals of what is new; what is there can still be renamed and removed."""
+"""Errors for lack of space; files can still be renamed and removed."""
 
 WAYS = ("once", "lasting", "crash")
 
 
 class Crash(BaseException):
-    """The machine stops: nothing in heed catches it, and nothing that is done on its way changes the disk."""
+    """Simulated crash of the machine: nothing in heed catches it, and cleanup while it propagates changes no file."""
 
 
 class Disk:
-    """The operations below `root`, counted; number `place` fails with errno `number` (None: the machine stops)."""
+    """Counts the operations below `root`; number `place` fails with errno `number` (None: the machine crashes)."""
 
     def __init__(self, root):
         self.root = os.path.realpath(root)
@@ -42,7 +42,7 @@ class Disk:
         return self.failed is not None and self.number is None
 
     def act(self, name, path, new=True):
-        """Before an operation on `path`; `new` if it takes room."""
+        """Called before an operation on `path`; `new` if it needs space."""
         if isinstance(path, int):
             path = os.readlink(f"/proc/self/fd/{path}")
         if os.path.commonpath([os.path.realpath(path), self.root]) != self.root:
@@ -55,20 +55,20 @@ class Disk:
 
 
 def patch(monkeypatch, disk):
-    """Have the functions of Python and of libraries that write ask `disk` before."""
+    """Patch the writing functions of Python and of libraries to call `disk.act` first."""
 
     def before(home, name, place=0, new=True):
         real = getattr(home, name)
 
         def instead(*args, **kwargs):
-            if kwargs.get("dir_fd") is None:  # shutil.rmtree walks by descriptors; it is asked as a whole
+            if kwargs.get("dir_fd") is None:  # shutil.rmtree uses descriptors; it counts as one operation
                 disk.act(name, args[place], new)
             return real(*args, **kwargs)
 
         monkeypatch.setattr(home, name, instead)
 
     class Raw(io.FileIO):
-        """Writes half of what it is given when it fails; after a crash it drops what it is given."""
+        """A failing write writes half of its data; after a crash writes are dropped."""
 
         def write(self, data):
             if disk.crashed:
@@ -93,7 +93,7 @@ def patch(monkeypatch, disk):
         return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding, errors, newline)
 
     def serialize(tensors, path, **kwargs):
-        """As a library in Rust says it."""
+        """Report errors as the Rust library does."""
         try:
             disk.act("safetensors", path)
         except OSError as error:
@@ -115,21 +115,19 @@ def patch(monkeypatch, disk):
 
 
 def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS, each=True):
-    """Let each operation of `act` fail, in each way.
+    """Make each operation of `act` fail in each way.
 
     Args:
-        monkeypatch: Pytest's.
-        folder: Made anew for each failure; operations outside it do not count.
+        monkeypatch: Pytest's fixture.
+        folder: Recreated for each failure; operations outside it do not count.
         prepare: Fills the folder.
-        act: Writes below it.
-        check: Given the error of `act` (None for none), and whether the disk refused to remove files too; sees what
-            is there.
-        ways: Names of the ways to fail. After a crash `act` is called again on a disk that works, and `check` is given
-            None.
+        act: Writes below the folder.
+        check: Checks the folder; gets the error of `act` (None for none) and whether removing files failed too.
+        ways: Names of the ways to fail. After a crash `act` is called again on a working disk, and `check` gets None.
         each: Whether each operation fails in all these ways, or in one of them in turn.
 
     Returns:
-        The operations, by name.
+        The names of the operations.
     """
     disk = Disk(folder)
     refusals = [*FULL, errno.EIO, errno.EROFS]
@@ -152,7 +150,7 @@ def fail_each(monkeypatch, folder, prepare, act, check, ways=WAYS, each=True):
             if failed is None:
                 assert error is None, error
                 return operations
-            stuck = how[1] and number not in FULL  # nothing can be removed any more either
+            stuck = how[1] and number not in FULL  # files can no longer be removed either
             try:
                 check(error, stuck)
                 if isinstance(error, Crash):

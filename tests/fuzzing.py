@@ -1,7 +1,7 @@
-"""Damage to a run folder, and what heed may answer to it: as before, or one line that says what is wrong.
+"""Fuzzing of run folders: after random damage, heed must answer as before or with a one-line error.
 
-`damages` draws one damage: to the bytes of a file, to a value of a JSON or YAML file, or a whole file that becomes
-something else. `Judge` runs commands on the damaged folder, in this process, and says what was wrong with the answer.
+`damages` draws one change: to the bytes of a file, to a value in a JSON or YAML file, or a replacement of a whole file.
+`answer` runs a command on the damaged folder in this process and reports unacceptable results.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from heed.cli import main
 from heed.storage.disk import CHECKSUMS, write_checksums
 
 SECONDS = 60
-"""After which a command counts as hanging; a busy machine needs a second for the slowest."""
+"""Time after which a command counts as hanging; the slowest takes a second on a busy machine."""
 _MEMORY = 6 << 30
-"""Bytes that a command may ask for beyond what the process has."""
+"""Bytes that a command may allocate in addition to the process's memory."""
 STRAY = (
     "checkpoints/step-abc",
     "checkpoints/step--1",
@@ -49,12 +49,12 @@ VALUES: list[Any] = [
 
 
 class Hanging(BaseException):
-    """A command did not end."""
+    """A command did not finish in time."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What is done to a folder; `file` is the path in it."""
+    """One change to a folder; `file` is the path inside it."""
 
     file: str
     what: str
@@ -65,7 +65,7 @@ class Damage:
 
 
 def becomes(kind: str) -> Callable[[Path], None]:
-    """A whole file that becomes something else."""
+    """Function that replaces a whole file by something else."""
 
     def do(path: Path) -> None:
         if path.is_dir() and not path.is_symlink():
@@ -132,7 +132,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths to all values; of long lists and objects to the first few."""
+    """Paths to all values; in long lists and objects only the first few."""
     inside = (
         list(values.items())
         if isinstance(values, dict)
@@ -145,7 +145,7 @@ def _places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def _of_values(draw: st.DrawFn, file: str, content: bytes) -> Damage:
-    """A value of a JSON or YAML file becomes another, goes, or changes places."""
+    """A value of a JSON or YAML file replaced, removed or moved."""
     is_yaml = file.endswith(".yaml")
     values = yaml.safe_load(content) if is_yaml else json.loads(content)
     place = draw(st.sampled_from(_places(values)))
@@ -181,7 +181,7 @@ def _of_values(draw: st.DrawFn, file: str, content: bytes) -> Damage:
 
 
 def damages(folder: Path) -> st.SearchStrategy[Damage]:
-    """Damage to any file of a whole folder."""
+    """Strategy for damage to any file of a folder."""
     files = {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
     }
@@ -206,7 +206,7 @@ def _of_file(name: str, content: bytes) -> list[st.SearchStrategy[Damage]]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed, how it ended, and what was wrong with that."""
+    """Output and exit status of a command; `wrong` describes an unacceptable result."""
 
     code: int
     out: str
@@ -233,8 +233,8 @@ def _limited(seconds: int):
 
 
 def answer(words: list[str], patch: Any) -> Answer:
-    """Run a command in this process, its standard input empty."""
-    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # as slow as the command itself
+    """Run a command in this process, with empty standard input."""
+    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # uncached, it takes as long as the command
     out, err, code, wrong = io.StringIO(), io.StringIO(), 0, ""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     try:
@@ -249,7 +249,7 @@ def answer(words: list[str], patch: Any) -> Answer:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     except Hanging:
-        wrong = f"no end after {SECONDS} s\n{traceback.format_exc(limit=-4)}"
+        wrong = f"not finished after {SECONDS} s\n{traceback.format_exc(limit=-4)}"
     except BaseException:
         wrong = f"a traceback\n{traceback.format_exc(limit=-6)}"
     said = err.getvalue()
@@ -258,14 +258,14 @@ def answer(words: list[str], patch: Any) -> Answer:
         if code not in (1, 2, 3) or (not lines and words[0] != "check"):
             wrong = f"exit status {code} and {len(lines)} lines"
         elif lines and not lines[-1].startswith("heed: "):
-            wrong = f"no error of one line: {lines[-3:]}"
+            wrong = f"not a one-line error: {lines[-3:]}"
     if not wrong and re.search(r"\w*Warning: ", said):
         wrong = f"a warning with a line of code: {said[-300:]}"
     return Answer(code, out.getvalue(), said, wrong)
 
 
 def seal_again(folder: Path) -> None:
-    """Checksums that agree with the damaged files, where they can be made."""
+    """Rewrite the checksums to match the damaged files, where possible."""
     for sums in [folder / CHECKSUMS, *folder.glob("checkpoints/step-*/" + CHECKSUMS)]:
         if sums.is_file() and not sums.is_symlink():
             names = [

@@ -1,4 +1,4 @@
-"""A program of tests/test_processes.py: `heed`, whose second process is killed before an update on its first start."""
+"""Program for tests/test_processes.py: `heed`, but the second process is killed before an update on the first start."""
 
 import os
 import signal

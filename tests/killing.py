@@ -1,9 +1,9 @@
-"""A program of tests/test_resume.py: trains one run again and again, each time killed at another moment, then resumed.
+"""Program for tests/test_resume.py: trains one run repeatedly, each time killed at a different point, then resumed.
 
     python tests/killing.py FOLDER CONFIG
 
-heed and torch are imported once; every training is a fork, so that a kill costs no new start. Kills are real (SIGKILL,
-or the alarm clock's signal, which ends a process just as suddenly). Prints one JSON object.
+heed and torch are imported once; each training is a fork, so that restarting is cheap. Kills are real (SIGKILL, or
+SIGALRM, whose default action also ends a process at once). Prints one JSON object.
 """
 
 import json
@@ -30,7 +30,7 @@ OPERATIONS = [(os, "fsync"), (os, "replace"), (os, "unlink"), (shutil, "rmtree")
 
 
 def forked(action):
-    """Run in a child; its exit status."""
+    """Run `action` in a child process; return its exit status."""
     child = os.fork()
     if child == 0:
         try:
@@ -45,7 +45,7 @@ def forked(action):
 
 
 def before_each(act):
-    """Have `act(name)` called before every operation on the disk that saving is made of."""
+    """Patch the disk operations used for saving to call `act(name)` first."""
     for home, name in OPERATIONS:
         real = getattr(home, name)
 
@@ -64,7 +64,7 @@ def main(folder: Path, config_path: Path) -> None:
         train_config(config, out, Quiet(), resume=True)
 
     def in_save(number, what):
-        """Within the save that is number `number`, call `what` before each operation."""
+        """During save number `number`, call `what` before each disk operation."""
         saves, inside = [], []
         real = loop.Trainer._write
 

@@ -1,4 +1,4 @@
-"""Random Marian checkpoints with small SentencePiece models, written as `transformers` writes them, for tests."""
+"""Random Marian checkpoints with small SentencePiece models in the format of `transformers`, for tests."""
 
 import json
 import random
@@ -21,7 +21,7 @@ CODES = [">>deu<<", ">>fra<<"]
 
 
 def train_pieces(folder, **fields):
-    """`source.spm` and `target.spm`, and the pieces of each."""
+    """Write `source.spm` and `target.spm`; return the pieces of each."""
     import sentencepiece
 
     pieces = []
@@ -43,7 +43,7 @@ def train_pieces(folder, **fields):
 
 
 def write_tokenizers(folder, pieces, separate=False, seed=1, left_out=3):
-    """Tables of ids in an order of their own, without a few pieces; the number of tokens of each side."""
+    """Write shuffled vocabulary files without some of the pieces; return token -> id for source and target."""
     source, target = pieces
     drawn = random.Random(seed)
 
@@ -51,7 +51,7 @@ def write_tokenizers(folder, pieces, separate=False, seed=1, left_out=3):
         kept = sorted({*tokens} - {"<s>", "</s>", "<unk>"})
         drawn.shuffle(kept)
         names = ["</s>", "<unk>", *kept[left_out:], *further]
-        names.insert(2 if separate else len(names), "<pad>")  # of two tables both have it at one place
+        names.insert(2 if separate else len(names), "<pad>")  # the same id in both of two tables
         return {name: i for i, name in enumerate(names)}
 
     tables = [table(source), table(target)] if separate else [table([*source, *target], CODES)]
@@ -63,7 +63,7 @@ def write_tokenizers(folder, pieces, separate=False, seed=1, left_out=3):
 
 
 def write_model(folder, tables, seed=1, generation=None, scale=0.3, **fields):
-    """A model with random weights that ends its outputs; what `transformers` holds of it."""
+    """Write a model with random weights whose outputs end; return the `transformers` model."""
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
     source, target = tables
@@ -96,7 +96,7 @@ def write_model(folder, tables, seed=1, generation=None, scale=0.3, **fields):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.requires_grad:  # sinusoids have no gradient
+            if parameter.requires_grad:  # sinusoids are not trained
                 parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=scale)
         bias = torch.randn(model.final_logits_bias.shape, generator=generator)
         bias[0, config.eos_token_id] += 2

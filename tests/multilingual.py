@@ -1,4 +1,4 @@
-"""Lines of text in many scripts, on which cuts are compared."""
+"""Lines of text in many scripts, for comparing tokenizers."""
 
 LINES = (
     "The quick brown fox doesn't jump over 13 lazy dogs; it's 3.5 km away (really!).",

@@ -15,7 +15,7 @@ def noise(seed=0, height=9, width=7, channels=3):
 
 
 def encoded(array, kind="PNG", **options):
-    """The bytes of a file with these pixels, or with a picture of Pillow."""
+    """The bytes of an image file with these pixels (an array or a Pillow image)."""
     file = io.BytesIO()
     image = array if isinstance(array, Image.Image) else Image.fromarray(array)
     image.save(file, kind, **options)
@@ -23,7 +23,7 @@ def encoded(array, kind="PNG", **options):
 
 
 def folder_of(path, classes=("cat", "dog"), each=6, channels=3, first=0):
-    """A folder with a folder for each class, all pictures different; returns it."""
+    """Make a folder with one subfolder for each class, all pictures different; return it."""
     for number, name in enumerate(classes):
         (path / name).mkdir(parents=True)
         for i in range(each):
@@ -32,7 +32,7 @@ def folder_of(path, classes=("cat", "dog"), each=6, channels=3, first=0):
 
 
 def packed(folder, path):
-    """The same folder as an archive, by the ending of its name."""
+    """Pack the folder into an archive; the ending of the name decides the format."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as archive:

@@ -1,9 +1,9 @@
-"""A program of tests/test_processes.py: imports heed once, then runs commands in several processes, each a fork.
+"""Program for tests/test_processes.py: imports heed once, then runs commands in several forked processes.
 
     python tests/ranks.py
 
-Reads a JSON object a line from standard input ("folder", "count" and "words", a file of Python or "heed" and its
-arguments), sets what torchrun sets, and answers with a line of exit codes and of what the processes printed.
+Reads one JSON object a line from standard input ("folder", "count" and "words": a Python file or "heed", and its
+arguments), sets the environment as torchrun does, and answers with a line of exit codes and outputs of the processes.
 """
 
 import importlib
@@ -23,11 +23,11 @@ USED = [
     *("heed.cli.app", "heed.runs.train", "heed.tasks.translation.run", "heed.tasks.classification.run"),
     *("heed.tasks.tagging.run", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text"),
 ]
-"""Modules that the commands import when they are needed: loaded here, they are there in every fork."""
+"""Modules that the commands import on demand; loaded here once for all forks."""
 
 
 def store():
-    """Host the store through which the processes find one another, as torchrun's agent does; its process and port."""
+    """Host the rendezvous store of the processes, as torchrun's agent does; return its process and port."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         hosted = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -40,7 +40,7 @@ def store():
 
 
 def become(rank, count, port, folder, words, said):
-    """Run the words as process number `rank`; its exit code."""
+    """Run the command as process number `rank`; return its exit code."""
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
         **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"},
@@ -64,7 +64,7 @@ def become(rank, count, port, folder, words, said):
 
 
 def run(folder, count, words):
-    """Run the words in `count` processes."""
+    """Run the command in `count` processes."""
     hosting, port = store()
     with tempfile.TemporaryFile("a+") as said:
         children = []

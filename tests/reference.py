@@ -45,7 +45,7 @@ def _hidden(state: State) -> np.ndarray:
 def softmax_row(scores, allowed: Sequence[bool] | None = None) -> np.ndarray:
     """One row of weights: a_j = exp(e_j) / sum_{k allowed} exp(e_k) where allowed, 0 elsewhere.
 
-    A row that may attend to nothing is all zeros. Forbidden scores are never read, so they may be anything,
+    A row without allowed positions is all zeros. Forbidden scores are never read, so they may have any value,
     nan included; allowed ones must be finite. `allowed` None means that every position is allowed.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473, section 3.1.
@@ -145,8 +145,8 @@ def padding_mask(lengths, max_length: int) -> np.ndarray:
 def causal_mask(Q: int, K: int) -> np.ndarray:
     """(Q, K) bool, aligned bottom-right: query i may see key j iff j <= i + K - Q.
 
-    The last query stands at the last key, as in a step with cached keys. Q = K is the lower triangle of
-    Vaswani et al. 2017, section 3.2.3. With Q > K the first Q - K queries see nothing.
+    The last query is aligned with the last key, as in a step with cached keys. Q = K is the lower triangle of
+    Vaswani et al. 2017, section 3.2.3. With Q > K the first Q - K queries may attend to no key.
     """
     mask = np.zeros((Q, K), dtype=bool)
     for i in range(Q):
@@ -521,7 +521,7 @@ def swiglu(gate, value) -> np.ndarray:
 
 
 def rotary(x, position: int) -> np.ndarray:
-    """R x for one query or key: pair i = 1 .. d/2 turned by position * 10000^(-2(i-1)/d).
+    """R x for one query or key: pair i = 1 .. d/2 rotated by position * 10000^(-2(i-1)/d).
 
     R is the block-diagonal matrix of the paper, written whole. Source: Su et al. 2021, arXiv:2104.09864, equation 15.
     """
@@ -599,7 +599,7 @@ def convolution(picture, filters, bias=None, stride: int = 1, padding: int = 0) 
 
 
 def max_pool(picture, size: int, stride: int, padding: int = 0) -> np.ndarray:
-    """The largest number of each square of each channel; squares may stick out by `padding`."""
+    """Max pooling: the largest number of each window of each channel; windows may reach `padding` over the edges."""
     picture = _array(picture)
     channels, height, width = picture.shape
     rows, columns = ((side + 2 * padding - size) // stride + 1 for side in (height, width))
@@ -622,7 +622,7 @@ def batch_norm(picture, mean, variance, weight, bias, eps: float = 1e-5) -> np.n
 
 
 def patches(picture, size: int, stride: int) -> np.ndarray:
-    """The squares of a picture (channels, H, W), row by row, each flattened channel by channel, then row by row.
+    """The patches of a picture (channels, H, W), row by row, each flattened channel by channel, then row by row.
 
     Source: Dosovitskiy et al. 2021, arXiv:2010.11929, section 3.1.
     """
@@ -700,9 +700,9 @@ def exhaustive_search(
     """Every finished sequence with score = log p / length ** length_penalty, best first.
 
     A sequence is finished when it ends with eos, or has max_length tokens without one. Length counts eos, so
-    a sequence never has more than max_length tokens. eos is forbidden while fewer than min_length tokens
-    stand before it; forbidding does not renormalise the other probabilities. Impossible sequences (log p =
-    -inf) are left out. Equal scores are sorted by their tokens. Exponential: V ** max_length sequences.
+    a sequence never has more than max_length tokens. eos is forbidden after fewer than min_length tokens,
+    without renormalising the other probabilities. Impossible sequences (log p =
+    -inf) are left out. Ties are sorted by tokens. Exponential: V ** max_length sequences.
 
     Source: the definition of the search problem; a plain power of the length, not the
     ((5 + n) / 6) ** alpha of Wu et al. 2016.
@@ -730,8 +730,8 @@ def exhaustive_search(
 def alignment_error_rate(sure: Collection, possible: Collection, predicted: Collection) -> float:
     """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), links as (source, target) pairs.
 
-    By definition S is a subset of P; gold files often list only the other links as possible, so P is taken as
-    possible | sure. Nothing sure and nothing predicted has no error rate: ValueError. A corpus is scored by
+    By definition S is a subset of P; gold files often list only the remaining links as possible, so P is taken as
+    possible | sure. Without sure and predicted links AER is undefined: ValueError. A corpus is scored by
     pooling its links, e.g. (sentence, source, target), not by averaging.
 
     Source: Och & Ney 2003, A Systematic Comparison of Various Statistical Alignment Models.

@@ -1,4 +1,4 @@
-"""Reporters of a training for tests: one that keeps what is said, one that ends the process at an update."""
+"""Training reporters for tests: one keeps its messages, one ends the process at an update."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from heed.training.progress import Quiet
 
 
 class Listener(Quiet):
-    """Keeps what is said."""
+    """Keeps its messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -20,11 +20,11 @@ class Listener(Quiet):
 
 
 class Killed(BaseException):
-    """What a kill is in tests: nothing catches it."""
+    """Simulated kill: a BaseException, which heed does not catch."""
 
 
 class Killer(Quiet):
-    """Ends a training at an update, after doing something."""
+    """Kills the training at an update, after calling a function."""
 
     def __init__(self, at: int, act: Callable[[], object] = lambda: None) -> None:
         self.left, self.act = at, act

@@ -1,8 +1,7 @@
-"""Shapes in signatures are checked once for each combination of shapes and types, and not at every call.
+"""Check shapes in signatures once for each combination of shapes and types, not at every call.
 
-jaxtyping binds and checks all arguments twice a call, which took two fifths of the time of a small training. What it
-finds depends on types, shapes and data types only, so a call whose arguments and result are of kinds that this function
-was checked with before runs the function by itself.
+jaxtyping binds and checks all arguments twice a call, which took two fifths of the time of a small training. The result
+depends only on types, shapes and data types, so a call whose combination has passed before runs without the check.
 """
 
 import functools
@@ -16,7 +15,7 @@ _jaxtyped = jaxtyping.jaxtyped
 
 
 def install(packages):
-    """Check the functions of packages that are not imported yet: a loaded module cannot be instrumented any more."""
+    """Check the functions of packages, which must not be imported yet: loaded modules cannot be instrumented."""
     jaxtyping.jaxtyped = _jaxtyped_once
     jaxtyping.install_import_hook(packages, "beartype.beartype")
 
@@ -36,7 +35,7 @@ def _once(function, typechecker):
     def known(*args, **kwargs):
         return results[-1]
 
-    # Annotations are looked up where the function is from.
+    # Annotations are looked up in the function's module.
     known = FunctionType(known.__code__, function.__globals__, function.__name__, None, known.__closure__)
     checked = _jaxtyped(function, typechecker=typechecker)
     with_result = _jaxtyped(functools.update_wrapper(known, function), typechecker=typechecker)
@@ -66,7 +65,7 @@ def _once(function, typechecker):
 
 
 def _kind(value):
-    """What a check of a value depends on, as something that can be kept in a set."""
+    """Everything that the check of a value depends on, as a hashable value."""
     kind = type(value)
     if issubclass(kind, Tensor):
         return kind, value.shape, value.dtype

@@ -1,4 +1,4 @@
-"""Lessons that train, with two updates instead of hundreds and on little data, for tests of everything but learning."""
+"""Shortens lessons that train to two updates and little data, for tests that do not depend on learning."""
 
 from heed.lessons import cat, mess, order, pizza, politics, teddy
 

@@ -1,4 +1,4 @@
-"""A small run of every task, trained for two updates on a few lines, and the commands that can be given to it."""
+"""A small run of every task, trained for two updates on a few lines, and the commands that apply to it."""
 
 import json
 import random
@@ -22,7 +22,7 @@ WORDS = "one two three four five six seven".split()
 
 @dataclass(frozen=True)
 class Small:
-    """What a small run is trained on, and what is asked of it; "DATA" stands for the folder of the files."""
+    """Data, settings and command arguments of a small run; "DATA" stands for the folder of the files."""
 
     name: str
     model: str
@@ -30,17 +30,17 @@ class Small:
     predict: tuple[str, ...]
     look: tuple[str, ...]
     settings: dict[str, Any]
-    start: tuple[str, ...] = ()  # settings of a run that starts from it
+    start: tuple[str, ...] = ()  # settings of a run that starts from this one
 
     def trained(self, data: Path, out: Path) -> None:
-        """Train it into a folder."""
+        """Train the run into a folder."""
         settings = {**TRAINING, **self.settings}
         settings = {name: value for name, value in settings.items() if value is not None}
         files = data / self.train
         heed.train(self.name, train=files, model=self.model, steps=2, out=out, settings=settings, quiet=True)
 
     def commands(self, run: str, other: str, data: Path, out: Path) -> dict[str, list[str]]:
-        """Every command that opens a run, by a name; `other` is a second run, and `out` where they write."""
+        """Every command that opens a run, by name; `other` is a second run, `out` the folder for outputs."""
         told = {
             "predict": ("predict", run, *self.predict),
             "look": ("look", run, *self.look),
@@ -117,11 +117,11 @@ SMALL = {
         ),
     )
 }
-"""By name of the task."""
+"""Small runs by task name."""
 
 
 def write_data(folder: Path) -> None:
-    """The files that the small runs are trained on."""
+    """Write the training files of the small runs."""
     rng = random.Random(1)
     texts = [" ".join(rng.choices(WORDS, k=3)) for _ in range(24)]
     tags = {word: f"B-{'xy'[n % 2]}" if n < 4 else "O" for n, word in enumerate(WORDS)}

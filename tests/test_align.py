@@ -229,13 +229,13 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
     ("words", "message"),
     [
         (["--layer", "2"], "no layer 2: 2 layers attend to the source in"),
-        (["--head", "9"], "no head 9: there are 4 in"),
+        (["--head", "9"], "no head 9: there are 4 heads in"),
         (["--head", "last"], "--head is 'last'; give a number or mean"),
         (
             ["--symmetrize", "gd"],
             "--symmetrize gd needs the links of both directions; give a run that translates in the",
         ),
-        (["--gold-base", "1"], "--gold-base says how --gold counts words; give both"),
+        (["--gold-base", "1"], "--gold-base applies only with --gold; give both or neither"),
         (["--gold", "short"], "'short' has 2 lines, but there are 10 pairs; line N must have the links of pair N"),
         (
             ["--gold", "one"],

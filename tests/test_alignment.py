@@ -94,7 +94,7 @@ def test_growing_follows_the_printed_algorithm():
 
 
 def test_a_way_to_symmetrize_that_there_is_not_names_those_that_there_are():
-    with pytest.raises(ConfigError, match=r"there is no symmetrization 'gdf'; did you mean 'gdfa'\?"):
+    with pytest.raises(ConfigError, match=r"unknown symmetrization 'gdf'; did you mean 'gdfa'\?"):
         symmetrize([[]], [[]], "gdf")
     with pytest.raises(DataError, match="the forward direction has 1 pairs, the reverse direction 2"):
         symmetrize([[]], [[], []], "union")

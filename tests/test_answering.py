@@ -234,7 +234,7 @@ def test_bad_lines_are_named_and_leave_an_empty_line(short, call):
     assert any(line.startswith("heed: stdin line 2: byte 0xff at position 2") for line in said)
     assert any(line.startswith("heed: stdin line 3: a sequence of length 2") for line in said)
     assert any(line.startswith("heed: stdin line 5 contains a NUL byte") for line in said)
-    assert said[-1] == ("heed: 3 inputs could not be used (numbers 2, 5, 3); the output is empty there")
+    assert said[-1] == ("heed: 3 inputs could not be used (numbers 2, 5, 3); their output is empty")
 
 
 def test_a_line_longer_than_the_positions_is_named_where_it_is_an_error(short, call, tmp_path):

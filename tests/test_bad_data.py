@@ -183,13 +183,13 @@ def test_a_file_whose_lines_end_in_cr_alone_is_read_by_them(tmp_path):
     files = write(tmp_path, lines((pair[0] for pair in CLEAN), "\r"))
     pairs, _, _ = opened(files)
     assert {(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])} == set(CLEAN)
-    assert found(files) == {"a.en": [("lines end in CR, read as line ends", 60, ["1"])]}
+    assert found(files) == {"a.en": [("lines end in CR, read as line breaks", 60, ["1"])]}
 
 
 def test_mixed_line_ends_are_read_alike_and_said(tmp_path):
     files = write(tmp_path, with_line(5, b"the cat", end=b"\r\n"))
     assert opened(files)[1]["train"].read == 60
-    assert found(files) == {"a.en": [("mixed line ends (59 LF and 1 CRLF), read alike", 1, ["5"])]}
+    assert found(files) == {"a.en": [("mixed line endings (59 LF and 1 CRLF), all read as line breaks", 1, ["5"])]}
 
 
 def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ(tmp_path):
@@ -199,7 +199,7 @@ def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ
         files = write(tmp_path, raw)
         assert problem(files, **fields) == (
             f"'{files[0]}' has 59 lines but '{files[1]}' has 60; line N of one must belong to line N of the other; "
-            f"'{files[0]}' contains carriage returns (the first in line 10), which are not line ends here"
+            f"'{files[0]}' contains carriage returns (the first in line 10), which do not end lines here"
         )
 
 
@@ -333,13 +333,13 @@ def repeated(folder):
 
 def test_duplicate_pairs_are_said_and_dropped_if_asked_for(tmp_path):
     files = repeated(tmp_path)
-    assert found(files) == {"": [("the same pair again, kept", 2, ["a.en:61", "a.en:63"])]}
+    assert found(files) == {"": [("duplicate pair, kept", 2, ["a.en:61", "a.en:63"])]}
     assert opened(files)[1]["train"].found[0].warning
     pairs, counts, _ = opened(files, duplicates="drop")
-    assert counts["train"].filtered["the same pair again"] == 2
+    assert counts["train"].filtered["duplicate pair"] == 2
     every = [(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])]
     assert len(every) == len(set(every)) == 63, "each is kept once, and a second translation is no repeat"
-    assert found(files, duplicates="drop") == {"": [("the same pair again, left out", 2, ["a.en:61", "a.en:63"])]}
+    assert found(files, duplicates="drop") == {"": [("duplicate pair, left out", 2, ["a.en:61", "a.en:63"])]}
 
 
 @pytest.mark.parametrize("in_memory", [0, 1_000])
@@ -424,9 +424,9 @@ def test_text_from_right_to_left_is_read_as_it_is_and_control_characters_are_nam
             b'{"source": "a\\u0000", "target": "b"}\n{"source": "a\\ud800", "target": "b"}\n'
             b'{"source": "c", "target": "d"}\n',
             {
-                "no JSON object": 1,
+                "not a JSON object": 1,
                 "no field 'target'": 1,
-                "field 'target' is no text": 1,
+                "field 'target' is not text": 1,
                 "not JSON": 1,
                 "NUL byte": 1,
                 "half a surrogate pair": 1,
@@ -501,7 +501,7 @@ def call(capsys, *words):
 def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsys):
     code, out, err = call(capsys, "check", *dirty)
     assert code == 2 and err.startswith("heed: ") and "a.en' line 3 contains a NUL byte" in err
-    assert out.startswith("training would stop at the first bad line; with data.bad_lines=skip this is the data:\n")
+    assert out.startswith("training would stop at the first bad line; with data.bad_lines=skip the data is:\n")
     code, skipped, err = call(capsys, "check", *dirty, "data.bad_lines=skip")
     assert (code, err) == (0, "") and out.endswith(skipped)
     table = skipped[skipped.index("found in the data:") : skipped.index("\ntokenizer word")]
@@ -515,7 +515,7 @@ def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsy
         "    more than data.max_line 100,000 characters, left out: 1 line (9)",
         "  train",
         "    target blank, left out: 1 pair (a.en:13)",
-        "    warning: the same pair again, kept: 1 pair (a.en:21)",
+        "    warning: duplicate pair, kept: 1 pair (a.en:21)",
         "  test, sources",
         "    warning: Cyrillic letters, which do not occur in the training set: 1 text (t.en:1)",
         "  test",
@@ -530,7 +530,7 @@ def test_training_refuses_or_says_and_reports_what_it_left_out(dirty, capsys, tm
     code, _, err = call(capsys, "train", *dirty, *small, "data.bad_lines=skip", "evaluation.bootstrap=5")
     assert code == 0
     said = " ".join(err.split())
-    assert "train, a.en: NUL byte, left out: 1 line (3)" in said and "warning: train: the same pair again" in said
+    assert "train, a.en: NUL byte, left out: 1 line (3)" in said and "warning: train: duplicate pair" in said
     run = heed.load("run")
     train = run.report["data"]["train"]
     assert train["read"] == 60 == train["examples"] + sum(train["filtered"].values())

@@ -126,7 +126,7 @@ def test_a_document_of_50000_words_is_read_up_to_a_length_and_told(folder, han, 
         capsys, "train", "classification", folder / "train.txt", "--test", tmp_path / "long.txt", "--model", "mlp",
         "--out", tmp_path / "mlp", "training.steps=1", "training.threads=1", "training.device=cpu",
     )  # fmt: skip
-    assert code == 2 and "does not fit the 50 inputs of mlp; set data.max_length=50" in err
+    assert code == 2 and "is longer than the window of mlp (50 tokens); set data.max_length=50" in err
 
 
 def test_a_sentence_of_50000_words_is_tagged_whole_and_not_trained_on(folder, tagger, tmp_path, capsys):

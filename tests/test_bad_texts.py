@@ -48,7 +48,7 @@ def texts(content, name="a.txt", folder=None, **form):
         (
             "a.jsonl",
             b'{"text": "good", "label": "pos"}\n{"text": "bad", "label": 0.5}\n',
-            "field is no label",
+            "field is not a label",
             "line 2: field 'label' is the number 0.5, expected a label",
         ),
     ],
@@ -103,15 +103,15 @@ def test_repeats_overlap_and_texts_with_two_labels_are_said(tmp_path):
     splits = opened(path, test=[str(test)])
     assert [str(one) for one in splits.counts["train"].found] == [
         "blank, left out: 1 text (a.txt:43)",
-        "the same text again with other labels, kept: 1 text (a.txt:42)",
-        "the same text again, kept: 2 texts (a.txt:41, a.txt:44)",
+        "duplicate text with different labels, kept: 1 text (a.txt:42)",
+        "duplicate text, kept: 2 texts (a.txt:41, a.txt:44)",
     ]
     (shared,) = splits.counts["test"].found
     train = {text.text for text in splits.examples["train"]}
     assert shared.count == sum(text.text in train for text in splits.examples["test"]) and shared.warning
     splits = opened(path, test=[str(test)], duplicates="drop", overlap="drop")
     filtered = splits.counts["train"].filtered
-    assert filtered["the same text again"] == 2 and filtered["text in the test set"] > 0
+    assert filtered["duplicate text"] == 2 and filtered["text in the test set"] > 0
     train = [text.text for text in splits.examples["train"]]
     assert not set(train) & {text.text for text in splits.examples["test"]}
 
@@ -151,7 +151,7 @@ def sentences(folder, content, **policy):
         (b"b\0 O", "NUL byte", "line 4 contains a NUL byte"),
         (b"\xff O", "not UTF-8", "line 4: byte 0xff at position 1"),
         (b"b" * 60 + b" O", "more than data.max_line 50 characters", "line 4 has more than"),
-        (b"b", "another number of columns", "line 4 has 1 column ('b'), but the lines before it have 2"),
+        (b"b", "different number of columns", "line 4 has 1 column ('b'), but the lines before it have 2"),
         (b"b x", "illegal tag", "line 4: 'x' is not an entity tag"),
     ],
 )

@@ -211,7 +211,7 @@ def test_matching_heads_begin_by_looking_at_equal_tokens():
     for head in range(2):
         assert float(first[head, 1, [1, 6]].sum()) > 0.9  # token 10 stands in both texts
     assert float(first[2:, 1, [1, 6]].sum(-1).max()) < 0.9
-    with pytest.raises(ConfigError, match=r"model\.matching_heads is 5, but there are 4 heads"):
+    with pytest.raises(ConfigError, match=r"model\.matching_heads is 5, but model\.num_heads is 4; reduce"):
         Bert(config.model_copy(update={"matching_heads": 5}))
 
 
@@ -240,7 +240,7 @@ def test_the_longer_of_two_texts_is_cut(first, second, max_length):
 
 def test_a_length_without_room_is_refused():
     assert fit([5], [6], 4, double=True) == ([], [])
-    with pytest.raises(DataError, match="3 positions have no room for the 4 start and end tokens"):
+    with pytest.raises(DataError, match="3 positions are too few for the 4 start and end tokens"):
         fit([5], [6], 3, double=True)
 
 

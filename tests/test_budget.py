@@ -127,8 +127,8 @@ def test_a_run_under_a_budget_ends_where_validation_no_longer_improves(tmp_path,
     assert clock.now < 0.75 * 120
     assert result.progress.best_step == result.progress.kept[0]
     (line,) = [one for one in said if "no better" in one]
-    assert line.startswith("no better exact_match in 3 validations: lowering the learning rate to zero by update")
-    assert result.reason.startswith("ended early, because exact_match no longer improved: ")
+    assert line.startswith("no better exact_match in 3 validations; lowering the learning rate to zero until")
+    assert re.fullmatch(r"ended early after \d+ updates, because exact_match no longer improved", result.reason)
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
     assert rates[-1] == pytest.approx(0.0, abs=1e-9)
 
@@ -266,7 +266,7 @@ def test_a_model_with_ngrams_starts_near_its_final_score():
     adviser = Adviser(Known(ngrams=2, minutes=4))
     assert "warning" not in adviser.before(1, 5.0, 240)
     assert adviser.before(1, 5.0, 240) == (
-        "only about 1 update, 0.0 passes over the data: its n-grams, already fitted, usually give most of its final "
+        "only about 1 update, 0.0 passes over the data: the n-grams, already fitted, usually give most of the final "
         "score"
     )
     assert adviser.before(400, 5.0, 240).endswith("as much as this model usually needs for its final score")
@@ -289,7 +289,7 @@ def test_after_training_the_command_that_goes_on_or_what_is_given_back():
     minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
     assert minutes > 1
     assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""
-    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget were not needed"
+    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
 
 
 @pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])
@@ -316,4 +316,4 @@ def test_epochs_are_passes_over_the_data(tmp_path):
 def test_minutes_and_epochs_are_not_given_together(capsys):
     with pytest.raises(SystemExit):
         main(["train", "translation", "data.name=copy", "--minutes", "1", "--epochs", "2"])
-    assert "--minutes and --epochs both set how long to train; give only one of them" in capsys.readouterr().err
+    assert "--minutes and --epochs both set how long to train; give only one" in capsys.readouterr().err

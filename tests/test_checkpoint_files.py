@@ -147,15 +147,15 @@ def test_fields_are_read_with_their_kind(tmp_path):
     assert (settings.count("a"), settings.number("b"), settings.flag("c"), settings.text("d")) == (3, 0.5, True, "gelu")
     assert settings.count("e", 7) == 7 and settings.one_of("d", {"gelu": "GELU"}, "relu") == "GELU"
     for ask, message in (
-        (lambda: settings.count("b"), "b is 0.5, expected a whole number from 1 on"),
+        (lambda: settings.count("b"), "b is 0.5, expected a whole number of at least 1"),
         (lambda: settings.count("c"), "c is true, expected a whole number"),
         (lambda: settings.flag("a"), "a is 3, expected true or false"),
         (lambda: settings.count("f"), "lacks the field 'f'"),
         (
             lambda: settings.one_of("d", {"relu": 1, "silu": 2}, "relu"),
-            "d is 'gelu', which heed lacks; it has relu, silu",
+            "d is 'gelu', which heed does not support; supported: relu, silu",
         ),
-        (lambda: settings.accept({"d": ("relu",)}), 'd is "gelu", which heed lacks'),
+        (lambda: settings.accept({"d": ("relu",)}), 'd is "gelu", which heed does not support'),
     ):
         with pytest.raises(ConfigError, match=re.escape(message)):
             ask()

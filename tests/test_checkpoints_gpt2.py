@@ -193,13 +193,13 @@ def edit(folder, drop=(), **fields):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("scale_attn_by_inverse_layer_idx", True, "scale_attn_by_inverse_layer_idx is true, which heed lacks"),
-        ("reorder_and_upcast_attn", True, "reorder_and_upcast_attn is true, which heed lacks"),
-        ("scale_attn_weights", False, "scale_attn_weights is false, which heed lacks"),
-        ("add_cross_attention", True, "add_cross_attention is true, which heed lacks"),
-        ("activation_function", "quick_gelu", "activation_function is 'quick_gelu', which heed lacks; it has gelu"),
+        ("scale_attn_by_inverse_layer_idx", True, "attn_by_inverse_layer_idx is true, which heed does not support"),
+        ("reorder_and_upcast_attn", True, "reorder_and_upcast_attn is true, which heed does not support"),
+        ("scale_attn_weights", False, "scale_attn_weights is false, which heed does not support"),
+        ("add_cross_attention", True, "add_cross_attention is true, which heed does not support"),
+        ("activation_function", "quick_gelu", "'quick_gelu', which heed does not support; supported: gelu"),
         ("n_layer", "two", 'n_layer is "two", expected a whole number'),
-        ("architectures", ["GPT2DoubleHeadsModel"], "GPT2DoubleHeadsModel is for a task that heed lacks"),
+        ("architectures", ["GPT2DoubleHeadsModel"], "GPT2DoubleHeadsModel is for a task that heed does not have"),
     ],
 )
 def test_what_is_lacking_is_refused_by_its_name(tmp_path, field, value, message):

@@ -261,7 +261,7 @@ def test_a_post_norm_transformer_of_our_own_is_exported(tmp_path, frame, kind):
         ("norm", "pre", r"model\.norm=pre: Marian normalises after each sublayer"),
         ("positions", "learned", r"model\.positions=learned: Marian has fixed sinusoids"),
         ("normalized_embeddings", True, r"model\.normalized_embeddings=True"),
-        ("norm_eps", 0.1, r"model\.norm_eps=0\.1: it is 1e-05 there"),
+        ("norm_eps", 0.1, r"model\.norm_eps=0\.1: its value is 1e-05"),
     ],
 )
 def test_what_marian_cannot_express_is_refused_by_field(tmp_path, field, value, said):
@@ -278,12 +278,12 @@ def test_what_marian_cannot_express_is_refused_by_field(tmp_path, field, value, 
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"activation_function": "tanh"}, ConfigError, "activation_function is 'tanh', which heed lacks"),
+        ({"activation_function": "tanh"}, ConfigError, "activation_function is 'tanh', which heed does not support"),
         ({"is_encoder_decoder": False}, ConfigError, "is_encoder_decoder is false"),
         ({"encoder_layers": 3}, RunError, r"lacks tensors 'model\.encoder\.layers\.2\.self_attn\.q_proj\.weight'"),
         ({"decoder_ffn_dim": 8}, RunError, r"fc1\.weight' has shape \(24, 16\).*it should have \(8, 16\)"),
         ({"vocab_size": 50, "decoder_vocab_size": 50}, RunError, "but config.json has 50 tokens"),
-        ({"architectures": ["MarianForCausalLM"]}, ConfigError, "MarianForCausalLM is for a task that heed lacks"),
+        ({"architectures": ["MarianForCausalLM"]}, ConfigError, "MarianForCausalLM is for a task that heed does"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, pieces, change, error, said):

@@ -197,7 +197,7 @@ def test_commands_work_on_an_imported_run(checkpoints, tmp_path, capsys, monkeyp
     assert command(["look", "run"]) == 2
     assert "it has no training curves; give a text" in capsys.readouterr().err
     assert command(["import", str(checkpoints["SequenceClassification"]), "--out", "run"]) == 2
-    assert "'run' exists and a run is never overwritten" in capsys.readouterr().err
+    assert "'run' already exists, and runs are never overwritten" in capsys.readouterr().err
 
 
 def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path, capsys):
@@ -313,7 +313,7 @@ def test_exports_refuse_what_does_not_belong_together(classifier, tmp_path):
         (lambda: heed.export(classifier, "huggingface", out=tmp_path / "full"), "is never overwritten"),
         (lambda: heed.export(classifier, "huggingface", "int8"), "checkpoints are written in float32"),
         (lambda: heed.export(classifier, "hugging"), "cannot export to 'hugging'; did you mean 'huggingface'"),
-        (lambda: heed.export(classifier, "ctranslate2", out=tmp_path / "x"), "--out is for --to huggingface"),
+        (lambda: heed.export(classifier, "ctranslate2", out=tmp_path / "x"), "--out applies only to --to huggingface"),
     ):
         with pytest.raises(HeedError, match=message):
             call()
@@ -328,7 +328,7 @@ def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeyp
 
     whole = exported.store
     monkeypatch.setattr(exported, "store", spoiled)
-    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; nothing was kept"):
+    with pytest.raises(RunError, match=r"tensor 'output\.bias' differs; the export was discarded"):
         heed.export(classifier, "huggingface", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

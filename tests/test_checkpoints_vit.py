@@ -216,7 +216,7 @@ def with_field(folder, file="config.json", **fields):
         ("config.json", "patch_size", [4, 2], ("patch_size is [4, 2]", "heed's patches are squares")),
         ("config.json", "image_size", "8", ('image_size is "8"', "a number of pixels, or height and width")),
         ("config.json", "num_channels", 4, ("num_channels is 4", "1 (grey) or 3")),
-        ("config.json", "model_type", "deit", ("model_type is 'deit', which heed lacks", "vit")),
+        ("config.json", "model_type", "deit", ("model_type is 'deit', which heed does not support", "vit")),
         ("config.json", "architectures", ["ViTForMaskedImageModeling"], ("ViTForMaskedImageModeling", "ViTModel")),
         ("config.json", "problem_type", "multi_label_classification", ("problem_type is multi_label", "one label")),
         ("config.json", "id2label", {"0": "a"}, ("id2label has 1 class", "predicts a number")),
@@ -363,7 +363,7 @@ def test_a_run_trained_here_is_read_by_transformers(tmp_path, crop):
         ({"model.pooling": "mean"}, "vit cannot express model.pooling=mean: it classifies the state of a class token"),
         ({"model.positions": "sinusoidal"}, "vit cannot express model.positions=sinusoidal"),
         ({"model.stem": "conv"}, "vit cannot express model.stem=conv"),
-        ({"model.stride": 4}, "vit cannot express model.stride=4: patches do not overlap there"),
+        ({"model.stride": 4}, "vit cannot express model.stride=4: its patches do not overlap"),
         ({"model.head": "sigmoid"}, "model.head is sigmoid with one output for two classes"),
     ],
 )

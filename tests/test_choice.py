@@ -94,7 +94,7 @@ def test_frames_hold_a_row_of_each_map_and_the_states_of_each_block(both):
 def test_what_the_model_has_not_is_refused(both):
     with pytest.raises(ConfigError, match="no 'words' attention: this model has encoder, decoder, cross"):
         look(both, "words")
-    with pytest.raises(ConfigError, match="and this model has 3 of encoder attention, 3 of decoder attention"):
+    with pytest.raises(ConfigError, match="has 3 layers of encoder attention, 3 layers of decoder attention"):
         look(both, None, 3)
     with pytest.raises(ConfigError, match="no layer -4"):
         look(both, None, -4)

@@ -257,9 +257,8 @@ def test_errors_about_data_come_before_the_settings(call, config, run, more):
         assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("heed: "), err
     if more != ["--dry-run"]:
         err = call("train", config, *more, "--out", run.folder)[2]
-        assert (
-            err == f"heed: '{run.folder}' exists and a run is never overwritten; name another --out, or --resume it\n"
-        )
+        instead = "give another --out, or resume the run with --resume"
+        assert err == f"heed: '{run.folder}' already exists, and runs are never overwritten; {instead}\n"
 
 
 def test_runs_are_numbered_and_last_is_the_newest(call, config):
@@ -512,9 +511,9 @@ def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path
     (tmp_path / "bad.yaml").write_text("data: [\n")
     assert_one_line(call("train", "bad.yaml"), r"bad.yaml line \d is not YAML")
     assert_one_line(call("train", run.folder), "is a run folder; to resume the run: heed train ")
-    assert_one_line(call("train", config, "--out", run.folder), "exists and a run is never overwritten")
-    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml"), "exists and a run is never overwritten")
-    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml" / "x"), "cannot make run folder")
+    assert_one_line(call("train", config, "--out", run.folder), "already exists, and runs are never overwritten")
+    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml"), "already exists, and runs are never over")
+    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml" / "x"), "cannot create run folder")
     assert_one_line(call("train", "last", "--resume"), "no run under")
 
 
@@ -534,7 +533,7 @@ def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command)
     for name, message in [
         ("nowhere", "no run folder 'nowhere'"),
         ("damagd", "no run folder 'damagd'; did you mean 'damaged'"),
-        ("folder", "folder is not a run folder"),
+        ("folder", "'folder' is not a run folder"),
         ("last", r"no run under .*runs; train one"),
         ("damaged", "damaged/model.safetensors is altered: it has 100 bytes, but .* were written.*--force"),
     ]:
@@ -555,9 +554,8 @@ def test_predict_refuses_in_one_line(call, run, tmp_path):
 
 def test_look_and_evaluate_refuse_in_one_line(call, run):
     assert_one_line(call("look", run.folder, "  "), "the text is blank")
-    assert_one_line(
-        call("look", run.folder, "1", "--out", "a.gif"), r"no format is known for 'a.gif'; end it in \.html"
-    )
+    said = r"cannot tell the format of 'a.gif' from its ending; end it in \.html"
+    assert_one_line(call("look", run.folder, "1", "--out", "a.gif"), said)
     for words in (["--as", "svg"], ["--as", "text"], ["--out", "a.txt"]):
         assert_one_line(call("look", run.folder, "1", *words, "--open"), "--open shows an HTML page, not (svg|text)")
     assert_one_line(call("evaluate", run.folder, "--split", "tests"), "no split 'tests'; did you mean 'test'")
@@ -625,7 +623,7 @@ def test_training_from_python(tmp_path, capfd):
 def test_mistakes_in_python_are_ours_to_explain(tmp_path, run):
     with pytest.raises(ConfigError, match=r"heed.train: unknown field 'training.step'; did you mean 'steps'"):
         heed.train("translation", data="copy", settings={"training.step": 3})
-    with pytest.raises(ConfigError, match="task is 'translations'"):
+    with pytest.raises(ConfigError, match="unknown task 'translations'"):
         heed.train("translations", data="copy")
     with pytest.raises(ConfigError, match="field 'data' is missing"):
         heed.train("translation")

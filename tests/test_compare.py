@@ -553,7 +553,7 @@ def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 130 and out == "" and "Traceback" not in err, err
-    assert err.strip().endswith("interrupted; saved. The same command resumes it")
+    assert err.strip().endswith("interrupted; saved. Resume with the same command")
     assert not any(folders.glob("*/model.safetensors"))
     code, out, err = call(*words)
     assert code == 0 and re.search(r"resumed at update \d+", err)

@@ -100,7 +100,7 @@ def test_every_mistake_is_reported_at_once():
         ({"data": "dates"}, "data is 'dates'"),
         (
             {"task": "rhyming"},
-            "task is 'rhyming'; valid: classification, dialogue, images, language_modelling, pretraining, series, "
+            "unknown task 'rhyming'; valid: classification, dialogue, images, language_modelling, pretraining, series, "
             "summarisation, table, tagging, translation",
         ),
         ({"evaluation": {"select_by": "beauty"}}, "evaluation.select_by is 'beauty'"),
@@ -271,9 +271,8 @@ def test_the_sections_found_are_the_ones_of_a_run():
 
 
 def test_embedded_data_and_own_files_at_once_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"data.name 'dates' selects embedded data and data.train \['a', 'b'\] your own"
-    ):
+    message = r"data.name is 'dates' \(embedded data\), but data.train names your own files \(\['a', 'b'\]\)"
+    with pytest.raises(ConfigError, match=message):
         check_config({"data": {"name": "dates", "train": ["a", "b"]}}, "my.yaml")
 
 

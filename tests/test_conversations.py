@@ -129,7 +129,7 @@ def test_bad_lines_may_be_left_out_and_are_counted(tmp_path):
     data = section(path, bad_lines="skip", valid=1)
     splits = open_splits(data, conversation_reader(data))
     assert len(splits.examples["train"]) == len(splits.examples["valid"]) == 1
-    assert "1 left out: a turn is no text" in splits.notes
+    assert "1 left out: a turn is not text" in splits.notes
     assert "1 left out: fewer than two turns" in splits.notes
     assert "1 conversation held out for validation by a hash of the conversation" in splits.notes
 

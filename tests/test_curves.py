@@ -139,7 +139,7 @@ def test_the_curves_of_a_run_are_its_log(run):
     training, validation = panels["loss"].lines
     assert training.points == tuple((e["step"], pytest.approx(e["loss"])) for e in log if e["event"] == "update")
     assert validation.points == tuple((e["step"], e["loss"]) for e in log if e["event"] == "validation")
-    assert f"kept {run.report['training']['kept']}" in "\n".join(drawn.facts)
+    assert f"kept the weights of {run.report['training']['kept']}" in "\n".join(drawn.facts)
     assert json.loads(run.curves().json())["panels"][0]["title"] == "loss"
     assert "<iframe" in run.curves()._repr_html_()
 
@@ -167,7 +167,7 @@ def test_the_best_validation_is_the_one_that_weights_are_chosen_by():
 
 
 def test_look_without_a_text_draws_the_curves_of_a_run_of_each_task(case, call, tmp_path):  # noqa: F811
-    for name, said in (("finished", "kept update"), ("unfinished", "best validation so far: update 6")):
+    for name, said in (("finished", "kept the weights of"), ("unfinished", "best validation so far: update 6")):
         code, out, err = call("look", case / name)
         assert code == 0 and err == "" and said in out and "learning rate" in out
         assert ("not finished" in out) == (name == "unfinished")

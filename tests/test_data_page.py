@@ -36,7 +36,7 @@ REFUSED = {
     ),
     "a quote that is never closed": ("q.csv", {"q.csv": b'a,b\n"c,d\ne,f\n'}),
     "an object without the field": ("f.jsonl", {"f.jsonl": b'{"source": "a", "targt": "b"}\n'}),
-    "a field that is no text": ("k.jsonl", {"k.jsonl": b'{"source": "a", "target": 7}\n'}),
+    "a field that is not text": ("k.jsonl", {"k.jsonl": b'{"source": "a", "target": 7}\n'}),
     "a line that is not JSON": ("j.json", {"j.json": b'[\n {"source": "a", "target": "b"}\n]\n'}),
     "three files": ("my.en my.yo dev.en", {}),
     "nothing but blanks": ("b.en b.yo", {"b.en": b"\n\n\n", "b.yo": b"\n\n\n"}),

@@ -393,7 +393,7 @@ def test_default_unseen_languages_give_way_to_trained_ones() -> None:
         ({"languages": ["es", "es_MX"]}, "languages: CLDR has no language 'es_MX'; did you mean 'es'?"),
         ({"languages": ["fr"], "unseen": ["IT"]}, "unseen: CLDR has no language 'IT'; did you mean 'it'?"),
         ({"languages": "fil-PH"}, "languages: CLDR has no language 'fil-PH'; did you mean 'fil'?"),
-        ({"languages": ["es", "es"]}, "languages: 'es' is given twice"),
+        ({"languages": ["es", "es"]}, "languages: 'es' occurs twice"),
         ({"languages": []}, "languages is empty; list some, or use 'all'"),
         ({"languages": ["es"], "unseen": ["es"]}, "language 'es' is in both 'languages' and 'unseen'"),
         (

@@ -385,7 +385,7 @@ def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
         )
     )
     code, out, _ = call(capsys, "check", "dialogue", tmp_path / "own.jsonl", "data.columns.text=says")
-    assert "(other fields: 'who'); data.columns.speaker names it" in out and "speakers: none named" in out
+    assert "(other fields: 'who'); if one of these is the speaker, set" in out and "speakers: none named" in out
     code, out, _ = call(
         capsys, "check", "dialogue", tmp_path / "own.jsonl", "data.columns.text=says", "data.columns.speaker=who"
     )

@@ -83,7 +83,7 @@ def test_a_long_file_comes_through_unchanged(tmp_path):
     [
         (b"a\r\nb\r\n", "a\nb\n", "lines end in CRLF, read as LF: 2 lines"),
         (b"a\rb\rc", "a\nb\nc", "lines end in CR"),
-        (b"a\nb\r\nc\n", "a\nb\nc\n", "mixed line ends (2 LF and 1 CRLF), read alike"),
+        (b"a\nb\r\nc\n", "a\nb\nc\n", "mixed line endings (2 LF and 1 CRLF), all read as line breaks"),
         (b"\xef\xbb\xbfa\n", "a\n", "byte-order mark"),
     ],
 )
@@ -200,14 +200,14 @@ def test_a_bad_line_may_be_left_out_of_its_document(tmp_path):
     assert [str(one) for one in findings.found] == ["not UTF-8, left out: 1 line (2)"]
     bad = write(tmp_path / "a.jsonl", b'{"text": "a"}\n[]\n{"text": "b"}\n')
     assert [d.text for d in read(bad, findings)] == ["a", "b"]
-    assert findings.left_out == {"no JSON object": 1}
+    assert findings.left_out == {"not a JSON object": 1}
 
 
 def test_a_missing_file_and_an_empty_folder(tmp_path):
     with pytest.raises(DataError, match=r"no file '.*nothing.txt'"):
         open_documents(section(train=[str(tmp_path / "nothing.txt")]))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no training document is left from .*empty"):
+    with pytest.raises(DataError, match=r"no training documents left in .*empty"):
         open_documents(section(train=[str(tmp_path / "empty")]))
 
 

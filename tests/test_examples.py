@@ -104,7 +104,7 @@ def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
         for split in ("train", "valid"):
             assert list(splits.examples[split]) == list(first.examples[split])
         assert splits.counts == first.counts
-    assert f"{reader.kind.unit}s kept in" in first.notes
+    assert f"{reader.kind.unit}s stored in" in first.notes
     train, valid = ({example.texts[0] for example in first.examples[split]} for split in ("train", "valid"))
     assert len(first.examples["valid"]) >= 30 and not train & valid
     part = select(first.examples["train"], [5, 2])
@@ -117,7 +117,7 @@ def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
     splits = open_splits(CorpusData(train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
     assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
     assert "the same question again, kept: 1 question" in splits.notes
-    with pytest.raises(DataError, match=r"no training question is left from .*: 0 of 1 questions kept"):
+    with pytest.raises(DataError, match=r"no training questions left in .*: 0 of 1 questions kept"):
         open_splits(CorpusData(train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
 
 

@@ -168,14 +168,14 @@ def test_sources_of_a_test_set_that_training_has_are_remarked(tmp_path):
 def test_nothing_left_is_an_error_that_says_where_it_went(tmp_path):
     blank = write(tmp_path, "blank.tsv", [("", "")] * 3)
     with pytest.raises(
-        DataError, match=r"no training pair is left from .*blank.tsv: 0 of 3 .*, 3 left out: both sides blank"
+        DataError, match=r"no training pairs left in .*blank.tsv: 0 of 3 .*, 3 left out: both sides blank"
     ):
         opened(train=[blank])
     few = write(tmp_path, "few.tsv", numbered(4))
     with pytest.raises(DataError, match=r"0 of 4 pairs kept, 4 left out: held out for validation"):
         opened(train=[few], valid=4)
     for valid in ([blank], 0):
-        with pytest.raises(DataError, match="no validation pair is left; give more data, or validation files"):
+        with pytest.raises(DataError, match="no validation pairs left; give more data, or validation files"):
             opened(train=[few], valid=valid)
 
 

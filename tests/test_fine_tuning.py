@@ -136,7 +136,7 @@ def test_a_tokenizer_that_contradicts_the_parents_is_refused(folder, parent):
     with pytest.raises(ConfigError, match=r"tokenizer.kind is 'word', but tokenizer.from takes the tokenizers of"):
         tokenizer = {"from": str(parent.folder), "kind": "word"}
         child(parent, "classification", folder / "texts.txt", tokenizer=tokenizer)
-    with pytest.raises(ConfigError, match=r"tokenizer.extend is true, but no run is given"):
+    with pytest.raises(ConfigError, match=r"tokenizer.extend is true, but there is no tokenizer"):
         values = {"data": {"train": str(folder / "texts.txt")}, "tokenizer": {"extend": True}}
         task_class("classification").prepare(check_config({"task": "classification", **values}, "the test"))
 

@@ -92,12 +92,12 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"columns": {}}, r"no column of texts 'source'; its columns of texts: note, translation.en, translation.yo"),
+        ({"columns": {}}, r"no text column 'source'; its text columns: note, translation.en, translation.yo"),
         (
             {"columns": {**COLUMNS, "target": "translation.yoo"}},
             r"data.columns.target: .* did you mean 'translation.yo'",
         ),
-        ({"columns": {**COLUMNS, "target": "id"}}, r"no column of texts 'id'"),
+        ({"columns": {**COLUMNS, "target": "id"}}, r"no text column 'id'"),
         ({"train": "trian"}, r"data.hub '.*set': Unknown split \"trian\"\. Should be one of \['train', 'validation'"),
         ({"config": "de-en"}, r"data.hub '.*set': BuilderConfig 'de-en' not found\. Available: \['default'\]"),
     ],
@@ -213,7 +213,7 @@ def test_a_classification_of_a_data_set_is_trained_and_evaluated(tmp_path):
             [0, 1],
             Value("int64"),
             {"columns": {"text": "reveiw", "label": "stars"}},
-            r"no column of texts 'reveiw'; did",
+            r"no text column 'reveiw'; did",
         ),
         (
             [0, 1],

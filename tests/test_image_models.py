@@ -153,14 +153,14 @@ def test_a_convolutional_stem_is_convolutions_that_halve():
     [
         (
             {"patch_size": 5},
-            r"patches of 5 pixels, one every 5, do not fill a picture of 12 x 8 .*patch_size to one of 2, 4",
+            r"patches of 5 x 5 pixels .*, one every 5 pixels, do not cover .* 12 x 8 .*patch_size to one of 2, 4",
         ),
-        ({"patch_size": 16}, r"patches of 16 pixels, one every 16, do not fill a picture of 12 x 8"),
-        ({"patch_size": 4, "stride": 3}, r"patches of 4 pixels, one every 3, do not fill .*height 12"),
-        ({"patch_size": 4, "stride": 8}, r"model.stride 8 is larger than model.patch_size 4"),
-        ({"patch_size": 6, "stem": "conv"}, r"needs a patch_size of 1, 2, 4, 8, .* got patch_size 6"),
+        ({"patch_size": 16}, r"patches of 16 x 16 pixels .*, one every 16 pixels, do not cover a picture of 12 x 8"),
+        ({"patch_size": 4, "stride": 3}, r"patches of 4 x 4 pixels .*, one every 3 pixels, do not cover .*height 12"),
+        ({"patch_size": 4, "stride": 8}, r"model.stride is 8, but model.patch_size is 4: .*; set model.stride to at"),
+        ({"patch_size": 6, "stem": "conv"}, r"needs model.patch_size 1, 2, 4, 8, .* got patch_size 6"),
         ({"patch_size": 4, "stride": 2, "stem": "conv"}, r"and no stride, got patch_size 4, stride 2"),
-        ({"patch_size": 4, "height": 13, "width": 7}, r"no patch size does; set data.size to a multiple of 4"),
+        ({"patch_size": 4, "height": 13, "width": 7}, r"no patch size from 2 to 32 does; set data.size to a multiple"),
     ],
 )
 def test_patches_that_do_not_fit_a_picture_are_refused(fields, message):
@@ -328,8 +328,8 @@ def test_resnet_begins_with_the_weights_of_the_paper():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"depth": 20}, r"depth 20 is none of the form imagenet, which has 18, 34, 50, 101, 152"),
-        ({"form": "cifar", "depth": 18}, r"depth 18 is not 6n \+ 2, as the form cifar has it: 8, 14, 20"),
+        ({"depth": 20}, r"depth is 20, but must be one of 18, 34, 50, 101, 152 for model.form=imagenet"),
+        ({"form": "cifar", "depth": 18}, r"depth is 18, but must be 6n \+ 2 for model.form=cifar: 8, 14, 20"),
     ],
 )
 def test_a_depth_that_the_form_lacks_is_refused(fields, message):
@@ -371,9 +371,9 @@ def test_cnn_is_its_equations_in_numpy(fields, pooling):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_filters": (4, 4, 4, 4)}, r"4 stages.*nothing is left of a picture of 12 x 8 pixels; use fewer stages"),
-        ({"kernel_size": 4}, r"kernel_size must be odd, so that a filter has a middle; 4 is even"),
-        ({"num_filters": (4, 0)}, r"num_filters must be whole numbers from 1 on"),
+        ({"num_filters": (4, 4, 4, 4)}, r"a picture of 12 x 8 pixels is too small for the 4 stages .*; use fewer"),
+        ({"kernel_size": 4}, r"model.kernel_size is 4, but must be odd, so that a filter has a centre"),
+        ({"num_filters": (4, 0)}, r"model.num_filters is \[4, 0\], but must be integers of at least 1"),
     ],
 )
 def test_a_cnn_that_cannot_be_is_refused(fields, message):

@@ -92,7 +92,7 @@ def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_rea
     assert all(row[1] == "across" for row in rows[:40]) and rows[40] == [str(broken), "", ""]
     said = err.splitlines()
     assert said[0].startswith(f"heed: '{broken}'") and said[0].endswith("; left empty")
-    assert said[1] == "heed: 1 input could not be used (number 41); the output is empty there"
+    assert said[1] == "heed: 1 input could not be used (number 41); its output is empty"
     assert "broken.png" in main_fails([*words, "--bad-lines", "error"], capsys)
     main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
     first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
@@ -110,7 +110,8 @@ def test_csv_and_json_hold_every_probability(run, photos, capsys, monkeypatch):
     values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(values) == 2 and values[0]["picture"] == path and set(values[0]["probabilities"]) == {"across", "down"}
     assert main_fails(["predict", str(run.folder), path, "--csv", "--json"], capsys).endswith("give only one\n")
-    assert "there is no picture in the folder" in main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+    said = main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+    assert "contains no pictures (files that end in .jpg" in said
 
 
 def main(words):
@@ -251,7 +252,7 @@ def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
     again = heed.load(run.folder)
     scores = again.evaluate([*test, *zip(arrays[:10], labels[:10], strict=True)])
     assert scores["examples"] == 12 and scores["accuracy"]["value"] > 0.8
-    with pytest.raises(DataError, match=r"passed in Python .* and is not kept"):
+    with pytest.raises(DataError, match=r"passed in Python .* and is not stored"):
         again.evaluate("test")
 
 

@@ -135,9 +135,7 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     assert float(field.weights[~inside].abs().max()) == 0 and float(field.weights[inside].max()) > 0
     assert f"Frame: the {receptive.size} x {receptive.size} of 32 x 32 pixels" in field.caption
     assert field.marked.top == pytest.approx(top * 60 / 32) and field.marked.left == pytest.approx(20 + left * 60 / 32)
-    with pytest.raises(
-        ConfigError, match="there is no unit in row 8, column 0: the last feature maps of this model have 8"
-    ):
+    with pytest.raises(ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"):
         cnn.look(photos / "red" / "1.png", patch=(8, 0))
     pixels = cnn.task.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
     number = cnn.task.labels.index(shown.look.label)
@@ -153,7 +151,7 @@ def test_a_residual_network_has_gradients_and_steps_but_no_attention(photos):
     assert [one.unit for one in shown.maps] == ["activation", "gradient", "gradient"]
     titles = [step.title for step in shown.look.steps]
     assert titles == ["the picture", "stage 0", "stage 1", "stage 2", "the picture's vector", "softmax"]
-    with pytest.raises(ConfigError, match="model resnet has no attention, so there is no map 'rollout'; use gradient"):
+    with pytest.raises(ConfigError, match="model resnet has no attention and so no map 'rollout'; use gradient"):
         run.look(photos / "blue" / "2.png", map="rollout")
     with pytest.raises(ConfigError, match="model resnet has no attention, so --layer, --head and --mechanism do not"):
         run.look(photos / "blue" / "2.png", layer=0)
@@ -204,11 +202,11 @@ def fails(words, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--patch", "8,0"], "there is no patch in row 8, column 0: this model reads 8 rows and 8 columns of patches"),
+        (["--patch", "8,0"], "no patch in row 8, column 0: this model reads 8 rows and 8 columns of patches"),
         (["--patch", "left"], "--patch is 'left'; give row and column of a patch, counted from 0, as in --patch 3,5"),
-        (["--map", "fields"], "there is no map 'fields'; did you mean 'field'?"),
-        (["--label", "rad"], "there is no label 'rad'; did you mean 'red'?"),
-        (["--layer", "3"], "no layer 3: layers are counted from 0, and this model has 3 of encoder attention"),
+        (["--map", "fields"], "unknown map 'fields'; did you mean 'field'?"),
+        (["--label", "rad"], "unknown label 'rad'; did you mean 'red'?"),
+        (["--layer", "3"], "no layer 3: this model has 3 layers of encoder attention, counted from 0"),
         (["--head", "2"], "no head 2: there are 2 heads, counted from 0"),
         (["--mechanism", "cross"], "no 'cross' attention: this model has encoder attention"),
     ],
@@ -227,6 +225,6 @@ def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
         assert out.stat().st_size > 500
     assert (tmp_path / "look.png").read_bytes().startswith(b"\x89PNG")
     said = fails(["look", str(vit.folder), "valid:9"], capsys)
-    assert "there is no picture valid:9: the valid set has 4, counted from 0" in said
+    assert "no picture valid:9: the valid set has 4 pictures, counted from 0" in said
     said = fails(["look", str(vit.folder), "--out", str(tmp_path / "curves.png")], capsys)
     assert "PNG is available only for looks at pictures; write .svg or .html" in said

@@ -248,7 +248,7 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert said("I", "--choice", "a", "--sample").startswith(
         "--choice ranks given continuations and writes none, so --sample does not apply"
     )
-    assert said("I", "--choice", "a", "--choice", "a").startswith("choice 'a' is given twice")
+    assert said("I", "--choice", "a", "--choice", "a").startswith("choice 'a' occurs twice")
     assert (
         said("I", "--choice", "a", "--choices", "b")
         == "give choices with --choice or in a file with --choices, not both"
@@ -282,7 +282,7 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert (
         said("-i", tmp_path / "q.jsonl", "--choice", "x")
         .partition("; --bad-lines")[0]
-        .endswith("line 1 has choices of its own; leave out --choice and --choices")
+        .endswith("line 1 has its own choices; omit --choice and --choices")
     )
     assert said("-i", tmp_path / "q.jsonl", "--stop", "x").endswith("has choices to rank, so --stop does not apply")
 
@@ -311,9 +311,9 @@ def test_score_gives_every_token(run, folder, capsys):
     ("words", "message"),
     [
         (["--score", "--beam", "2"], "--score writes nothing, so --beam does not apply to it"),
-        (["--score", "--choice", "a"], "--score reads whole texts and --choice ranks continuations; give one of them"),
+        (["--score", "--choice", "a"], "--score reads whole texts and --choice ranks continuations; give only one"),
         (["--temperature", "2"], "--temperature 2.0 applies only to drawn outputs; add --sample"),
-        (["--sample", "--beam", "2"], "--beam 2 searches and --sample draws; give one of them"),
+        (["--sample", "--beam", "2"], "--beam 2 searches and --sample draws; give only one"),
         (["--beam", "2", "--nbest", "3"], "num_best 3 needs a beam_size of at least 3, or sampling"),
         (
             ["--beam", "2", "--repetition-penalty", "2"],

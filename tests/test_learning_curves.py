@@ -306,6 +306,6 @@ def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_pat
     assert code == 0, err
     assert "0 of 2 runs exist; 2 to train" in err and "on 10 training examples" in err
     code, out, err = call(capsys, *words, "--train-size", "10,20", "model.cell=gru", *fields)
-    assert code == 2 and "'model.cell=gru': give the fields of a model in --models, as: --models NAME:cell=gru" in err
+    assert code == 2 and "'model.cell=gru': give the fields of a model in --models: --models NAME:cell=gru" in err
     code, out, err = call(capsys, *words, "--train-size", "10;20", *fields)
     assert code == 2 and "'10;20' is not a number of training examples" in err

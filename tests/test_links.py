@@ -61,7 +61,7 @@ def test_a_word_zero_where_words_are_counted_from_one_is_an_error(tmp_path):
 def test_bad_lines_may_be_left_out_and_stay_as_lines(tmp_path):
     findings = Findings("skip")
     assert read_links(write(tmp_path, "0-0\nx\n1-1\n"), findings=findings) == [[(0, 0, True)], [], [(1, 1, True)]]
-    assert [(found.what, found.count, found.places) for found in findings.found] == [("no link, left out", 1, ["2"])]
+    assert [(found.what, found.count, found.places) for found in findings.found] == [("not a link, left out", 1, ["2"])]
 
 
 def test_a_missing_file_is_named(tmp_path):

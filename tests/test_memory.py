@@ -121,7 +121,8 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     with pytest.raises(DataError, match=message):
         held("classification", wide)
     wide = wide.rename(columns={"first": "review"})
-    with pytest.raises(DataError, match=r"the labels hardly repeat \(as 'good film 0'\) but the texts do \(as 'pos'\)"):
+    message = r"the labels hardly repeat \(such as 'good film 0'\), but the texts do \(such as 'pos'\)"
+    with pytest.raises(DataError, match=message):
         held("classification", [(label, text) for text, label in TEXTS])
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
@@ -179,7 +180,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("classification", [("a", "x"), ("b\0", "y")], r"train\[1\]: the text contains a NUL character"),
         ("classification", [("a", "x"), ("b", {"y": 1})], r"train\[1\]: the label is the dict {'y': 1}, expected a"),
         ("classification", {"text": ["a"], "label": []}, "train: the columns differ in length: 'text' has 1, 'label'"),
-        ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; the numbers must be equal"),
+        ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; their numbers must be equal"),
         ("classification", [{"text": "a", "label": "x"}, {"text": "b", "lable": "x"}],
          r"train\[1\] has no field 'label'; did you mean 'lable'"),
         ("translation", [("a", "b"), ("c", None)], r"train\[1\]: the target is missing \(None\), expected text"),
@@ -205,7 +206,7 @@ def test_what_cannot_be_used_is_named_with_its_place(task, data, message):
 
 def test_bad_lines_are_left_out_and_counted_where_the_settings_say_so():
     run = classifier([*TEXTS, (None, "pos"), ("", "pos")], settings=WORDS | {"data.bad_lines": "skip"}, valid=4)
-    assert "26" in run.task.notes and "no text, left out: 1 line (train[24])" in run.task.notes
+    assert "26" in run.task.notes and "not text, left out: 1 line (train[24])" in run.task.notes
     assert "1 blank" in run.task.notes.replace("blank 1", "1 blank") or "blank" in run.task.notes
 
 
@@ -244,7 +245,7 @@ def test_a_run_in_memory_predicts_evaluates_and_is_opened_again(task):
 def test_a_stored_split_that_was_in_memory_says_what_to_give_instead(capsys):
     run = classifier(test=TEXTS[:5])
     message = (
-        r"the data was passed in Python \(examples of train: 24, test: 5\) and is not kept in the run folder; to "
+        r"the data was passed in Python \(examples: train 24, test 5\) and is not stored in the run folder; to "
         r"score the run, give files \(heed evaluate RUN FILE\) or examples \(run.evaluate\(examples\)\); to resume it, "
         r"pass the same data to heed.train in Python, with out= and resume=True"
     )
@@ -415,7 +416,7 @@ def test_what_python_shows_is_short():
 def test_frames_name_what_to_install(monkeypatch):
     predictions = classifier().predict(["good"])
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"to_frame needs the library pandas; install it: pip install 'heed-atten"):
+    with pytest.raises(ConfigError, match=r"to_frame needs the package pandas; install it: pip install 'heed-atten"):
         predictions.to_frame()
 
 

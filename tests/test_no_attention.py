@@ -157,5 +157,5 @@ def test_alignments_of_a_model_without_attention_are_refused_in_one_line(tmp_pat
         main(["predict", str(run.folder), "314", "--align"])
     out, err = capsys.readouterr()
     assert ended.value.code and not out
-    assert err == "heed: model 'rnn' has no attention, so --align cannot link words; leave it out\n"
+    assert err == "heed: model 'rnn' has no attention, so --align cannot link words; omit --align\n"
     assert run.align("314", run.predict("314")) == []

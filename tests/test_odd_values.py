@@ -52,7 +52,7 @@ def test_two_columns_of_one_name_are_named(tmp_path):
     with pytest.raises(DataError) as error:
         read_numbers(path, None, "label")
     assert str(error.value) == (
-        f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one of them, or leave them out with "
+        f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with "
         "data.columns"
     )
     other = table(tmp_path / "b.csv", "x,note,note,label", "1,2,5,a", "3,4,6,b")
@@ -67,13 +67,13 @@ def test_two_columns_of_one_name_in_texts_are_named(call, tmp_path, ending):
     code, _, err = call("check", "classification", f"a.{ending}", "data.columns.text=text", "data.columns.label=label")
     assert code == 2
     assert "line 1 names two columns 'text' (0 and 1, counted from 0)" in err
-    assert "; rename one of them, or give the column by number" in err
+    assert "; rename one, or give the column by number" in err
 
 
 def test_two_columns_of_one_name_in_memory_are_named():
     pandas = pytest.importorskip("pandas")
     data = pandas.DataFrame([[1.0, 2.0, "a"], [3.0, 4.0, "b"]], columns=["x", "x", "label"])
-    with pytest.raises(DataError, match="train has two columns 'x'; rename one of them"):
+    with pytest.raises(DataError, match="train has two columns 'x'; rename one"):
         hold_numbers(data, "train", None, "label")
 
 

@@ -62,11 +62,11 @@ def test_an_explanation_says_what_was_asked_for_what_is_free_and_what_to_lower(m
     monkeypatch.setattr(memory, "free_memory", lambda: 3 * GIB // 2)
     with pytest.raises(OutOfMemoryError) as error, memory_explained("while predicting", "shorten it"):
         torch_refuses()
-    assert str(error.value) == "out of memory while predicting (4.0 GiB asked for, 1.5 GiB free); shorten it"
+    assert str(error.value) == "out of memory while predicting (4.0 GiB requested, 1.5 GiB free); shorten it"
     with pytest.raises(OutOfMemoryError, match="while predicting"), memory_explained("elsewhere", "nothing"):
         raise error.value  # said once
     check_memory(GIB, "here", "do")
-    with pytest.raises(OutOfMemoryError, match=r"out of memory here \(2.0 GiB asked for, 1.5 GiB free\); do"):
+    with pytest.raises(OutOfMemoryError, match=r"out of memory here \(2.0 GiB requested, 1.5 GiB free\); do"):
         check_memory(2 * GIB, "here", "do")
     with pytest.raises(ZeroDivisionError), memory_explained("here", "do"):
         print(1 / 0)
@@ -102,7 +102,7 @@ def test_validation_prediction_scoring_and_looks_explain_it(tmp_path, monkeypatc
     run = train(tmp_path)
     monkeypatch.setattr(type(run.model), "encode", lambda *given: torch_refuses())
     for ask, when in (
-        (lambda: run.predict("1 2 3"), "while predicting (4.0 GiB asked for"),
+        (lambda: run.predict("1 2 3"), "while predicting (4.0 GiB requested"),
         (lambda: run.look("1 2 3"), "while making a look"),
         (lambda: run.evaluate("test"), "while scoring"),
     ):
@@ -132,4 +132,4 @@ def test_a_command_ends_with_one_line(monkeypatch, capsys):
         main(["models"])
     said = capsys.readouterr().err
     assert ended.value.code == 3 and said.count("\n") == 1
-    assert said.startswith("heed: out of memory in this command (4.0 GiB asked for, ")
+    assert said.startswith("heed: out of memory in this command (4.0 GiB requested, ")

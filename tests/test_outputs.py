@@ -142,7 +142,7 @@ def test_a_full_device_and_a_full_stdout_are_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("none/out.txt", "cannot write '.*none/out.txt': No such file or directory; make the folder '.*none' first"),
+        ("none/out.txt", "cannot write '.*none/out.txt': No such file or directory; create the folder '.*none' first"),
         ("folder", "cannot write '.*folder': it is a folder; name a file in it"),
         ("file/out.txt", "cannot write '.*file/out.txt': Not a directory"),
     ],
@@ -160,7 +160,7 @@ def test_a_wrong_path_is_said_before_anything_is_written(tmp_path, path, message
 def test_a_folder_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").touch()
     for path in ("file", "file/within"):
-        with pytest.raises(ConfigError, match=f"cannot make folder '.*{path}': it, or one of its parents, is a file"):
+        with pytest.raises(ConfigError, match=f"cannot create folder '.*{path}': it, or one of its parents, is a file"):
             make_folder(tmp_path / path)
 
 
@@ -173,7 +173,7 @@ def test_a_read_only_file_and_a_read_only_folder_are_left_alone(tmp_path):
         pytest.fail("opened")
     out.chmod(0o644)
     tmp_path.chmod(0o555)
-    with pytest.raises(DiskError, match="no file can be made in its folder"), open_output(out):
+    with pytest.raises(DiskError, match="no file can be created in its folder"), open_output(out):
         pytest.fail("opened")
     tmp_path.chmod(0o755)
     assert out.read_text() == "old\n"

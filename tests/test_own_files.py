@@ -399,9 +399,9 @@ def test_a_look_shows_words_and_says_how_they_came_about(call, run):
         (["translation", "my.en", "my.yo", "a=1"], r"'a=1' is neither a file nor a field .*: SECTION.FIELD=VALUE$"),
         (
             ["my.en", "my.yo"],
-            r"name its task first \(classification, .* or translation\), as: heed train translation my.en my.yo$",
+            r"name its task first \(classification, .*\), for example: heed train translation my.en my.yo$",
         ),
-        (["translation"], r"needs its training files, as: heed train translation my.en my.yo$"),
+        (["translation"], r"needs its training files, for example: heed train translation my.en my.yo$"),
         (["translation", "my.en", "my.yo", "data.max_length=1"], r"every training pair is longer than data.max_length"),
         (["translation", "my.en", "my.yo", "tokenizer.kind=unigram", "tokenizer.vocab_size=9"], "vocab_size 9 is less"),
     ],
@@ -431,7 +431,7 @@ def test_what_cannot_be_is_refused_in_one_line(call, data, command, words, messa
         ("train", "last", r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
         ("train", "made", r"'made' is a run folder; to resume the run: heed train made --resume$"),
         ("check", "last", r"no run under .*runs; train one, or name its folder$"),
-        ("check", "made", r"made is not a run folder: it has no format.json$"),
+        ("check", "made", r"made' is not a run folder: it has no format.json$"),
     ],
 )
 def test_a_run_in_place_of_a_task_is_answered_in_one_line(call, tmp_path, monkeypatch, command, name, message):

@@ -87,7 +87,7 @@ def test_a_data_frame_and_a_dict_of_columns(tmp_path):
         ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a Pillow image or"),
         ([("none.png", "a")], "train[0] ('none.png') does not exist"),
         ([(b"hello you", "a")], "train[0] is not a picture: it is text that begins with 'hello you'"),
-        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; the numbers must be equal"),
+        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; their numbers must be equal"),
         ([], "train is empty"),
     ],
 )
@@ -109,7 +109,7 @@ def test_pictures_in_memory_are_held_out_and_compared_as_files_are():
              "test": hold_pictures(train[:2], "test", section, Findings())}  # fmt: skip
     pixels = Pixels.of(section, given)
     splits = open_pictures(section, pixels, given)
-    assert len(splits.examples["valid"]) >= 5 and "the same picture again, kept: 1 picture" in splits.notes
+    assert len(splits.examples["valid"]) >= 5 and "duplicate picture, kept: 1 picture" in splits.notes
     assert pixels.read([one.place for one in splits.examples["test"]])[1].shape == (9, 7, 3)
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_picture_of_a_data_set_is_named_by_its_row(tmp_path):
         of_hub(hub, valid=2)
     missing = [{"img": None, "id": 0, "fine": 0}, {"img": Image.fromarray(noise(1)), "id": 1, "fine": None}]
     splits, _ = of_hub(saved(tmp_path / "other", test=missing), valid=2, bad_lines="skip")
-    assert splits.counts["test"].filtered == {"no picture": 1, "no label": 1}
+    assert splits.counts["test"].filtered == {"not a picture": 1, "no label": 1}
 
 
 def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):

@@ -96,7 +96,8 @@ def test_a_class_may_be_called_train(tmp_path):
 def test_two_spellings_of_a_class_are_warned_of(tmp_path):
     splits, _ = opened(folder_of(tmp_path / "photos", classes=("Cat", "cat", "dog")), valid=3)
     assert "warning: " in splits.notes
-    assert "classes that differ only in spelling are different classes: 'Cat' (6) and 'cat' (6)" in splits.notes
+    said = "class names that differ only in spelling are read as different classes: 'Cat' (6) and 'cat' (6)"
+    assert said in splits.notes
 
 
 def test_an_empty_class_folder_is_warned_of(photos):
@@ -130,7 +131,7 @@ def test_pictures_without_class_folders_say_what_is_expected(tmp_path):
         tmp_path / "photos"
     )
     (tmp_path / "photos" / "labels.csv").write_text("file,label\n0.png,a\n")
-    assert f"has no class folders but a table, labels.csv; give {tmp_path}/photos/labels.csv" in refusal(
+    assert f"has no class folders but contains a table; to read it, give {tmp_path}/photos/labels.csv" in refusal(
         tmp_path / "photos"
     )
 
@@ -176,7 +177,7 @@ def spoil(photos, kind):
 @pytest.mark.parametrize(
     ("kind", "rule", "reason"),
     [
-        ("text", "no picture", "is not a picture: it is text that begins with 'notes about cats'"),
+        ("text", "not a picture", "is not a picture: it is text that begins with 'notes about cats'"),
         ("empty", "empty file", "is empty (0 bytes)"),
         ("cut", "damaged picture", "is cut off or damaged: "),
         ("bomb", "too many pixels", "has 12,000 x 10,000 = 120,000,000 pixels, more than data.max_pixels=100000000"),
@@ -209,7 +210,7 @@ def test_one_text_among_many_pictures_is_found_in_its_place(tmp_path):
     folder_of(tmp_path / "photos", each=150)
     (tmp_path / "photos" / "dog" / "77.png").write_text("hello")
     splits, _ = opened(tmp_path / "photos", bad_lines="skip", workers=3)
-    assert splits.counts["train"].filtered["no picture"] == 1 and "(dog/77.png)" in splits.notes
+    assert splits.counts["train"].filtered["not a picture"] == 1 and "(dog/77.png)" in splits.notes
 
 
 def test_an_animation_is_noted(photos):
@@ -222,9 +223,9 @@ def test_the_same_picture_again_is_found_whatever_it_is_called(photos):
     shutil.copy(photos / "cat" / "0.png", photos / "cat" / "again.png")
     shutil.copy(photos / "cat" / "1.png", photos / "dog" / "a_cat.png")
     splits, _ = opened(photos, valid=2)
-    assert "the same picture again, kept: 1 picture (cat/again.png)" in splits.notes
-    assert "the same picture again with other labels, kept: 1 picture" in splits.notes
-    assert opened(photos, valid=2, duplicates="drop")[0].counts["train"].filtered["the same picture again"] == 1
+    assert "duplicate picture, kept: 1 picture (cat/again.png)" in splits.notes
+    assert "duplicate picture with different labels, kept: 1 picture" in splits.notes
+    assert opened(photos, valid=2, duplicates="drop")[0].counts["train"].filtered["duplicate picture"] == 1
 
 
 def test_the_same_picture_in_training_and_test_is_found(photos, tmp_path):
@@ -256,7 +257,7 @@ def test_a_folder_in_an_archive_can_be_given(tmp_path):
     folder_of(tmp_path / "photos" / "two", classes=("emu", "yak"), first=5_000)
     archive = packed(tmp_path / "photos", tmp_path / "photos.zip")
     assert labels_of(opened(f"{archive}!two", valid=2)[0]) == ["emu", "yak"]
-    assert f"'{archive}' has no folder 'three'; it has one, two" in refusal(f"{archive}!three")
+    assert f"'{archive}' has no folder 'three'; its folders: one, two" in refusal(f"{archive}!three")
 
 
 def test_a_large_archive_is_unpacked_into_the_cache_once(photos, tmp_path, monkeypatch):
@@ -411,7 +412,7 @@ def test_an_idx_file_of_labels_alone_and_unequal_counts_are_named(idx):
 
 def test_classes_that_are_not_named_are_bad_ones(photos):
     said = refusal(photos, classes=["cats", "dog"])
-    assert "is of class 'cat', which data.classes does not name; did you mean 'cats'?" in said
+    assert "is of class 'cat', which is not in data.classes; did you mean 'cats'?" in said
     with pytest.raises(DataError, match=r"data.classes names 'dog' twice"):
         opened(photos, classes=["dog", "cat", "dog"])
 

@@ -116,8 +116,8 @@ def test_what_is_written_makes_the_same_tensors_and_is_read_again(tmp_path, sizi
     ("sizing", "said"),
     [
         (Sizing(32, 32, 3, "pad"), "data.crop=pad cannot be written"),
-        (Sizing(32, 24, 3, "centre"), "data.crop=centre cannot be written for pictures of 32 x 24 pixels"),
-        (Sizing(32, 32, 3, "centre"), "up to a pixel elsewhere"),
+        (Sizing(32, 24, 3, "centre"), "data.crop=centre cannot be exported for pictures of 32 x 24 pixels"),
+        (Sizing(32, 32, 3, "centre"), "up to one pixel differently"),
         (Sizing(32, 32, 1, "squash"), 'image.convert("L")'),
     ],
     ids=str,
@@ -147,8 +147,8 @@ def test_what_cannot_be_written_is_said_and_pictures_of_its_shape_are_the_same(t
         ({"image_mean": [0.5]}, "image_mean is [0.5], expected 3 numbers, as num_channels in config.json is 3"),
         ({"image_std": [0.5, 0, 0.5]}, "image_std is [0.5, 0, 0.5], expected"),
         ({"rescale_factor": 0}, "rescale_factor is 0, expected a number above 0"),
-        ({"do_pad": True}, "do_pad is true, which heed lacks"),
-        ({"crop_pct": 0.9}, "crop_pct is 0.9, which heed lacks; it reads checkpoints where it is null or missing"),
+        ({"do_pad": True}, "do_pad is true, which heed does not support"),
+        ({"crop_pct": 0.9}, "crop_pct is 0.9, which heed does not support; it must be null or missing"),
         ({"do_normalize": "yes"}, 'do_normalize is "yes", expected true or false'),
     ],
 )

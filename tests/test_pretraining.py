@@ -213,7 +213,7 @@ def test_of_a_long_text_the_part_around_the_masks_is_read(run):
     [
         (lambda run: run.predict("no mask here"), r"has no \[MASK\]: 'no mask here'; write \[MASK\]"),
         (lambda run: run.rank("a [MASK] and a [MASK]", ["x"]), "ranked at one .* the text has 2"),
-        (lambda run: run.rank("a [MASK]", ["milk", "milk"]), "'milk' is given twice"),
+        (lambda run: run.rank("a [MASK]", ["milk", "milk"]), "'milk' occurs twice"),
         (lambda run: run.rank("a [MASK]", []), "no words to rank"),
         (lambda run: run.rank("a [MASK]", ["\u4f60"]), "'\u4f60' is unknown to the tokenizer"),
         (lambda run: run.follows([("He left.", " ")]), "the second text of a pair is blank"),

@@ -130,7 +130,7 @@ def test_beyond_the_context_tokens_are_scored_from_most_of_it(file):
     [
         ([], "there are no choices to rank"),
         (["a", " \n"], r"choice 2 is blank: ' \\n'"),
-        (["a", "b", "a"], "choice 'a' is given twice"),
+        (["a", "b", "a"], "choice 'a' occurs twice"),
         ("pizza", r"rank takes several choices; for one, write \['pizza'\]"),
     ],
 )

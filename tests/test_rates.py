@@ -118,10 +118,10 @@ def test_layers_are_unfrozen_one_by_one_from_the_last_one_down(folder):
         for part in ("output.", "body.blocks.1.", "body.blocks.0.", "body.inputs.")
     }
     assert first == {"output.": 2, "body.blocks.1.": 3, "body.blocks.0.": 5, "body.inputs.": 7}
-    assert [line for line in said.said if "trained from here on" in line] == [
-        "update 2: layer 2 of 2 trained from here on",
-        "update 4: layer 1 of 2 trained from here on",
-        "update 6: the embeddings trained from here on",
+    assert [line for line in said.said if "from here on" in line] == [
+        "update 2: training layer 2 of 2 from here on",
+        "update 4: training layer 1 of 2 from here on",
+        "update 6: training the embeddings from here on",
     ]
 
 

@@ -75,7 +75,7 @@ def refused(folder, name, content, **form):
     return str(raised.value)
 
 
-NO_HEADER = "; the file has no header, columns are counted from 0"
+NO_HEADER = "; the file has no header, so columns are counted from 0"
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def german(rows):
         (
             table(FLOWERS),
             ("0", "1"),
-            ["the file has no header, columns are counted from 0", "columns: label is 2 (2 values)"],
+            ["the file has no header, so columns are counted from 0", "columns: label is 2 (2 values)"],
         ),
         (
             table([("a", "b", "label"), *german(FLOWERS)], ";"),
@@ -565,7 +565,7 @@ def test_pairs_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     pairs = list(zip(sentences(), sentences(seed=3), strict=True))
     for name, content in (("p.tsv", tabbed(pairs)), ("p.txt", tabbed(pairs)), ("p.csv", table(pairs, ";"))):
         message = refused(tmp_path, name, content)
-        assert "columns 0 and 1 hold texts" in message
+        assert "columns 0 and 1 contain texts" in message
         assert f"train on it with: heed train translation {name}" in message
 
 

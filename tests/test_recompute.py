@@ -115,7 +115,7 @@ def test_the_prediction_knows_it(tmp_path):
     ("settings", "message"),
     [
         ({"model": {"name": "bahdanau"}}, "model 'bahdanau' has no Transformer blocks to recompute"),
-        ({"guided_attention": 0.1}, "set one of them to 0 or false"),
+        ({"guided_attention": 0.1}, "guided_attention=0.1 cannot be combined with training.activation_checkp"),
     ],
 )
 def test_what_cannot_be_is_refused_before_there_is_a_folder(tmp_path, settings, message):

@@ -318,7 +318,7 @@ def test_a_second_start_and_a_resume_are_refused_while_a_run_trains(case, made):
         (case / "killed" / LOCK).rename(case / "lock")
         assert before == {path: path.read_bytes() for path in (case / "killed").rglob("*") if path.is_file()}
         (case / "lock").rename(case / "killed" / LOCK)
-    with pytest.raises(RunError, match="exists and a run is never overwritten"):
+    with pytest.raises(RunError, match="already exists, and runs are never overwritten"):
         train_config(config_of(made), case / "killed", Quiet())
     resume(case / "killed")
     assert not (case / "killed" / LOCK).exists()

@@ -92,7 +92,7 @@ def test_offsets_lie_in_the_text(tmp_path):
 def test_a_damaged_file_is_refused_with_its_name(tmp_path, damage, said):
     path = train(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(RunError, match=rf"m\.model is no model of SentencePiece.*{said}"):
+    with pytest.raises(RunError, match=rf"m\.model is not a SentencePiece model.*{said}"):
         SentencePieceFile.read(path)
 
 

@@ -305,7 +305,7 @@ def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
         (entry / "checksums.json").unlink()
     again = prepare(files)
     (remark,) = [line for line in again.notes.splitlines() if "was damaged" in line]
-    assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been made again")
+    assert remark.startswith(f"warning: {entry} was damaged (") and remark.endswith("has been rebuilt")
     assert "was damaged" not in prepare(files).notes
     same_batches(whole, again)
 
@@ -321,7 +321,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
         return record
 
     monkeypatch.setattr("heed.data.store.store.write_examples", write_pairs)
-    with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no program writes"):
+    with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no other program"):
         prepare(files)
     assert not entries()  # nothing is left behind
 

@@ -204,7 +204,7 @@ def test_a_run_of_a_stream_is_evaluated_without_reading_it(file, tmp_path):
 
 def test_a_stream_is_looked_at_without_its_end(file):
     shown = prepare(file).overview()
-    assert "train is a stream of windows of 150 pairs" in shown and "endless.tsv:21" in shown
+    assert "train is a stream, read in windows of 150 pairs" in shown and "endless.tsv:21" in shown
 
 
 def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
@@ -213,7 +213,7 @@ def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     with pytest.raises(DataError, match="no validation pair is left"):
         prepare(path)
     path.write_text(lines(5), encoding="utf-8")
-    with pytest.raises(DataError, match=r"no training pair is left from '.*': 0 of 5 pairs kept, 5 left out: held out"):
+    with pytest.raises(DataError, match=r"no training pairs left in '.*': 0 of 5 pairs kept, 5 left out: held out"):
         prepare(path)
 
 
@@ -221,7 +221,7 @@ def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     ("fields", "message"),
     [
         ({"data": {"extra": [{"files": "b.tsv"}]}}, "data.stream is true and data.extra names further corpora"),
-        ({"training": {"guided_attention": 1.0}}, "guided_attention is 1.0 and data.stream true; words are aligned"),
+        ({"training": {"guided_attention": 1.0}}, "combined with data.stream=true, because words are aligned"),
         (
             {"data": {"duplicates": "drop"}},
             "data.stream is true and data.duplicates is drop, but a stream is not",

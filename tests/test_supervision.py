@@ -206,7 +206,7 @@ def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(
             prepared(tmp_path, data={"valid": 5})
         skipping = prepared(tmp_path, data={"valid": 5, "bad_lines": "skip"})
         assert "train: 15 links in 15 of 15 pairs (my.links)" in skipping.notes
-        assert f"my.links: link to a word that is not there, left out: 1 link ({line})" in skipping.notes
+        assert f"my.links: link to a word that does not exist, left out: 1 link ({line})" in skipping.notes
 
 
 def test_a_link_beyond_the_words_of_a_pair_that_was_not_drawn_is_named_too(tmp_path):
@@ -309,7 +309,7 @@ def test_embedded_data_knows_where_to_look():
 def test_shuffled_words_and_pairs_in_memory_have_no_known_alignment(tmp_path):
     write_lines(tmp_path / "my.links", "0-0", "1-1")
     values = {"data": {"train": "a.txt", "shuffle_source": "words"}, "training": {"alignment": {"files": "my.links"}}}
-    with pytest.raises(ConfigError, match=r"my.links is given and data.shuffle_source words, so source words have"):
+    with pytest.raises(ConfigError, match=r"my.links cannot be .* data.shuffle_source=words, because source words"):
         check_config(values, "test")
 
 
@@ -393,7 +393,7 @@ def test_a_link_out_of_range_is_named_and_may_be_left_out(folder):
         prepared(folder)
     task = prepared(folder, data={"bad_lines": "skip"})
     assert_close(task.collate([4]).alignment[0].nonzero(), torch.tensor([[0, 0]]))
-    assert "link to a word that is not there, left out: 1 link (5)" in task.notes
+    assert "link to a word that does not exist, left out: 1 link (5)" in task.notes
 
 
 @pytest.mark.parametrize("lines", [6, 8])
@@ -419,18 +419,18 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"alignment": {"data": True, "automatic": True}}, "data true and training.alignment.automatic true are"),
-        ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but no links are given"),
-        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it applies only to links from files, and"),
+        ({"alignment": {"data": True, "automatic": True}}, "data=true and training.alignment.automatic=true cannot"),
+        ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but there are no links"),
+        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it applies only to links from files, not"),
         ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it applies only to links from"),
         ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
         ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
         ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2, but must be 0 or 1"),
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
-        ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention is 1.0 and .*files a is"),
-        ({"alignment": {"files": ["a", "b"]}}, "files a, b is given and training is on data.train alone"),
-        ({"alignment": {"data": True}}, "and data.train a.tsv; only embedded data comes with an alignment"),
-        ({"alignment": {"files": "a"}, "activation_checkpointing": True}, "activation_checkpointing true; guided"),
+        ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention=1.0 .* combined with .*files=a;"),
+        ({"alignment": {"files": ["a", "b"]}}, "files=a,b has 2 files, but training is only on data.train;"),
+        ({"alignment": {"data": True}}, "embedded data, which comes with an alignment, but data.train is a.tsv"),
+        ({"alignment": {"files": "a"}, "activation_checkpointing": True}, "checkpointing=true, because guided"),
     ],
 )  # fmt: skip
 def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
@@ -441,10 +441,10 @@ def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name dates; embedded data comes"),
+        ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name=dates, because embedded"),
         ({"data": {"train": "a.tsv", "stream": True}, "training": {"alignment": {"files": "a"}}}, "stream has no end"),
         ({"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"alignment": {"automatic": True}}},
-         "tokenizer.sampling 0.1; a learned alignment is valid for only one"),
+         "tokenizer.sampling=0.1, because a learned alignment is valid for only one"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_have_links_is_refused(values, message):
@@ -454,7 +454,7 @@ def test_data_that_cannot_have_links_is_refused(values, message):
 
 @pytest.mark.parametrize("name", ["seq2seq", "rnn"])
 def test_a_model_without_attention_to_the_source_is_refused_before_training(folder, name):
-    message = rf"alignment.files .*my.links is given, but model '{name}' has no attention to the source; choose"
+    message = rf"alignment.files=.*my.links needs attention to the source, but model '{name}' has none; choose"
     with pytest.raises(ConfigError, match=message):
         train_config(config(folder, {}, model={"name": name, "size": "tiny"}), folder / "run", Quiet())
 

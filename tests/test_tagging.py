@@ -240,7 +240,7 @@ def test_tags_that_mark_no_entities(tmp_path):
     report = run.report["scores"]["test"]
     assert report["accuracy"]["value"] == 1.0 and "entity_f1" not in report
     assert run.predict("the cat sits").summary() == "the/DET cat/NOUN sits/VERB"
-    assert "each word is scored by itself, not whole entities" in run.task.splits.summary
+    assert "scores are of single words, not of whole entities" in run.task.splits.summary
     errors = {"errors": [{"count": 2, "true": "DET", "predicted": "NOUN"}]}
     assert error_lines(errors, 5) == ["most frequent errors:", "       2  DET predicted as NOUN"]
     config["evaluation"] = {"select_by": "entity_f1"}

@@ -122,7 +122,7 @@ def test_a_network_from_the_end_is_one_over_the_turned_sequence():
     assert_close(hidden[0], expected[0].flip(0))
     assert_close(hidden[1, :2], expected[1, :2].flip(0))
     assert_close(backward.last(hidden, mask), forward.last(expected, mask))
-    with pytest.raises(ValueError, match=r"model.backward is for one direction; set model.bidirectional=false"):
+    with pytest.raises(ValueError, match=r"model.backward needs a single direction; set model.bidirectional=false"):
         RNNConfig(vocab_size=5, backward=True)
 
 

@@ -241,10 +241,10 @@ def not_text(folder):
         (damaged("{}"), RunError, "it has no 'model'"),
         (damaged('{"model": {"type": "WordPiece", "vocab": {"a": "b"}}}'), RunError, "is damaged"),
         (not_text, RunError, r"vocab\.txt is damaged"),
-        (other("BertJapaneseTokenizer"), ConfigError, "tokenizer_class is 'BertJapaneseTokenizer', which heed lacks"),
+        (other("BertJapaneseTokenizer"), ConfigError, "is 'BertJapaneseTokenizer', which heed does not support"),
         (bert(CASED, False, do_lower_case="no"), ConfigError, 'do_lower_case is "no", expected true or false'),
-        (bert(CASED, False, added_tokens_decoder=[1]), RunError, "added_tokens_decoder holds no tokens by number"),
-        (other_decoder, ConfigError, "its decoder is ByteFallback, which heed lacks"),
+        (bert(CASED, False, added_tokens_decoder=[1]), RunError, "added_tokens_decoder has no tokens by number"),
+        (other_decoder, ConfigError, "its decoder is ByteFallback, which heed does not support"),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path, make, error, said):

@@ -416,7 +416,7 @@ def test_the_average_of_the_last_checkpoints_is_kept_where_it_is_better(tmp_path
     scores = [(0.1, 1.0), (0.6, 1.0), (0.5, 1.0), (0.4, 1.0), (0.3, 1.0)]
     result, weights, seen = scripted_run(tmp_path, scores, average=3, extra=(0.9, 0.5) if better else (0.6, 1.0))
     if better:
-        assert result.kept == "average of updates 3, 4, 5"
+        assert result.kept == "the average of updates 3, 4, 5"
         for name, tensor in weights.items():
             mean = (seen[3][name].double() + seen[4][name].double() + seen[5][name].double()) / 3
             assert_close(tensor, mean.float(), rtol=0, atol=1e-7)

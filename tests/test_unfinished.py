@@ -153,9 +153,7 @@ def test_a_finished_run_resumed_says_what_to_give_and_stays_as_it_is(tmp_path, m
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
     code, out, err = call("train", "runs/a", "--resume")
     assert code == 0 and "test: 8 pairs" in out
-    said = (
-        "runs/a has finished (all 4 updates done), and no setting was changed; to train it longer than its budget of 4"
-    )
+    said = "'runs/a' has finished (all 4 updates done), and no setting was changed; to train it longer than its"
     assert said in err and "heed train runs/a --resume training.steps=8\n" in err
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
     code, out, err = call(*re.search(r"heed (train \S+ --resume training\.steps=8)", err)[1].split())
@@ -172,7 +170,7 @@ def test_a_damaged_finished_run_is_made_whole_by_resuming_it(tmp_path):
 def test_what_needs_a_finished_run_refuses_another(tmp_path):
     train_config(copying(steps=2), tmp_path / "a", Quiet())
     killed(tmp_path / "b", 5)
-    with pytest.raises(RunError, match=r"b has no final model\.safetensors: training has not finished; resume"):
+    with pytest.raises(RunError, match=r"b' has no final model\.safetensors: training has not finished; resume"):
         heed.compare([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(RunError, match="training has not finished"):
         heed.export(tmp_path / "b")

@@ -174,7 +174,7 @@ def test_lines_that_are_no_sentence_are_named(tmp_path, text, name, message):
         ),
         ({"test": ["a.txt", "b.txt"]}, r"data.test must be one file of sentences, but is a.txt, b.txt"),
         ({"extra": [{"files": ["a.txt", "b.txt"]}]}, r"data.extra\[0\].files must be one file"),
-        ({"columns": {"source": 0}}, r"but data.columns.source is 0; leave one of the two out"),
+        ({"columns": {"source": 0}}, r"but data.columns.source is 0; set only one of the two"),
         ({"extra": [{"files": ["b.txt"], "columns": {"source": "a"}}]}, r"but data.extra\[0\].columns.source is 'a'"),
         ({"shuffle_source": "letters"}, r"data.shuffle_source is 'letters', but must be 'words'"),
         ({"shuffle_source": None, "shuffle_seed": 5}, r"data.shuffle_seed is 5, but nothing is shuffled; add"),

@@ -63,7 +63,7 @@ def test_the_word_itself_counts_before_its_lower_case_and_the_first_of_equal_one
         ("2 2\nthe 1 2\nfilm 1 x\n", r"v.txt' line 3: 'x' is not a number"),
         ("the 1 2\nfilm 1 nan\n", r"v.txt' line 2 contains a number that is not finite"),
         ("the\n", r"v.txt' line 1 has 0 numbers after its word .*expected numbers"),
-        ("2 2\n", r"v.txt' contains no vector"),
+        ("2 2\n", r"v.txt' contains no vectors"),
         ("", r"v.txt' is empty"),
     ],
 )

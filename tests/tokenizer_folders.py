@@ -1,4 +1,4 @@
-"""Folders of tokenizers as `transformers` and older programs write them, with small vocabularies."""
+"""Tokenizer folders with small vocabularies, in the formats of `transformers` and older programs."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer, PreTrained
 
 from multilingual import LINES
 
-SEEN = LINES[:14] * 3  # the others have what no vocabulary holds
+SEEN = LINES[:14] * 3  # the other lines contain tokens outside every vocabulary
 NAMES = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -76,7 +76,7 @@ def with_added(tokenizer):
 
 
 def legacy_files(folder):
-    """As folders were before `added_tokens_decoder`."""
+    """The files of folders before `added_tokens_decoder` was introduced."""
     vocab_txt(folder, CASED | {"<first>": len(CASED)}, do_lower_case=False)
     (folder / "added_tokens.json").write_text(json.dumps({"really": len(CASED) + 2, "<tag>": len(CASED) + 1}))
     special = {"cls_token": "<first>", "mask_token": {"content": "[MASK]", "lstrip": True}, "sep_token": "[SEP]"}

@@ -1,4 +1,4 @@
-"""What `make docs` adds to the pages of docs/: pages that lie elsewhere, and the public names of Python.
+"""mkdocs hooks for `make docs`: add pages from outside docs/ and the page of the Python interface.
 
 mkdocs calls `on_files` and `on_page_markdown` (mkdocs.yml, hooks).
 """
@@ -20,18 +20,18 @@ ROOT = Path(__file__).parent.parent
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/NOTES.md": "notes.md"}
 """Pages outside docs/, and their names on the site."""
 PARTS = ("heed", "heed.attention", "heed.observe.edits", "heed.sklearn")
-"""Modules whose public names are on the page of the Python interface."""
+"""Modules whose public names the page of the Python interface lists."""
 
 
 def parsed(module: str) -> ast.Module:
-    """A module of heed, or the `__init__` of a package."""
+    """Syntax tree of a module of heed, or of a package's `__init__`."""
     path = ROOT / "src" / Path(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def home(module: str, name: str) -> str:
-    """The module that defines a public name: imports of packages are followed."""
+    """The module that defines a public name, found by following imports."""
     for node in ast.walk(parsed(module)):
         if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names):
             return home(str(node.module), name)
@@ -39,7 +39,7 @@ def home(module: str, name: str) -> str:
 
 
 def public(module: str) -> list[str]:
-    """The names in `__all__`; without it the classes and functions that a module defines."""
+    """The names in `__all__`; without it, the public classes and functions that the module defines."""
     body = parsed(module).body
     for node in body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
@@ -49,7 +49,7 @@ def public(module: str) -> list[str]:
 
 def api() -> str:
     """The page of the Python interface, for mkdocstrings."""
-    lines = ["# Python interface", "", "Made from the docstrings. How to use it: [python.md](python.md).", ""]
+    lines = ["# Python interface", "", "Generated from the docstrings. How to use it: [python.md](python.md).", ""]
     listed: set[str] = set()
     for module in PARTS:
         names = [f"{home(module, name)}.{name}" for name in public(module)]
@@ -59,8 +59,8 @@ def api() -> str:
 
 
 def linked(text: str, folder: str) -> str:
-    """Links of a page that lies in `folder`, for the site: to pages by their places there, to other files none."""
-    place = folder.removeprefix("docs").removeprefix("/") if folder.startswith("docs") else ""  # others lie at the top
+    """Rewrite the links of a page from `folder` for the site; links to files that are not pages become plain text."""
+    place = folder.removeprefix("docs").removeprefix("/") if folder.startswith("docs") else ""  # "" is the site's root
 
     def mended(link: re.Match[str]) -> str:
         shown, target, anchor = link.groups(default="")
@@ -72,7 +72,7 @@ def linked(text: str, folder: str) -> str:
         there = OUTSIDE.get(path) or path.removeprefix("docs/")
         return f"[{shown}]({posixpath.relpath(there, place or '.')}{anchor})"
 
-    parts = re.split(r"(^ *```.*?^ *```)", text, flags=re.MULTILINE | re.DOTALL)  # code stays as it is
+    parts = re.split(r"(^ *```.*?^ *```)", text, flags=re.MULTILINE | re.DOTALL)  # code blocks are not changed
     parts[::2] = [re.sub(r"\[([^][]*)\]\(([^)#\s]+)(#[^)\s]*)?\)", mended, part) for part in parts[::2]]
     return "".join(parts)
 
@@ -89,7 +89,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Mend links that leave docs/."""
+    """Rewrite links that lead out of docs/."""
     if page.file.src_uri in (*OUTSIDE.values(), "api.md"):
         return markdown
     return linked(markdown, posixpath.dirname(f"docs/{page.file.src_uri}"))

@@ -1,14 +1,14 @@
-"""Make the run folders under tests/fixtures that tests/test_old_runs.py opens: what an earlier heed has written.
+"""Make the run folders under tests/fixtures that tests/test_old_runs.py opens, as runs of an earlier version.
 
     python tools/make_fixtures.py FOLDER
 
-tests/fixtures/runs-1 was made by this at commit 5e526d5 (run folder format 1, checkpoint format 2, optimiser moments by
-number) and is not made again: the next format gets a folder of its own. For each case FOLDER/CASE gets
+tests/fixtures/runs-1 was made with this script at commit 5e526d5 (run folder format 1, checkpoint format 2, optimiser
+moments by number) and is never made again: the next format gets a new folder. Each case writes to FOLDER/CASE:
 
-    data/             its files, where the data is not embedded
-    finished/         a run that has ended, with one checkpoint
-    unfinished/       the same settings, killed at update 8 of 12 with a checkpoint of update 6
-    expected.json     what the finished run predicts, from what, and its test scores; the updates and validations of an
+    data/             its data files, unless the data is embedded
+    finished/         a finished run with one checkpoint
+    unfinished/       the same settings, killed at update 8 of 12, with a checkpoint of update 6
+    expected.json     inputs, predictions and test scores of the finished run; updates and validations of an
                       uninterrupted run with the settings of the unfinished one
 
 Only `heed.train` and `heed.load` are used. Paths in the configurations begin with /runs, which stands for FOLDER.
@@ -33,7 +33,7 @@ from small_data import write_small_data
 import heed
 
 STANDS_FOR = "/runs"
-"""What configurations hold instead of the folder of all fixtures."""
+"""Replaces the folder of all fixtures in the configurations."""
 TRAINING = {
     "training.threads": 1,
     "training.seed": 1,
@@ -148,16 +148,16 @@ INPUTS: dict[str, list[str]] = {
     "classification": ["The referee saw some people. It was late.", "There was garlic.", "Nothing here."],
     "tagging": ["Teddy Roosevelt was here .", "Teddy bears are soft ."],
 }
-"""What is predicted from texts; tables and series predict their test files."""
+"""Inputs of the predictions from texts; tables and series predict from their data files."""
 
 
 class Killed(BaseException):
-    """As sudden as a kill: nothing catches it."""
+    """Simulates a kill: a BaseException, which heed does not catch."""
 
 
 @contextmanager
 def killed_at(update: int) -> Iterator[None]:
-    """End training within an update, by the function of torch that clips its gradients."""
+    """Context manager that ends training in the given update, by patching torch's gradient clipping."""
     real, calls = torch.nn.utils.clip_grad_norm_, []
 
     def clip(*args: Any, **kwargs: Any) -> Any:
@@ -176,7 +176,7 @@ def killed_at(update: int) -> Iterator[None]:
 
 
 def settings_of(case: str, data: Path) -> dict[str, Any]:
-    """The settings of a case, its files being in a folder."""
+    """The settings of a case, with its files in the folder `data`."""
     settings = {**TRAINING, **CASES[case][1]}
     for field in ("data.train", "data.test"):
         if isinstance(settings[field], list):
@@ -185,7 +185,7 @@ def settings_of(case: str, data: Path) -> dict[str, Any]:
 
 
 def predictions(case: str, run: Any, data: Path) -> Any:
-    """What a run predicts, as JSON has it."""
+    """The predictions of a run, as JSON values."""
     if case == "table":
         return [{"label": p.label, "probabilities": p.probabilities} for p in run.predict_file(data / "test.csv")]
     if case == "series":
@@ -205,7 +205,7 @@ def events(run: Path) -> list[dict[str, Any]]:
 
 
 def without_paths(run: Path, folder: Path) -> None:
-    """Replace the folder in a run's configuration, and its checksum."""
+    """Replace the folder in a run's configuration, and update its checksum."""
     config, sums = run / "config.yaml", run / "checksums.json"
     config.write_text(config.read_text().replace(str(folder), STANDS_FOR))
     listed = json.loads(sums.read_text())
@@ -215,7 +215,7 @@ def without_paths(run: Path, folder: Path) -> None:
 
 
 def make(case: str, folder: Path) -> None:
-    """Make a case."""
+    """Make the run folders and `expected.json` of a case."""
     home = folder / case
     data = home / "data"
     data.mkdir(parents=True)
@@ -255,7 +255,7 @@ def main() -> None:
     """Make all cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", choices=CASES, help="one case alone")
+    parser.add_argument("--only", choices=CASES, help="make only this case")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["HEED_CACHE"] = cache

@@ -1,11 +1,11 @@
-"""Mutation testing: deliberate wrong edits of src/heed, each against the tests nearest to it.
+"""Mutation testing: deliberate bugs in src/heed, each run against the tests closest to it.
 
     python tools/mutants.py [--only N ...] [--jobs N] [--list]
 
-Every edit of tools/wrong_edits/ is made in a copy of src/heed, which the tests that it names then import. "killed"
-means that a test failed, as it should; "survived" that all passed; "stale" that the text to be edited does not occur
-exactly once any more, or that the tests could not run: bring the list up to date. Before the edits all named tests must
-pass on an unchanged copy. Exits with 1 unless every edit was killed.
+Each edit of tools/wrong_edits/ is applied to a copy of src/heed, on which the tests named in the edit are run. "killed"
+means that a test failed, as it should; "survived" that all passed; "stale" that the text to edit no longer occurs
+exactly once, or that the tests could not run: update the list. The named tests must first pass on an unchanged copy.
+The exit status is 1 unless every edit was killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wrong_edits import EDITS, Edit
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 900
-"""A wrong edit may never end: that is noticed, too."""
+"""Time limit for the tests of an edit, which may cause an endless loop; exceeding it counts as killed."""
 LARGE = (
     "torch",
     "sklearn.metrics",
@@ -37,24 +37,24 @@ LARGE = (
     "tokenizers",
     "safetensors.torch",
 )
-"""Imported once; every run of tests is a fork of this process, and has no other module of the tests."""
+"""Imported once, before the forks that run the tests; all other modules are imported in each fork."""
 
 
 def place_of(edit: Edit, package: Path) -> Path | None:
-    """The file that holds the edit's text, or None unless it occurs exactly once: files may move."""
+    """The file that contains the edit's text, wherever it has moved; None unless the text occurs exactly once."""
     found = [path for path in package.rglob("*.py") for _ in range(path.read_text("utf-8").count(edit.old))]
     return found[0] if len(found) == 1 else None
 
 
 @dataclass
 class Attempt:
-    """Tests that run in a process of their own, with one edit made or none.
+    """Tests running in a separate process, on a copy with one edit or none.
 
     Attributes:
-        edit: What is wrong, None for nothing.
-        folder: Holds `heed` and what the tests print.
-        process: Of the tests; None where the edit could not be made.
-        deadline: When they are ended.
+        edit: The edit, None for an unchanged copy.
+        folder: Contains the copy of `heed` and the output of the tests.
+        process: Process id of the tests; None if the edit could not be applied.
+        deadline: Time at which the tests are killed.
     """
 
     edit: Edit | None
@@ -64,7 +64,7 @@ class Attempt:
 
     @classmethod
     def begin(cls, edit: Edit | None, tests: list[str]) -> Attempt:
-        """Copy the package, make the edit, start the tests."""
+        """Copy the package, apply the edit, start the tests."""
         folder = Path(tempfile.mkdtemp(prefix="mutant-"))
         shutil.copytree(ROOT / "src" / "heed", folder / "heed", ignore=shutil.ignore_patterns("__pycache__"))
         deadline = time.monotonic() + (SECONDS if edit is not None else 10 * SECONDS)
@@ -79,7 +79,7 @@ class Attempt:
         return cls(edit, folder, process, deadline)
 
     def result(self) -> tuple[str, str] | None:
-        """What became of it and a line that tells more; None while the tests run."""
+        """Outcome (killed, survived or stale) and a line of details; None while the tests run."""
         if self.process is None:
             assert self.edit is not None
             return "stale", f"does not occur exactly once in src/heed: {self.edit.old!r}"
@@ -88,21 +88,21 @@ class Attempt:
             return None
         if not ended:
             self.stop()
-            return "killed", "did not end"
+            return "killed", f"not finished after {SECONDS} s"
         lines = (self.folder / "output.txt").read_text("utf-8", "replace").splitlines()
         first = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "\n".join(lines[-3:]))
         code = os.waitstatus_to_exitcode(status)
         return {0: "survived", 1: "killed"}.get(code, "killed" if code < 0 else "stale"), first[:160]
 
     def stop(self) -> None:
-        """End the tests and what they started."""
+        """Kill the tests and their child processes."""
         if self.process is not None:
             os.killpg(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
 
 
 def _run_tests(folder: Path, tests: list[str]) -> int:
-    """The tests on the package in a folder, in this process; the exit status of pytest."""
+    """Run the tests on the package in `folder`, in this process; return pytest's exit status."""
     os.setsid()
     output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
@@ -120,7 +120,7 @@ def _run_tests(folder: Path, tests: list[str]) -> int:
 
 
 def attempts(chosen: list[tuple[int, Edit]], jobs: int) -> Iterator[tuple[int, Edit, str, str]]:
-    """Try the edits, some at a time: number, edit, what became of it and a line that tells more, as they end."""
+    """Try the edits, `jobs` at a time; yield number, edit, outcome and details of each as it finishes."""
     waiting, running = list(chosen), dict[int, Attempt]()
     try:
         while waiting or running:
@@ -140,10 +140,10 @@ def attempts(chosen: list[tuple[int, Edit]], jobs: int) -> Iterator[tuple[int, E
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description="Deliberate wrong edits against the tests nearest to them.")
-    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of edits, from 1")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
-    parser.add_argument("--list", action="store_true", help="say where each edit is made, and run nothing")
+    parser = argparse.ArgumentParser(description="Mutation testing: deliberate bugs against the tests closest to them.")
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of the edits to try, from 1")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="edits to try at a time")
+    parser.add_argument("--list", action="store_true", help="list the file of each edit without running tests")
     options = parser.parse_args()
     chosen = [(n, edit) for n, edit in enumerate(EDITS, 1) if not options.only or n in options.only]
     if options.list:
@@ -154,7 +154,7 @@ def main() -> int:
     for name in LARGE:
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # either signal ends the tests too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as SIGINT: the `finally` blocks stop the tests
     began, counts = time.monotonic(), {"killed": 0, "survived": 0, "stale": 0}
     if not options.only:
         unchanged, result = Attempt.begin(None, sorted({test for _, edit in chosen for test in edit.tests})), None
@@ -166,7 +166,7 @@ def main() -> int:
                 unchanged.stop()
             shutil.rmtree(unchanged.folder)
         if result[0] != "survived":
-            print(f"the tests fail without any edit: {result[1]}")
+            print(f"the tests fail on the unchanged copy: {result[1]}")
             return 1
     for number, edit, state, said in attempts(chosen, options.jobs):
         counts[state] += 1

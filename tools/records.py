@@ -1,17 +1,16 @@
-"""Loss and gradient norm of each of the first updates of many models, to compare them before and after a change.
+"""Record loss and gradient norm of the first updates of many models, to compare them before and after a change.
 
     python tools/records.py write FILE [--only NAME ...]
     python tools/records.py compare FILE [--only NAME ...]
 
-Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny files drawn from a seed, and takes
-loss, gradient norm and target tokens of each update and the validation scores from `metrics.jsonl` and the final scores
-from `report.json` (without intervals), as they hold them: the shortest decimals that give the same number again. Names
-and shapes of the parameters are noted in their order, by which checkpoints of format 2 number the optimiser's moments.
-`compare` trains again, prints the first number of each case that is another in its last digit, and ends with status 1
-if there is one. Bits differ between processors, versions of torch and numbers of threads, so a record is compared on
-the machine that wrote it.
+Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny generated files, and records loss,
+gradient norm and target tokens of each update and the validation scores from `metrics.jsonl`, and the final scores from
+`report.json` (without intervals), at full precision. Names and shapes of the parameters are recorded in order, since
+checkpoints of format 2 number the optimiser's moments by it. `compare` trains again and prints the first number of each
+case that differs, even in the last digit; the exit status is then 1. Results depend on processor, torch version and
+number of threads, so compare on the machine that wrote the record.
 
-Only `heed.train` and files of the run folder are used, so that records can be compared after modules have moved.
+Only `heed.train` and files of the run folder are used, so records stay comparable after modules have moved.
 """
 
 from __future__ import annotations
@@ -160,8 +159,8 @@ def record(case: str, folder: Path) -> Events:
     """Parameters, updates, validations and final scores of one case.
 
     Args:
-        case: Its name.
-        folder: Holds the tiny files; the run goes there too.
+        case: Name of the case.
+        folder: Contains the tiny data files; the run folder is created there too.
     """
     task, own = CASES[case]
     settings = {"model.size": "tiny", **SETTINGS, **own}
@@ -183,7 +182,7 @@ def record(case: str, folder: Path) -> Events:
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """The numbers and texts of nested scores by their path; nothing that resampling draws."""
+    """Flatten nested scores to path -> value, without values that depend on resampling."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         parts = [_flat(one, f"{name}.{key}".lstrip(".")) for key, one in items if key not in _NOT_COMPARED]
@@ -195,15 +194,15 @@ _NOT_COMPARED = ("low", "high", "signature", "note")
 
 
 def first_difference(case: str, before: Events, after: Events) -> str | None:
-    """A sentence on the first number that is another; None where all are the same."""
+    """Describe the first difference; None if there is none."""
     for old, new in zip(before, after, strict=False):
         for key, value in old.items():
             if key not in new:
-                return f"{case}: {old['event']} {old['step']} has no {key} any more"
+                return f"{case}: {old['event']} {old['step']} no longer has {key}"
             if repr(new[key]) != repr(value):
-                return f"{case}: {key} of {old['event']} {old['step']} was {value!r} and is {new[key]!r}"
+                return f"{case}: {key} of {old['event']} {old['step']} was {value!r}, is now {new[key]!r}"
     if len(before) != len(after):
-        return f"{case}: {len(before)} updates, validations and scored sets were written, now {len(after)}"
+        return f"{case}: {len(before)} events were recorded, now {len(after)}"
     return None
 
 
@@ -212,7 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["write", "compare"])
     parser.add_argument("file", type=Path)
-    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="these cases alone")
+    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help="only these cases")
     options = parser.parse_args()
     torch.set_num_threads(1)
     where = {
@@ -222,7 +221,7 @@ def main() -> None:
     }
     before = json.loads(options.file.read_text()) if options.what == "compare" else None
     if before is not None and before["where"] != where:
-        print(f"the record was written with {before['where']}, this is {where}: last digits may differ")
+        print(f"the record was written with {before['where']}; this is {where}: last digits may differ")
     cases: dict[str, Events] = {}
     differing = 0
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""Tiny data of our own making, drawn from a seed: pairs of sentences, rows with labels, a series."""
+"""Tiny synthetic data, generated from a seed: pairs of sentences, rows with labels, a series."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_small_data(folder: Path, seed: int = 1) -> None:
 
     Args:
         folder: An existing folder.
-        seed: Seed of all that is drawn.
+        seed: Random seed.
     """
     draw = Random(seed)
     for name, count in (("train", 150), ("test", 12)):
@@ -33,7 +33,7 @@ def write_small_data(folder: Path, seed: int = 1) -> None:
 
 
 def _pair(draw: Random) -> tuple[str, str]:
-    """An English sentence and its Spanish; the adjective changes its place."""
+    """An English sentence and its Spanish translation, in which the adjective follows the noun."""
     first, second = draw.sample(sorted(_NOUNS), 2)
     verb, adjective = draw.choice(sorted(_VERBS)), draw.choice(sorted(_ADJECTIVES))
     return (

@@ -3,18 +3,18 @@
     python tools/walk.py [--edges] [--json FILE]
 
 Runs `heed train translation` on the embedded dates (Bahdanau's model, two updates, validation, test scores with
-bootstrap) in this process under a profiler, threads included, from the import of the command line on, and with an
-empty cache, and prints two rows of three numbers. Only the command line and the folder of the package are used, so
-the same numbers can be taken after modules have moved.
+bootstrap) in this process under a profiler, with an empty cache, including all threads and the import of the command
+line, and prints two rows of three numbers. Only the command line and the package folder are used, so the numbers stay
+comparable after modules have moved.
 
-- files: files of the package with at least one frame, loading a module included.
-- call edges: pairs (A, B) of different files where a frame of B starts, or resumes (generators), and the nearest frame
-  of the package below it belongs to A. Frames of torch, pydantic or Python in between are passed over, so that a call
-  through `torch.nn.Module.__call__` counts. The file that first imports a module calls it.
+- files: files of the package with at least one frame; loading a module counts.
+- call edges: pairs (A, B) of different files where a frame of B starts, or resumes (generators), and the nearest
+  calling frame of the package belongs to A. Frames of torch, pydantic or Python in between are skipped, so that a call
+  through `torch.nn.Module.__call__` counts. The first import of a module counts as a call from the importing file.
 - room pairs: pairs of rooms with such an edge; a room is the first folder below the package, or the top-level module.
 
-The first row counts everything. The second leaves out what happens while a module of the package is being loaded: it
-counts calls of functions alone, which do not depend on which file happens to import another one first.
+The first row counts everything. The second leaves out calls made while a module of the package is being loaded, since
+these depend on which file happens to import a module first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ training.steps=2 training.threads=1 training.seed=1
 
 
 class Walk:
-    """Files entered and edges between them, as `--json` writes them."""
+    """Profile function that collects the files entered and the edges between them."""
 
     def __init__(self, package: Path) -> None:
         self.files: set[str] = set()
@@ -50,7 +50,7 @@ class Walk:
         self._names: dict[CodeType, str] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
-        """Note one call: what `sys.setprofile` wants."""
+        """Record one call; the signature is that of `sys.setprofile`."""
         if event != "call" or not (file := self._file(frame)):
             return
         below = self._below(frame)
@@ -65,7 +65,7 @@ class Walk:
                 edges.add((caller, file))
 
     def _below(self, frame: FrameType) -> FrameType | None:
-        """The nearest frame of the package that a frame was called from."""
+        """The nearest calling frame that belongs to the package."""
         below = frame.f_back
         while below is not None and not self._file(below):
             below = below.f_back
@@ -86,7 +86,7 @@ def _is_module(frame: FrameType) -> bool:
 
 
 def rooms(edges: set[Edge]) -> set[Edge]:
-    """The pairs of different rooms among edges."""
+    """The pairs of different rooms that the edges connect."""
     pairs = {(room(caller), room(called)) for caller, called in edges}
     return {(caller, called) for caller, called in pairs if caller != called}
 
@@ -123,12 +123,12 @@ def walk() -> Walk:
 def main() -> None:
     """Print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edges", action="store_true", help="list files, room pairs and call edges too")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write files, room pairs and call edges there")
+    parser.add_argument("--edges", action="store_true", help="also list room pairs and call edges")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write files, room pairs and call edges to FILE")
     options = parser.parse_args()
     noted = walk()
     if not noted.files:
-        sys.exit("no file of the package was entered: another profiler runs, or the package is not loaded from files")
+        sys.exit("no calls were recorded: another profiler is running, or the package is not loaded from files")
     kinds = {"all": (noted.files, noted.edges), "without loading": (noted.called_files, noted.called_edges)}
     print(f"{'':16}{'files':>8}{'call edges':>12}{'room pairs':>12}")
     for name, (files, edges) in kinds.items():

@@ -59,10 +59,9 @@ def __getattr__(name: str) -> Any:
 
 
 def _near(name: str) -> str:
-    from heed.errors import suggest
+    from heed.errors import nearest
 
-    near = suggest(name, __all__)
-    return near if "did you mean" in near else ""
+    return nearest(name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -66,13 +66,16 @@ class HeedWarning(UserWarning):
     """A warning to the user that stops nothing; commands print it in one line."""
 
 
+def nearest(wrong: str, valid: Iterable[str]) -> str:
+    """A hint with the nearest valid word, `"; did you mean 'd_model'?"`; "" if none is near."""
+    near = difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
 def suggest(wrong: str, valid: Iterable[str]) -> str:
-    """A hint with the nearest valid word, `"; did you mean 'd_model'?"`; the list of valid words if none is near."""
+    """As `nearest`, but with the list of valid words if none is near."""
     words = sorted(set(valid))
-    near = difflib.get_close_matches(wrong, words, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    return f"; valid: {', '.join(words)}" if words else ""
+    return nearest(wrong, words) or (f"; valid: {', '.join(words)}" if words else "")
 
 
 def suggests_keywords(hint: Callable[[str, Any], str] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -87,10 +90,11 @@ def suggests_keywords(hint: Callable[[str, Any], str] | None = None) -> Callable
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs.keys() - set(known):
-                near = suggest(name, known)
-                if hint is not None and "did you mean" not in near:
-                    near = hint(name, args[0] if args else None) or near
-                raise UnknownKeywordError(f"{function.__name__} has no keyword '{name}'{near}")
+                advice = nearest(name, known)
+                if not advice and hint is not None:
+                    advice = hint(name, args[0] if args else None)
+                advice = advice or suggest(name, known)
+                raise UnknownKeywordError(f"{function.__name__} has no keyword '{name}'{advice}")
             return function(*args, **kwargs)
 
         return call

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from heed.config import RunConfig
-from heed.errors import HeedWarning, RunError, suggest
+from heed.errors import HeedWarning, RunError, nearest
 from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
 from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
 from heed.storage.lock import LOCK, Ownership, check_not_owned
@@ -75,15 +75,15 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
             where = _RUNS.absolute()
             if not newer:
                 raise RunError(f"no run under {where}; train one, or name its folder")
-            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}")
+            resume = f"if it was interrupted, resume it with: heed train {shell_word(newer[0])} --resume"
+            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}; {resume}")
         if newer:
             warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
         return found
     path = Path(run)
     if not path.is_dir():
         beside = [str(found.parent) for found in path.parent.glob(f"*/{CONFIG}")]
-        near = suggest(str(path), beside)
-        raise RunError(f"no run folder '{run}'{near if 'did you mean' in near else ''}")
+        raise RunError(f"no run folder '{run}'{nearest(str(path), beside)}")
     return path
 
 
@@ -114,13 +114,13 @@ def check_format(path: Path) -> None:
     try:
         number = read_object(path / _FORMAT_FILE).get("format")
     except MissingFileError:
-        raise RunError(f"{path} is not a run folder: it has no {_FORMAT_FILE}") from None
+        raise RunError(f"'{path}' is not a run folder: it has no {_FORMAT_FILE}") from None
     if type(number) is not int:
         raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
     if number != FORMAT:
         age = "a newer" if number > FORMAT else "another"
         raise RunError(
-            f"{path} was written by {age} version of heed (format {number}); this version reads format {FORMAT}"
+            f"'{path}' was written by {age} version of heed (format {number}); this version reads format {FORMAT}"
         )
 
 
@@ -137,7 +137,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
         RunError: The folder exists (a run is never overwritten), another process is training in it, or the folder to
             resume is not a run.
     """
-    path = _claim(out, config, "" if resume else "name another --out, or --resume it")
+    path = _claim(out, config, "" if resume else "give another --out, or resume the run with --resume")
     ownership.take(path)
     files = {p.name for p in path.iterdir()} - _FIRST_FILES
     if files and resume:
@@ -145,7 +145,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
         remove_leftovers(path)
         return path
     if files:  # another process has begun meanwhile
-        raise _not_free(path, "name another --out, or --resume it")
+        raise _not_free(path, "give another --out, or resume the run with --resume")
     _begin(path)
     return path
 
@@ -167,7 +167,7 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
         DiskError: The disk is full or writing fails; no folder is left.
     """
     there = out is not None and Path(out).exists()
-    path = _claim(out, config, "name another --out")
+    path = _claim(out, config, "give another --out")
     try:
         with write_folder(path, needed) as part:
             _begin(part)
@@ -196,7 +196,7 @@ def _begin(path: Path) -> None:
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
 
 
-def check_free(path: Path, instead: str = "name another --out, or --resume it") -> None:
+def check_free(path: Path, instead: str = "give another --out, or resume the run with --resume") -> None:
     """Refuse a folder for a new run that has files, with advice on what to do `instead`.
 
     Raises:
@@ -208,7 +208,7 @@ def check_free(path: Path, instead: str = "name another --out, or --resume it") 
 
 
 def _not_free(path: Path, instead: str) -> RunError:
-    return RunError(f"'{path}' exists and a run is never overwritten; {instead}")
+    return RunError(f"'{path}' already exists, and runs are never overwritten; {instead}")
 
 
 def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
@@ -278,7 +278,7 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
         return
     ways = ["restore it from a copy"]
     if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
-        ways.append(f"make it again with: heed train {shell_word(path)} --resume")
+        ways.append(f"write it again with: heed train {shell_word(path)} --resume")
     if force is not None:
         ways.append("use the run as it is with --force (in Python force=True)")
     raise RunError(f"{said}; {', or '.join(ways)}")
@@ -311,7 +311,7 @@ def _make(path: Path, exist_ok: bool) -> bool:
             return False
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_error(error, path) or error from None
-        raise RunError(f"cannot make run folder '{path}': {error.strerror}") from None
+        raise RunError(f"cannot create run folder '{path}': {error.strerror}") from None
     return True
 
 

@@ -19,8 +19,8 @@ _ASKED = re.compile(
     r"(?:tried to allocate|allocate) (\d[\d,.]*) ?(bytes|[KMGTPE]i?B)?|(\d+) bytes requested", re.IGNORECASE
 )
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
-SCORING = "evaluate fewer examples at a time, divide the longest ones, or end other programs"
-READING = "shorten or divide the longest input, give fewer at a time, or end other programs"
+SCORING = "evaluate fewer examples at a time, split the longest ones, or close other programs"
+READING = "shorten or split the longest input, give fewer inputs at a time, or close other programs"
 """Advice for running out of memory when a trained model is used."""
 
 
@@ -101,7 +101,7 @@ def size_text(count: int) -> str:
 def explanation(when: str, asked: int | None, lower: str) -> OutOfMemoryError:
     """The error for running out of memory: during what, bytes requested and free, and what to do."""
     free = free_memory()
-    amounts = [f"{size_text(asked)} asked for"] if asked is not None else []
+    amounts = [f"{size_text(asked)} requested"] if asked is not None else []
     amounts += [f"{size_text(free)} free"] if free is not None else []
     said = f" ({', '.join(amounts)})" if amounts else ""
     return OutOfMemoryError(f"out of memory {when}{said}; {lower}")

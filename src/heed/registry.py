@@ -67,7 +67,7 @@ def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelCo
 
     if size not in body.config_class.sizes:
         sizes = ", ".join(body.config_class.sizes)
-        raise ConfigError(f"model.size is '{size}', but {body.config_class.__name__} has only {sizes}")
+        raise ConfigError(f"model.size is '{size}', but {body.config_class.__name__} has only the sizes {sizes}")
     return check_section(body.config_class, {**body.config_class.sizes[size], **fields}, "model")
 
 

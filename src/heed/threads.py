@@ -1,7 +1,7 @@
 """The number of processor threads for prediction: learned by timing pieces of work, and stored in the cache.
 
 A second thread makes large products faster and small ones slower. So pieces of similar work (passes over a similar
-number of positions, decoding steps of a similar number of rows) are timed, and occasionally one of them is run with
+number of positions, decoding steps of a similar number of rows) are timed, and occasionally a few of them are run with
 another number of threads; the faster number is kept. Trials take about 2 % of the time.
 
 While other work keeps a core busy, a second thread makes everything slower, since each product waits for the thread
@@ -34,6 +34,10 @@ _WORTH = 0.95
 """Another number of threads must take less than this share of the time: smaller differences are noise."""
 _RECENT = 4
 """Number of recent pieces whose times are compared with a trial."""
+_TRIED = 3
+"""Pieces of a trial; the fastest counts. The first one starts threads, and kernels are compiled for their number."""
+_HOPELESS = 10.0
+"""A trial ends after a piece that takes this many times as long as usual: threads are waiting for a core."""
 _REST = 0.5
 """Least seconds of work between two trials."""
 _SHARE = 50
@@ -46,7 +50,7 @@ class Pace:
     """Chooses the number of threads of one kind of work by the times of its pieces.
 
     Attributes:
-        count: The number of threads in use; a trial may use another for one piece.
+        count: The number of threads in use; a trial uses another for a few pieces.
     """
 
     def __init__(self, count: int, most: int, wait: float = 0.0) -> None:
@@ -56,6 +60,8 @@ class Pace:
         self._choices, self._wait = choice, wait
         self._recent: deque[float] = deque(maxlen=_RECENT)  # seconds for each unit of work
         self._since, self._trial, self._upwards = 0.0, 0, True
+        self._tried: list[float] = []  # as `_recent`, of the running trial
+        self._extra = 0.0  # seconds that it has cost more than usual
 
     @property
     def next(self) -> int:
@@ -63,16 +69,21 @@ class Pace:
         return self._trial or self.count
 
     def done(self, work: float, seconds: float) -> bool:
-        """Record the time of a piece; `work` is its size in any unit proportional to time. True if it was a trial."""
+        """Record the time of a piece; `work` is its size in any unit proportional to time. True if it ended a trial."""
         cost = seconds / work
         if self._trial:
             usual = min(self._recent)
-            if cost < _WORTH * usual:
+            self._tried.append(cost)
+            self._extra += seconds - usual * work
+            if len(self._tried) < _TRIED and cost < _HOPELESS * usual:
+                return False
+            if min(self._tried) < _WORTH * usual:
                 self.count, self._wait = self._trial, _REST
                 self._recent.clear()
             else:
-                self._wait = max(_REST, _SHARE * (seconds - usual * work))
-            self._since, self._trial = 0.0, 0
+                self._wait = max(_REST, _SHARE * self._extra)
+            self._tried.clear()
+            self._since, self._extra, self._trial = 0.0, 0.0, 0
             return True
         self._recent.append(cost)
         self._since += seconds

@@ -1,7 +1,7 @@
-"""The deliberate wrong edits that tools/mutants.py makes: single slips that a suite must notice.
+"""Deliberate bugs for tools/mutants.py: single edits that the tests must catch.
 
-Each is keyed by a text that occurs once in src/heed, wherever its file may lie. A module for each subject; new edits
-come last, so that the numbers of the others (`--only`) stay.
+Each is found by a text that occurs exactly once in src/heed, in whatever file. There is a module for each subject; add
+new edits at its end.
 """
 
 from __future__ import annotations

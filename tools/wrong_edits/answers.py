@@ -13,20 +13,20 @@ EDITS = [
         ("tests/test_answering.py",),
     ),
     Edit(
-        "predict: a line is lost where another one of its batch cannot be answered",
+        "predict: a line is lost if another line of its batch cannot be answered",
         "yield from self._each(rest[len(rest) // 2 :], where, single)",
         "yield from self._each(rest[len(rest) // 2 + 1 :], where, single)",
         ("tests/test_answering.py",),
     ),
     Edit(
-        "predict: rows that cannot be read shift the answers to those after them",
+        "predict: unreadable rows shift the answers to later rows",
         "yield from _gaps(findings.left_out.total() - left_out)\n        left_out = findings.left_out.total()",
         "left_out = findings.left_out.total()",
         ("tests/test_answering.py",),
     ),
     # conversations
     Edit(
-        "hred: a response knows the turn that it is",
+        "hred: the decoder attends to the turn it has to write",
         "memory.turn_of[state.rows.source_of] < read.unsqueeze(1)",
         "memory.turn_of[state.rows.source_of] <= read.unsqueeze(1)",
         ("tests/test_hred.py",),
@@ -38,13 +38,13 @@ EDITS = [
         ("tests/test_hred.py",),
     ),
     Edit(
-        "look at a conversation: turns that are not read shift the numbers of the others",
+        "look at a conversation: turns that are cut off shift the numbers of the others",
         "_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))",
         "_turn_name(conversation, n) for n in range(len(conversation.turns) - read.first)",
         ("tests/test_dialogue_look.py",),
     ),
     Edit(
-        "look at a conversation: a step shows the dialogue state after the turn before",
+        "look at a conversation: a step shows the dialogue state after the previous turn",
         "net.hidden[n] for net in dialogue",
         "net.hidden[n - 1] for net in dialogue",
         ("tests/test_dialogue_look.py",),
@@ -56,7 +56,7 @@ EDITS = [
         ("tests/test_dialogue_look.py",),
     ),
     Edit(
-        "look at a conversation: turns of other lengths exchange their words' states",
+        "look at a conversation: turns of different lengths exchange their words' states",
         "states[number] = hidden[row, : lengths[number]]",
         "states[rows[-1 - row]] = hidden[row, : lengths[rows[-1 - row]]]",
         ("tests/test_dialogue_look.py",),
@@ -68,7 +68,7 @@ EDITS = [
         ("tests/test_hred.py",),
     ),
     Edit(
-        "rows of one source share what the first of them may see",
+        "rows of one source share the mask of the first",
         "grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)",
         "grouped = rows.group(seen[:1, None, None].expand(len(seen), 1, num_queries, -1)).squeeze(1)",
         ("tests/test_hred.py",),
@@ -81,7 +81,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "translation: token accuracy is of sentences",
+        "translation: token accuracy is averaged over sentences",
         'share("token_accuracy", "token accuracy", correct, tokens)\n        return',
         'share("token_accuracy", "token accuracy", correct)\n        return',
         VALIDATION,
@@ -93,19 +93,19 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "summarisation: what is generated and what is copied exchanged",
+        "summarisation: generated and copied parts exchanged",
         "mixed = (share * generated).scatter_add(-1, copied, (1.0 - share) * weights.float())",
         "mixed = ((1.0 - share) * generated).scatter_add(-1, copied, share * weights.float())",
         ("tests/test_summarisation.py",),
     ),
     Edit(
-        "summarisation: documents read to their end",
+        "summarisation: documents are not cut",
         "return super().framed(source[: self.max_source])",
         "return super().framed(source)",
         ("tests/test_summarisation.py",),
     ),
     Edit(
-        "ROUGE: marks separate words",
+        "ROUGE: combining marks separate words",
         'if category == "M":\n        return "mark"',
         'if category == "M":\n        return "apart"',
         ("tests/test_rouge.py",),
@@ -135,7 +135,7 @@ EDITS = [
         ("tests/test_validation.py", "tests/test_training.py"),
     ),
     Edit(
-        "any label right counts as all right",
+        "one correct label counts as all labels correct",
         'share("accuracy", "accuracy", (true == predicted).all(1)',
         'share("accuracy", "accuracy", (true == predicted).any(1)',
         VALIDATION,
@@ -153,7 +153,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "classification: a label is chosen from a tenth on",
+        "classification: the decision threshold is 0.1",
         "return (probabilities >= 0.5).numpy()",
         "return (probabilities >= 0.1).numpy()",
         VALIDATION,
@@ -171,7 +171,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "tagging: entities count where the type alone is right",
+        "tagging: an entity counts as correct if only its type is",
         "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    hits, said",
         "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
         "    hits, said",
@@ -184,7 +184,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "series: rows that are only read are scored too",
+        "series: context rows are scored too",
         "max(0, part.start - first - 1) :]",
         "0:]",
         VALIDATION,
@@ -196,7 +196,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "series: nothing is read before the validation rows",
+        "series: no rows are read before the validation rows",
         "first = max(0, part.start - self.config.data.window)\n            rows",
         "first = max(0, part.start - 1)\n            rows",
         VALIDATION,
@@ -227,7 +227,7 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "smoothing of several labels takes without giving",
+        "smoothing of several labels only lowers the targets",
         "target = labels * (1 - smoothing) + smoothing / 2",
         "target = labels * (1 - smoothing)",
         VALIDATION,
@@ -281,13 +281,13 @@ EDITS = [
         ("tests/test_optimizer.py",),
     ),
     Edit(
-        "biases decay too",
+        "weight decay applies to biases",
         "((config.weight_decay, True), (0.0, False))",
         "((config.weight_decay, True), (config.weight_decay, False))",
         ("tests/test_optimizer.py", "tests/test_training.py"),
     ),
     Edit(
-        "patience counts one validation too many",
+        "patience is one validation too long",
         "return patience is not None and p.bad >= patience",
         "return patience is not None and p.bad > patience",
         ("tests/test_training.py",),
@@ -305,7 +305,7 @@ EDITS = [
         (FIELDS("TranslationEvaluation.select_by"), "tests/test_training.py"),
     ),
     Edit(
-        "averages are of the oldest checkpoints",
+        "the oldest checkpoints are averaged",
         "recent = p.kept[-self._average :]",
         "recent = p.kept[: self._average]",
         ("tests/test_training.py",),

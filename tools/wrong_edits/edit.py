@@ -1,4 +1,4 @@
-"""One wrong edit, and the tests that several edits share."""
+"""The class of edits, and test names that several edits share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Edit:
     """One wrong edit.
 
     Attributes:
-        what: What is wrong then.
-        old: A text that occurs exactly once in src/heed.
-        new: What it becomes.
-        tests: The tests nearest to it, as pytest takes them.
+        what: The resulting bug.
+        old: Text that occurs exactly once in src/heed.
+        new: Its replacement.
+        tests: The tests closest to it, as pytest arguments.
     """
 
     what: str

@@ -7,7 +7,7 @@ from wrong_edits.edit import Edit
 EDITS = [
     # pictures
     Edit(
-        "pictures: turned the wrong way for one value of EXIF",
+        "pictures: rotated the wrong way for one EXIF value",
         "6: Image.Transpose.ROTATE_270",
         "6: Image.Transpose.ROTATE_90",
         ("tests/test_pictures_decode.py",),
@@ -19,7 +19,7 @@ EDITS = [
         ("tests/test_pictures_decode.py",),
     ),
     Edit(
-        "pictures: an idx file's labels are one off",
+        "pictures: labels of an idx file are shifted by one",
         'names[label], f"{path}#{i}", f"{origin}#{i}"',
         'names[label - 1], f"{path}#{i}", f"{origin}#{i}"',
         ("tests/test_pictures_read.py",),
@@ -38,7 +38,7 @@ EDITS = [
     ),
     # random changes of pictures
     Edit(
-        "augment: every picture is mirrored, or none",
+        "augment: either all pictures are mirrored or none",
         "flipped[chosen] = pictures[chosen][:, :, ::-1]",
         "flipped[:] = pictures[:, :, ::-1]",
         ("tests/test_augment.py",),
@@ -50,19 +50,19 @@ EDITS = [
         ("tests/test_augment.py",),
     ),
     Edit(
-        "augment: labels are mixed the other way round",
+        "augment: mixup weights of the labels are exchanged",
         "return mixed, labels * share + labels.roll(1, 0) * (1.0 - share)",
         "return mixed, labels * (1.0 - share) + labels.roll(1, 0) * share",
         ("tests/test_augment.py",),
     ),
     Edit(
-        "augment: the share of cutmix is the one drawn, not that of the area cut",
+        "augment: cutmix uses the share drawn, not that of the area cut",
         "            shares[i] = 1.0 - (bottom - top) * (right - left) / (pixels.shape[-2] * pixels.shape[-1])\n",
         "",
         ("tests/test_augment.py",),
     ),
     Edit(
-        "augment: pictures are moved the other way",
+        "augment: pictures are shifted in the opposite direction",
         "return _moved(pictures, [1.0, 0.0, np.trunc(amounts), 0.0, 1.0, 0.0])",
         "return _moved(pictures, [1.0, 0.0, -np.trunc(amounts), 0.0, 1.0, 0.0])",
         ("tests/test_augment.py",),
@@ -81,13 +81,13 @@ EDITS = [
         ("tests/test_pre_norm_block.py",),
     ),
     Edit(
-        "pre-norm block: the inner dropout is not in the gradient",
+        "pre-norm block: the gradient ignores the inner dropout",
         "d_active.mul_(kept) if s.inner_dropout else d_active",
         "d_active",
         ("tests/test_pre_norm_block.py",),
     ),
     Edit(
-        "pre-norm block: the gradient of both dropouts by the second mask",
+        "pre-norm block: the gradient of both dropouts uses the second mask",
         "d_h = torch.mul(d_middle, keep_1, out=work)",
         "d_h = torch.mul(d_middle, keep_2, out=work)",
         ("tests/test_pre_norm_block.py",),
@@ -99,7 +99,7 @@ EDITS = [
         ("tests/test_pre_norm_block.py",),
     ),
     Edit(
-        "first state: the first position's own residual connection has no gradient",
+        "first state: the residual connection of the first position has no gradient",
         "        d_x[:, 0] += d_first\n",
         "",
         ("tests/test_pre_norm_block.py",),
@@ -112,7 +112,7 @@ EDITS = [
     ),
     # batch normalisation
     Edit(
-        "a model with batch normalisation is divided into micro-batches",
+        "batches of a model with batch normalisation are split into micro-batches",
         'and device.type == "cpu" and not normalises_batches(model)',
         'and device.type == "cpu"',
         ("tests/test_images_training.py",),
@@ -125,7 +125,7 @@ EDITS = [
         ("tests/test_seal.py",),
     ),
     Edit(
-        "the end of training gives altered files new checksums",
+        "the end of training replaces the checksums of altered files",
         "{name: (keep or {}).get(name) or checksum(folder / name) for name",
         "{name: checksum(folder / name) for name",
         ("tests/test_seal.py",),
@@ -137,7 +137,7 @@ EDITS = [
         ("tests/test_seal.py",),
     ),
     Edit(
-        "a parent is used without being compared",
+        "a parent is used without comparing checksums",
         "folders.verify(path, force=None)",
         "pass",
         ("tests/test_seal.py",),
@@ -156,32 +156,32 @@ EDITS = [
         ("tests/test_alignment.py",),
     ),
     Edit(
-        "align: the state that has read a word is that which writes it",
+        "align: the state that reads a word is taken for the one that writes it",
         'first = len(self.of_target), int(state == "read")',
         "first = len(self.of_target), 0",
         ("tests/test_align.py",),
     ),
     Edit(
-        "align: the pairs that chose layer and head are scored",
+        "align: pairs used to choose layer and head are scored",
         '"test": slice(1, None, 2)}',
         '"test": slice(0, None, 2)}',
         ("tests/test_align.py",),
     ),
     Edit(
-        "align: links of the other direction are not turned round",
+        "align: links of the reverse direction are not transposed",
         "(j, i) if self.swapped else (i, j)",
         "(i, j)",
         ("tests/test_align.py",),
     ),
     # files that commands write
     Edit(
-        "outputs: an old file is replaced before the new one is on the disk",
+        "outputs: an old file is replaced before the new one is synced to disk",
         "os.fsync(self.raw.fileno())\n        os.replace",
         "os.replace",
         ("tests/test_faults.py",),
     ),
     Edit(
-        "outputs: a block that was written in part is written again",
+        "outputs: a partly written block is written again",
         "if self._refused is not None:",
         "if False:",
         ("tests/test_faults.py",),
@@ -193,7 +193,7 @@ EDITS = [
         ("tests/test_outputs.py",),
     ),
     Edit(
-        "disk: an old folder is not given its name again where the new one cannot get it",
+        "disk: an old folder is not restored if the new one cannot be renamed",
         "except BaseException:\n            _restore(old, final)\n",
         "except BaseException:\n",
         ("tests/test_outputs.py",),

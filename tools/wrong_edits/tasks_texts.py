@@ -15,19 +15,19 @@ TAGGING = "tests/test_tagging.py::{}".format
 EDITS = [
     # language modelling: reading, scoring
     Edit(
-        "language modelling: a document is said to begin a line late",
+        "language modelling: documents start one line late",
         "        if not parts:\n            first = number\n        parts.append(line)",
         "        if not parts:\n            first = number + 1\n        parts.append(line)",
         (DOCUMENTS("test_a_separator_is_a_line_and_belongs_to_no_document"),),
     ),
     Edit(
-        "language modelling: the end of one document is trained on and validates",
+        "language modelling: the end of one document is in both training and validation sets",
         "(replace(d, text=d.text[:cut]) if d == whole else d for d in documents)",
         "(d for d in documents)",
         (DOCUMENTS("test_of_a_single_document_the_last_share_validates"),),
     ),
     Edit(
-        "language modelling: the validation loss is over end tokens too",
+        "language modelling: the validation loss includes end tokens",
         "tokens = sum(len(row) - self.end_token for row in rows)",
         "tokens = sum(len(row) for row in rows)",
         (LM("test_a_model_is_trained_and_scores_every_token_of_a_file[gpt]"),),
@@ -39,7 +39,7 @@ EDITS = [
         (LM("test_bits_per_byte_do_not_depend_on_how_a_text_is_cut"),),
     ),
     Edit(
-        "language modelling: a token of a piece's first character belongs to the piece before",
+        "language modelling: the token of a piece's first character is assigned to the previous piece",
         'np.searchsorted(self.starts[first:last], characters, side="right") - 1',
         'np.searchsorted(self.starts[first:last], characters, side="left") - 1',
         (LM("test_bits_per_byte_do_not_depend_on_how_a_text_is_cut"),),
@@ -52,19 +52,19 @@ EDITS = [
     ),
     # pretraining: reading, scoring, validation
     Edit(
-        "pretraining: sentences after the first are said to begin one character early",
+        "pretraining: sentences after the first start one character early",
         "lengths = [0, *(len(sentence) + 1 for sentence in sentences[:-1])]",
         "lengths = [0, *(len(sentence) for sentence in sentences[:-1])]",
         (ROW("test_a_text_is_read_with_one_blank_between_its_sentences"),),
     ),
     Edit(
-        "pretraining: pairs are counted for the document of their second text",
+        "pretraining: pairs are assigned to the document of their second text",
         "owner = passages.document_at(rows.first)\n",
         "owner = passages.document_at(rows.second)\n",
         (PRETRAINING("test_a_pair_counts_for_the_document_of_its_first_text"),),
     ),
     Edit(
-        "pretraining: the less probable answer is the right one",
+        "pretraining: the less probable answer counts as correct",
         "right = nats < -scores[np.arange(len(labels)), 1 - labels]",
         "right = nats > -scores[np.arange(len(labels)), 1 - labels]",
         (PRETRAINING("test_scores_of_words_and_pairs_worked_out_by_hand"),),
@@ -76,38 +76,38 @@ EDITS = [
         (PRETRAINING("test_scores_of_words_and_pairs_worked_out_by_hand"),),
     ),
     Edit(
-        "pretraining: runs are chosen by the masked words alone",
+        "pretraining: checkpoints are selected by the masked words alone",
         'for name in ("masked_loss", "next_loss") if name in values',
         'for name in ("masked_loss",) if name in values',
         (PRETRAINING("test_either_part_can_be_switched_off[masked_words-next]"),),
     ),
     Edit(
-        "pretraining: pairs that are scored are masked",
+        "pretraining: pairs are masked when scored",
         "collate_rows(passages, rows, indices, None, _SEEDS, task.double_separator)",
         "collate_rows(passages, rows, indices, task.masking, _SEEDS, task.double_separator)",
         (PRETRAINING("test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes"),),
     ),
     Edit(
-        "pretraining: unknown words are masked, and are right answers",
+        "pretraining: unknown words are masked and count as correct answers",
         "& (tokens != END) & (tokens != UNKNOWN) &",
         "& (tokens != END) &",
         (ROW("test_unknown_words_are_never_to_be_predicted"),),
     ),
     Edit(
-        "pretraining: scored rows are cut as in another pass for another seed",
+        "pretraining: scored rows depend on the seed",
         "return draw_rows(passages, self.cut, 0, None)",
         "return draw_rows(passages, self.cut, self.config.training.seed, 0)",
         (PRETRAINING("test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes"),),
     ),
     # classification: reading, scoring, saving
     Edit(
-        "labels are not in the order of their numbers",
+        "labels are not in numerical order",
         "    return sorted(set(labels), key=key)\n",
         "    return sorted(set(labels))\n",
         ("tests/test_texts.py::test_labels_are_ordered_by_value_and_by_letter",),
     ),
     Edit(
-        "labels are written in another order than the model has",
+        "labels are saved in a different order from the model's",
         "text = json.dumps(labels, ensure_ascii=False, indent=1)",
         "text = json.dumps(labels[::-1], ensure_ascii=False, indent=1)",
         (CLASSES("test_a_loaded_run_predicts_the_same_and_knows_its_labels"),),
@@ -119,7 +119,7 @@ EDITS = [
         ("tests/test_texts.py::test_a_mistake_is_named_with_its_place",),
     ),
     Edit(
-        "classification: rows of the confusion matrix are what was predicted",
+        "classification: rows of the confusion matrix are predictions",
         "confusion_matrix(true.argmax(1), predicted.argmax(1),",
         "confusion_matrix(predicted.argmax(1), true.argmax(1),",
         (CLASSES("test_scores_of_labels_worked_out_by_hand"),),
@@ -131,19 +131,19 @@ EDITS = [
         (CLASSES("test_a_decision_against_a_label_is_as_sure_as_it_is_improbable"),),
     ),
     Edit(
-        "classification: the errors that the model was least sure of come first",
+        "classification: the least confident errors come first",
         "key=lambda i: -outputs[i].probability)",
         "key=lambda i: outputs[i].probability)",
         (CLASSES("test_the_errors_that_the_model_was_surest_of_come_first"),),
     ),
     Edit(
-        "classification: tokens that are left away are not counted",
+        "classification: omitted tokens are not counted",
         "    return kept, max(0, -left)\n",
         "    return kept, max(0, left)\n",
         (CLASSES("test_a_long_text_is_read_up_to_a_length_and_told"),),
     ),
     Edit(
-        "held out: equal texts are parted",
+        "held out: equal texts are split between sets",
         "out = held_out(hashes_in(examples)[:, 0], wanted)",
         "out = np.arange(len(examples)) < wanted",
         ("tests/test_texts.py::test_what_is_held_out_is_counted_and_equal_texts_stay_together",),
@@ -156,13 +156,13 @@ EDITS = [
         ("tests/test_tags.py",),
     ),
     Edit(
-        "tagging: a sentence is said to begin one line late",
+        "tagging: sentences start one line late",
         "yield number - len(rows), [row",
         "yield number - len(rows) + 1, [row",
         ("tests/test_tags.py",),
     ),
     Edit(
-        "tagging: a type that only begins in training cannot go on elsewhere",
+        "tagging: a type seen only with B in training cannot have I",
         'for letter in "BI" for kind in types',
         'for letter in "B" for kind in types',
         (TAGGING("test_a_type_that_only_begins_in_training_may_go_on_elsewhere"),),
@@ -186,13 +186,13 @@ EDITS = [
         (TAGGING("test_a_loaded_run_predicts_the_same"),),
     ),
     Edit(
-        "tagging: tags of entities are chosen by the accuracy of tags",
+        "tagging: checkpoints for entities are selected by tag accuracy",
         'return "accuracy" if self.plain else "entity_f1"',
         'return "accuracy"',
         (TAGGING("test_a_type_that_only_begins_in_training_may_go_on_elsewhere"),),
     ),
     Edit(
-        "tagging: the old tag stays beside the new one",
+        "tagging: the old tag is kept beside the new one",
         "*row[label + 1 :]]) if isinstance(row, list)",
         "*row[label:]]) if isinstance(row, list)",
         (TAGGING("test_columns_are_written_again_with_the_predicted_tags"),),

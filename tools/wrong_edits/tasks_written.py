@@ -11,25 +11,25 @@ ALIGN = "tests/test_align.py::{}".format
 EDITS = [
     # dialogue: reading, validation, scoring, saving
     Edit(
-        "dialogue: a conversation is said to begin at its last line",
+        "dialogue: conversations start at their last line",
         "first = first if turns else number",
         "first = number",
         ("tests/test_conversations.py::test_packed_files_and_several_paragraphs",),
     ),
     Edit(
-        "dialogue: blank turns shift who says the others",
+        "dialogue: blank turns shift the speakers of the others",
         "            turns.append(text)\n            speakers.append(made[1])\n        else:",
         "            turns.append(text)\n            speakers.insert(0, made[1])\n        else:",
         ("tests/test_conversations.py::test_blank_turns_take_their_speaker_with_them",),
     ),
     Edit(
-        "dialogue: the first turn is a response to nothing",
+        "dialogue: the first turn counts as a response",
         "return [n for n in range(1, len(conversation.turns)) if respond",
         "return [n for n in range(len(conversation.turns)) if respond",
         (DIALOGUE("test_a_joined_history_has_the_token_of_its_speaker_before_each_turn"),),
     ),
     Edit(
-        "dialogue: tokens of speakers do not count in the history",
+        "dialogue: speaker tokens do not count towards the history length",
         "room -= lengths[place] + 1",
         "room -= lengths[place]",
         (DIALOGUE("test_the_oldest_turns_are_left_out_and_counted"),),
@@ -41,31 +41,31 @@ EDITS = [
         (DIALOGUE("test_validation_and_its_speakers_are_those_of_the_references"),),
     ),
     Edit(
-        "dialogue: scores belong to the responses in the order of their batches",
+        "dialogue: scores are assigned to responses in batch order",
         "rows = np.array([place[response] for unit in chosen for response in unit])",
         "rows = np.array(range(sum(map(len, chosen))))",
         (DIALOGUE("test_a_reference_scores_the_same_whatever_shares_its_batch"),),
     ),
     Edit(
-        "dialogue: responses and not conversations are resampled",
+        "dialogue: responses are resampled, not conversations",
         "np.add.at(sums, np.asarray(owners, dtype=np.int64), measure.statistics)",
         "np.add.at(sums, np.arange(len(owners)) % count, measure.statistics)",
         (DIALOGUE("test_responses_count_for_their_conversation_and_by_the_turns_before_them"),),
     ),
     Edit(
-        "dialogue: scores by turns read leave out the last of each range",
+        "dialogue: scores by number of turns leave out the last of each range",
         "if first <= count <= last]",
         "if first <= count < last]",
         (DIALOGUE("test_responses_count_for_their_conversation_and_by_the_turns_before_them"),),
     ),
     Edit(
-        "dialogue: speakers are restored in another order",
+        "dialogue: speakers are restored in a different order",
         'Speakers(("", *names)), None)',
         'Speakers(("", *names[::-1])), None)',
         (DIALOGUE("test_validation_and_its_speakers_are_those_of_the_references"),),
     ),
     Edit(
-        "distinct-n is over outputs",
+        "distinct-n is averaged over outputs",
         "new, [len(one) for one in grams])",
         "new, [1 for one in grams])",
         ("tests/test_diversity.py",),
@@ -78,19 +78,19 @@ EDITS = [
         (SUMMARIES("test_the_lead_is_as_long_as_scores_best_on_other_documents"),),
     ),
     Edit(
-        "summarisation: the lead is chosen on the documents that it is scored on",
+        "summarisation: the lead is chosen on the documents to be scored",
         'return Lead.chosen(self.examples("valid"))',
         'return Lead.chosen(self.examples("test"))',
         (SUMMARIES("test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead"),),
     ),
     Edit(
-        "summarisation: a document that fits is said to be cut",
+        "summarisation: a document that fits exactly is reported as cut",
         "if len(tokens) > self.max_source]",
         "if len(tokens) >= self.max_source]",
         (SUMMARIES("test_long_documents_are_cut_counted_and_named"),),
     ),
     Edit(
-        "summarisation: documents that were cut have numbers from 0",
+        "summarisation: cut documents are numbered from 0",
         "self._read + n + 1 for n in cut",
         "self._read + n for n in cut",
         (SUMMARIES("test_predict_reads_documents_of_a_column_and_names_those_that_it_cut"),),
@@ -102,7 +102,7 @@ EDITS = [
         (SUMMARIES("test_data_in_python_has_the_same_names"),),
     ),
     Edit(
-        "summarisation: own summaries are chosen by exact match",
+        "summarisation: checkpoints are selected by exact match",
         'return "exact_match" if isinstance(self.config.data, NotesData) else "rougeL"',
         'return "exact_match"',
         (SUMMARIES("test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead"),),
@@ -115,7 +115,7 @@ EDITS = [
     ),
     # word alignment: reading, scoring, choosing
     Edit(
-        "links: one that stands there twice is sure if it is always sure",
+        "links: a repeated link is sure only if every copy is",
         'links.get((source, target), False) or found[2] == "-"',
         'links.get((source, target), True) and found[2] == "-"',
         ("tests/test_links.py",),
@@ -127,19 +127,19 @@ EDITS = [
         ("tests/test_links.py",),
     ),
     Edit(
-        "links: the word after the last one is there",
+        "links: the word after the last one is accepted",
         "if link.source >= len(pair.source.split()) or link.target >= len(pair.target.split())",
         "if link.source > len(pair.source.split()) or link.target > len(pair.target.split())",
         (ALIGN("test_gold_links_to_words_that_are_not_there_count_as_missed"),),
     ),
     Edit(
-        "alignment: precision is over sure links",
+        "alignment: precision counts only sure links as correct",
         "return _ratio(sums[:, 1], sums[:, 2])",
         "return _ratio(sums[:, 0], sums[:, 2])",
         ("tests/test_alignment.py",),
     ),
     Edit(
-        "alignment: a token that only touches the linked words is right",
+        "alignment: a token that only touches the linked words counts as correct",
         "if first < link.source[1] and last > link.source[0]:",
         "if first <= link.source[1] and last >= link.source[0]:",
         ("tests/test_metrics.py::test_aligned_characters_by_hand",),
@@ -151,7 +151,7 @@ EDITS = [
         (ALIGN("test_with_gold_layer_and_head_are_chosen_on_every_second_pair_and_the_others_are_scored"),),
     ),
     Edit(
-        "align: layers that disagree most are chosen",
+        "align: the layers that disagree most are chosen",
         "chosen = min(both, key=lambda places:",
         "chosen = max(both, key=lambda places:",
         (ALIGN("test_of_two_directions_the_layers_with_the_most_common_links_are_chosen"),),

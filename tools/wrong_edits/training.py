@@ -7,25 +7,25 @@ from wrong_edits.edit import BLOCKS, DROPS, SEARCH, Edit
 EDITS = [
     # training
     Edit(
-        "warm-up begins at its end",
+        "warm-up starts at the full learning rate",
         "        return step / warmup\n",
         "        return 1.0\n",
         ("tests/test_training.py",),
     ),
     Edit(
-        "the cosine ends at half",
+        "the cosine schedule ends at half the learning rate",
         "return 0.5 * (1.0 + math.cos(math.pi * course_at(",
         "return 0.5 * (1.0 + math.cos(0.5 * math.pi * course_at(",
         ("tests/test_training.py",),
     ),
     Edit(
-        "accumulated batches are not one batch",
+        "accumulated batches do not act as one batch",
         "(loss / (count / self.processes.count)).backward()",
         "(loss / (batch.num_targets / self.processes.count)).backward()",
         ("tests/test_training.py",),
     ),
     Edit(
-        "after a validation nothing is dropped any more",
+        "dropout stays off after a validation",
         "        self.model.train()\n        if self._chooses_threads:",
         "        if self._chooses_threads:",
         ("tests/test_training.py",),
@@ -50,7 +50,7 @@ EDITS = [
         ("tests/test_attend.py",),
     ),
     Edit(
-        "a row that may attend to nothing attends evenly",
+        "a row without visible keys attends uniformly",
         "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)",
         "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)",
         ("tests/test_attend.py",),
@@ -74,19 +74,19 @@ EDITS = [
         ("tests/test_masks.py",),
     ),
     Edit(
-        "padding is one longer",
+        "padding masks show one position too many",
         "return torch.arange(width, device=lengths.device) < lengths.unsqueeze(-1)",
         "return torch.arange(width, device=lengths.device) <= lengths.unsqueeze(-1)",
         ("tests/test_masks.py",),
     ),
     Edit(
-        "padding and the future are masked only where both are",
+        "a position is masked only if it is both padding and future",
         "combined & future",
         "combined | future",
         ("tests/test_masks.py", "tests/test_modules.py"),
     ),
     Edit(
-        "attention drops its weights outside training too",
+        "attention applies dropout outside training",
         "dropout = self.dropout if self.training else 0.0\n        weights = None",
         "dropout = self.dropout\n        weights = None",
         (DROPS,),
@@ -123,13 +123,13 @@ EDITS = [
         (DROPS,),
     ),
     Edit(
-        "post-norm leaves the residual out",
+        "post-norm omits the residual connection",
         "return self.norm(x + self.dropout(sublayer(x)))",
         "return self.norm(self.dropout(sublayer(x)))",
         ("tests/test_transformer.py", "tests/test_reference.py"),
     ),
     Edit(
-        "positions count by another base",
+        "positions use a different base",
         "(-math.log(10000.0) / d)",
         "(-math.log(1000.0) / d)",
         ("tests/test_embeddings.py",),
@@ -147,7 +147,7 @@ EDITS = [
         ("tests/test_recurrent.py",),
     ),
     Edit(
-        "Bahdanau starts from the forward net's last state",
+        "Bahdanau starts from the forward network's last state",
         "last = finals[-1][-1]  # (B, d_hidden)",
         "last = finals[-1][0]  # (B, d_hidden)",
         ("tests/test_bahdanau.py",),
@@ -165,26 +165,26 @@ EDITS = [
         ("tests/test_text_encoders.py", "tests/test_models.py", "tests/test_classification.py"),
     ),
     Edit(
-        "the CRF forgets how a sentence ends",
+        "the CRF ignores end scores",
         "return torch.logsumexp(alpha + self.end, dim=1)",
         "return torch.logsumexp(alpha, dim=1)",
         ("tests/test_crf.py",),
     ),
     Edit(
-        "Viterbi looks for the worst beginning",
+        "Viterbi minimises instead of maximising",
         "longer, before = (score.unsqueeze(2) + transitions).max(1)",
         "longer, before = (score.unsqueeze(2) + transitions).min(1)",
         ("tests/test_crf.py",),
     ),
     Edit(
-        "a delayed tagger gives a word its own state",
+        "a delayed tagger uses each word's undelayed state",
         "return self.body(ended, read, features)[:, self.delay :]",
         "return self.body(ended, read, features)[:, : tokens.shape[1]]",
         ("tests/test_teddy.py::test_a_delay_reads_on_whatever_the_padding",),
     ),
     # generation
     Edit(
-        "hypotheses are compared without their length",
+        "hypotheses are compared without length normalisation",
         "score = total / len(probs) ** options.length_penalty",
         "score = total",
         SEARCH,

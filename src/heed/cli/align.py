@@ -22,7 +22,8 @@ def align(
     run: RunArgument,
     files: Annotated[list[str], Argument(metavar="FILE...", help="Two parallel files, or one with both sides.")],
     reverse: Annotated[
-        str | None, option("Links", metavar="RUN", help="A run that translates back.", complete=complete_run)
+        str | None,
+        option("Links", metavar="RUN", help="A run that translates in the reverse direction.", complete=complete_run),
     ] = None,
     symmetrize: Annotated[
         Literal["intersection", "union", "gd", "gdfa"] | None,
@@ -35,7 +36,7 @@ def align(
     layer: Annotated[
         int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
     ] = None,
-    head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (of all).")] = None,
+    head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (over the heads).")] = None,
     state: Annotated[
         Literal["read", "written"] | None,
         option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
@@ -45,7 +46,7 @@ def align(
         option(
             "Scores",
             metavar="FILE",
-            help="True links, one line per pair: every second pair chooses layer and head, the others are scored.",
+            help="Correct links, one line per pair: every second pair chooses layer and head, the others are scored.",
         ),
     ] = None,
     gold_base: Annotated[
@@ -54,12 +55,12 @@ def align(
     scores: Annotated[
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
     ] = False,
-    out: Annotated[Path | None, option("Output", metavar="FILE", help="Write here instead of on stdout.")] = None,
+    out: Annotated[Path | None, option("Output", metavar="FILE", help="Write to this file instead of stdout.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Link the words of given translations.
 
-    Writes a line for each pair: i-j links source word i with target word j, counted from 0; blanks separate words.
+    Writes a line for each pair: i-j links source word i with target word j, counted from 0; spaces separate words.
     """
     base: Literal[0, 1] = 1 if gold_base else 0
     run_align(run, files, AlignOptions(reverse, symmetrize, layer, head, state, gold, base, scores, out, force))
@@ -96,7 +97,7 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
             "reverse direction with --reverse"
         )
     if options.gold is None and options.gold_base:
-        raise ConfigError("--gold-base says how --gold counts words; give both")
+        raise ConfigError("--gold-base applies only with --gold; give both or neither")
     pairs = run.read(files)
     for line in run.reading:
         print(f"heed: {line}", file=sys.stderr)

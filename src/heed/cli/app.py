@@ -63,7 +63,7 @@ def _heed(
 
 @app.command(cls=called(""))
 def demo(
-    minutes: Annotated[float, option(metavar="N", help="Minutes for training and scoring.", min=0.1)] = 2.0,
+    minutes: Annotated[float, option(metavar="N", help="Time budget in minutes, including scoring.", min=0.1)] = 2.0,
     seed: Annotated[int, option(metavar="N", help="Seed of weights, order and dropout.")] = 1,
     out: Annotated[Path | None, option(metavar="DIR", help="Run folder; runs/dates-bahdanau-N by default.")] = None,
 ) -> None:
@@ -82,25 +82,25 @@ def train(
     valid: ValidOption = None,
     test: FilesOption = None,
     minutes: Annotated[
-        float | None, option("Training", metavar="N", help="Time budget, including scoring; 2 by default.")
+        float | None, option("Training", metavar="N", help="Time budget in minutes, including scoring; 2 by default.")
     ] = None,
     epochs: Annotated[
         float | None, option("Training", metavar="N", help="Passes over the data, instead of --minutes.")
     ] = None,
     train_size: Annotated[
         int | None,
-        option("Training", "--train-size", metavar="N", help="Train on only N of the examples."),
+        option("Training", "--train-size", metavar="N", help="Train on a random subset of N examples."),
     ] = None,
     seed: Annotated[
         int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
     ] = None,
     device: Annotated[str | None, option("Training", metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")] = None,
     out: Annotated[
-        Path | None, option("Run folder", metavar="DIR", help="The folder to make; runs/<data>-<model>-N by default.")
+        Path | None, option("Run folder", metavar="DIR", help="Folder to create; runs/<data>-<model>-N by default.")
     ] = None,
     resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False,
-    dry_run: Annotated[bool, option("--dry-run", help="Print settings, counts and predicted cost only.")] = False,
-    verbose: Annotated[bool, option("--verbose", help="Print all settings, not only those that differ.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Print only settings, counts and predicted cost.")] = False,
+    verbose: Annotated[bool, option("--verbose", help="Print all settings, including defaults.")] = False,
 ) -> None:
     """Train a model on your files."""
     from heed.cli.train import run_train
@@ -137,14 +137,14 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
 def predict(
     run: RunArgument,
     text: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="Texts; without texts and --input, stdin is read.")
+        list[str] | None, Argument(metavar="TEXT", help="Texts; stdin is read if there are neither texts nor --input.")
     ] = None,
     input: Annotated[
         Path | None,
         option("Files", "--input", "-i", metavar="PATH", help="A file, one text a line; or a folder of files."),
     ] = None,
     out: Annotated[
-        Path | None, option("Files", metavar="PATH", help="Write here; a folder if the input is one.")
+        Path | None, option("Files", metavar="PATH", help="Write to this file, or folder if the input is one.")
     ] = None,
     bad_lines: BadLinesOption = None,
     window: WindowOption = 2_000,
@@ -173,10 +173,10 @@ def import_(
     ],
     settings: Annotated[
         list[str] | None,
-        Argument(metavar="SECTION.KEY=VALUE", help="How to read data, as data.columns.text=[premise,hypothesis]."),
+        Argument(metavar="SECTION.KEY=VALUE", help="How to read data, such as data.columns.text=[premise,hypothesis]."),
     ] = None,
     out: Annotated[
-        Path | None, option(metavar="DIR", help="The run folder to make; runs/<name>-<model>-N by default.")
+        Path | None, option(metavar="DIR", help="Run folder to create; runs/<name>-<model>-N by default.")
     ] = None,
 ) -> None:
     """Import a Hugging Face checkpoint as a run.
@@ -198,10 +198,10 @@ def export(
         option(metavar="ctranslate2|huggingface", help="The program to export for."),
     ],
     quantization: Annotated[
-        Literal["float32", "int8"], option(metavar="float32|int8", help="int8 is smaller and faster.")
+        Literal["float32", "int8"], option(metavar="float32|int8", help="Precision; int8 is smaller and faster.")
     ] = "float32",
     out: Annotated[
-        Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface); RUN/export by default.")
+        Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface only); RUN/export by default.")
     ] = None,
     force: ForceOption = False,
 ) -> None:
@@ -245,30 +245,28 @@ def compare(
     models: Annotated[
         str | None,
         option(
-            "Training what is compared",
+            "Training",
             metavar="NAMES",
-            help="Train and compare these, as: bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
+            help="Models to train, such as bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
             complete=complete_model,
         ),
     ] = None,
     train_size: Annotated[
         str | None,
         option(
-            "Training what is compared",
+            "Training",
             "--train-size",
             metavar="N,N,all",
-            help="Numbers of training examples, as: 100,1000,all; several give learning curves.",
+            help="Numbers of training examples, such as 100,1000,all; several give learning curves.",
         ),
     ] = None,
     minutes: Annotated[
-        float | None, option("Training what is compared", metavar="N", help="Time budget of each run.")
+        float | None, option("Training", metavar="N", help="Time budget of each run in minutes.")
     ] = None,
-    seeds: Annotated[
-        int, option("Training what is compared", metavar="N", help="Runs of each, with seeds 1 to N.", min=1)
-    ] = 1,
+    seeds: Annotated[int, option("Training", metavar="N", help="Runs of each, with seeds 1 to N.", min=1)] = 1,
     size: Annotated[
         str | None,
-        option("Training what is compared", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
+        option("Training", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
     ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
@@ -281,7 +279,7 @@ def compare(
         option("Comparison", metavar="RUN", help="Run to test the others against; the first by default."),
     ] = None,
     beam: Annotated[
-        int | None, option("Comparison", metavar="N", help="Beam for all runs; each run's own by default.", min=1)
+        int | None, option("Comparison", metavar="N", help="Beam size for all runs; each run's own by default.", min=1)
     ] = None,
     threads: Annotated[
         int | None, option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1)
@@ -334,19 +332,17 @@ def look(
         Argument(
             metavar="[TEXT]",
             help="Input of the model (for pairs, two texts; for pictures, a file, or test:N of the test set); without "
-            "it, the curves of training.",
+            "it, the training curves are shown.",
         ),
     ] = None,
-    steps: Annotated[bool, option("What is shown", "--steps", help="One frame per token read or written.")] = False,
+    steps: Annotated[bool, option("View", "--steps", help="One frame per token read or written.")] = False,
     mechanism: Annotated[
         str | None,
-        option("What is shown", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
+        option("View", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
     ] = None,
-    layer: Annotated[
-        str, option("What is shown", metavar="N", help="Layer from 0, negative from the end, or all.")
-    ] = "-1",
+    layer: Annotated[str, option("View", metavar="N", help="Layer from 0, negative from the end, or all.")] = "-1",
     head: Annotated[
-        str, option("What is shown", metavar="N", help="Head from 0, mean (of all heads) or all (each by itself).")
+        str, option("View", metavar="N", help="Head from 0, mean (over the heads) or all (each separately).")
     ] = "mean",
     form: FormOption = None,
     out: OutOption = None,
@@ -376,7 +372,7 @@ def lesson(
     stage: Annotated[list[str] | None, option(metavar="NAME", help="Only this stage; repeatable.")] = None,
     form: Annotated[
         Literal["text", "html", "json"] | None,
-        option("--as", metavar="text|html|json", help="How to write it; as --out says, or text."),
+        option("--as", metavar="text|html|json", help="Format; by default from the ending of --out, else text."),
     ] = None,
     out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .json, .txt.")] = None,
 ) -> None:

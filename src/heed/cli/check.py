@@ -27,7 +27,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
     """
     if words[0] == "last" or Path(words[0]).is_dir():
         if out is not None:
-            raise ConfigError(f"--out is for a page of samples of data, and '{words[0]}' is a run folder")
+            raise ConfigError(f"--out writes a page of data samples, but '{words[0]}' is a run folder; omit --out")
         state = check_run(words[0])
         show(state)
         if not state.whole:
@@ -48,5 +48,5 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
         with suppress(HeedError):
             overview = kind.prepare(skipping).overview()
-            show(f"training would stop at the first bad line; with data.bad_lines=skip this is the data:\n{overview}")
+            show(f"training would stop at the first bad line; with data.bad_lines=skip the data is:\n{overview}")
         raise

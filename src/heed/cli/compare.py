@@ -71,7 +71,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         out = out or default_folder(settings)
         trained = train_and_compare(planned, out, conduct, options.baseline, reporter)
         if trained is None:
-            print("interrupted; saved. The same command resumes it", file=sys.stderr)
+            print("interrupted; saved. Resume with the same command", file=sys.stderr)
             raise SystemExit(130)
         made = trained
     if options.as_json:
@@ -100,7 +100,7 @@ def _refuse_model_fields(words: list[str]) -> None:
         name, equals, _ = word.partition("=")
         if equals and name.startswith("model.") and name != "model.size":
             key = word.removeprefix("model.")
-            raise ConfigError(f"'{word}': give the fields of a model in --models, as: --models NAME:{key}")
+            raise ConfigError(f"'{word}': give the fields of a model in --models: --models NAME:{key}")
 
 
 def _opened(words: list[str], force: bool) -> dict[int | None, list[Entry]]:

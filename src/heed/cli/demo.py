@@ -42,7 +42,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         print(
             f"\nAfter {seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates and "
             f"{scores['token_accuracy']:.0%} of their characters correctly.\n"
-            f"Its attention now while it is made to write {_ANSWER} (later it should be on the matching field):\n"
+            f"Its attention now, as it is made to write {_ANSWER} (later it should focus on the matching field):\n"
         )
         assert isinstance(run, TranslationRun)
         show_drawing(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
@@ -95,10 +95,10 @@ def _tell(run: TranslationRun) -> None:
     misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
     if misses:
         worst, out = max(misses, key=lambda miss: miss[1].log_prob)
-        print(f"\nIts worst error, the wrong output it was most confident of ({len(misses)} wrong in all):")
-        print(f"  {worst.source}  ({worst.origin})\n  is {worst.target}, it wrote {out.text}")
+        print(f"\nIts most confident error ({len(misses)} in total):")
+        print(f"  {worst.source}  ({worst.origin})\n  should be {worst.target}, but it wrote {out.text}")
     else:
-        print("\nIt missed none of the held-out dates.")
+        print("\nIt got every held-out date right.")
 
 
 def _interval(values: dict[str, float]) -> Interval:

@@ -34,9 +34,9 @@ def run_evaluate(
         raise ConfigError("--page writes the wrong examples that --errors N lists; give both, without --json")
     alignment = options.get("alignment")
     if alignment is not None and not files:
-        raise ConfigError("--alignment has a line for each pair of files; name the files after the run")
+        raise ConfigError("--alignment needs the test pairs that it aligns; name their files after the run")
     if alignment is None and options.get("alignment_base") == "1":
-        raise ConfigError("--alignment-base says how --alignment counts words; give both")
+        raise ConfigError("--alignment-base applies only with --alignment; give both or neither")
     if files:
         examples = run.read(files)
         for line in run.reading:

@@ -52,7 +52,7 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else _METAVARS.get(flag.type)
     others = [name for name in task_names() if name not in tasks]
     named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
-    start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task but"
+    start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task except"
     words = (f"--{flag.name}", f"{start} {' and '.join(named.rsplit(', ', 1))}")
     described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
     switch = kind is bool

@@ -48,7 +48,7 @@ def _page(lesson: Lesson) -> None:
             place += 1
         if place < len(names):
             try:
-                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all that follow; q: quit] ")
+                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all remaining; q: quit] ")
             except (EOFError, KeyboardInterrupt):
                 print()
                 return

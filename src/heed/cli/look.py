@@ -42,7 +42,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
-            raise ConfigError(f"--open shows an HTML page, not {form}; leave --as out, and end --out in .html")
+            raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
         form = "html"
     if not texts:
         _refuse_options_of_a_text(flags, drawing)
@@ -90,7 +90,7 @@ def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
     given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
     if given:
         raise ConfigError(
-            f"--{given[0]} needs a text to look at (without one, the curves of training are drawn); give the text "
+            f"--{given[0]} needs a text to look at (without one, the training curves are drawn); give the text "
             "after the run"
         )
 

@@ -17,7 +17,9 @@ RunArgument = Annotated[
 ]
 WithOption = Annotated[
     list[str] | None,
-    option("--with", metavar="RUN", help="Another run, to average probabilities; repeatable.", complete=complete_run),
+    option(
+        "--with", metavar="RUN", help="Another run to average probabilities with; repeatable.", complete=complete_run
+    ),
 ]
 _TASKS = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
 _FILES = (
@@ -42,10 +44,12 @@ ComparedArgument = Annotated[
     ),
 ]
 FilesOption = Annotated[
-    list[str] | None, option("Data", metavar="FILE", help="Test files, in the form of the training files; two as a,b.")
+    list[str] | None,
+    option("Data", metavar="FILE", help="Test files, in the same form as the training files; two as a,b."),
 ]
 ValidOption = Annotated[
-    list[str] | None, option("Data", metavar="FILE|N", help="Validation files, two as a,b; or examples to hold out.")
+    list[str] | None,
+    option("Data", metavar="FILE|N", help="Validation files (two as a,b), or the number of examples to hold out."),
 ]
 SIZES = "auto, tiny, small or base; for some models also scarce and large (heed models NAME)."
 ModelOption = Annotated[
@@ -86,7 +90,7 @@ FormOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; a look at a picture also .png."),
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; for pictures also .png."),
 ]
 PageOption = Annotated[
     Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")

@@ -174,7 +174,7 @@ def _folder(answering: Answering, given: Given) -> None:
     entries = sorted(folder.iterdir())
     files = [path for path in entries if path.is_file() and not path.name.startswith(".")]
     if not files:
-        raise ConfigError(f"no file in folder '{folder}'")
+        raise ConfigError(f"folder '{folder}' contains no files")
     if out.resolve() == folder.resolve():
         raise ConfigError(f"--out '{out}' is the folder of the input; its files would be overwritten")
     names: dict[str, Path] = {}
@@ -188,7 +188,7 @@ def _folder(answering: Answering, given: Given) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot make folder '{out}': {error.strerror}") from None
+        raise ConfigError(f"cannot create folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:
         _say(f"skipped (hidden, or not a file): {', '.join(left)}")
     for name, path in names.items():
@@ -200,8 +200,8 @@ def _bad(findings: InputFindings) -> str:
     """One line about the inputs that could not be used."""
     count = findings.num_bad
     places = ", ".join(findings.bad_places) + (", ..." if count > len(findings.bad_places) else "")
-    inputs, numbers = ("input", "number") if count == 1 else ("inputs", "numbers")
-    return f"{count:,} {inputs} could not be used ({numbers} {places}); the output is empty there"
+    inputs, numbers, their = ("input", "number", "its") if count == 1 else ("inputs", "numbers", "their")
+    return f"{count:,} {inputs} could not be used ({numbers} {places}); {their} output is empty"
 
 
 def _say(*lines: str) -> None:

@@ -38,7 +38,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             if len(files) > 1:
                 raise ConfigError(
                     f"'{files[0]}' is a whole data set, so '{files[1]}' cannot be added; data.train, --valid and "
-                    "--test name its splits, data.extra further files"
+                    "--test select its splits, and data.extra adds files"
                 )
             overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
         for word in files:
@@ -52,14 +52,16 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if files:
             overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
         elif not any(word.startswith("data.") for word in overrides):
-            raise ConfigError(f"heed train {first} needs its training files, as: heed train {first} {spec.example}")
+            example = f"heed train {first} {spec.example}"
+            raise ConfigError(f"heed train {first} needs its training files, for example: {example}")
     else:
         hint = suggest(first, task_names())
         if first == "last":
             hint = "; to resume a run: heed train last --resume"
         elif Path(first).exists():
             tasks = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
-            hint = f"; name its task first ({tasks}), as: heed train {DEFAULT} {' '.join(map(shell_word, words))}"
+            example = f"heed train {DEFAULT} {' '.join(map(shell_word, words))}"
+            hint = f"; name its task first ({tasks}), for example: {example}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
     values = apply_overrides(values, [*overrides, *fields])
     values = with_paths(values, Path.cwd())  # files on the command line are relative to the current directory

@@ -61,7 +61,9 @@ def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
         return "text"
     endings = {ending: name for ending, name in _ENDINGS.items() if name in forms}
     if out.suffix not in endings:
-        raise ConfigError(f"no format is known for '{out}'; end it in {', '.join(endings)}, or give --as")
+        raise ConfigError(
+            f"cannot tell the format of '{out}' from its ending; end it in {', '.join(endings)}, or give --as"
+        )
     return endings[out.suffix]
 
 

@@ -25,7 +25,7 @@ def run_train(
 ) -> None:
     """Train, print the scores and the next command."""
     if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
-        raise ConfigError("--minutes and --epochs both set how long to train; give only one of them")
+        raise ConfigError("--minutes and --epochs both set how long to train; give only one")
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")

@@ -46,11 +46,12 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
     """
     if sizes and base.training.train_size is not None:
         raise ConfigError(
-            f"--train-size is given, but training.train_size is {base.training.train_size} too; leave one of them out"
+            f"--train-size and training.train_size={base.training.train_size} both set the number of training "
+            "examples; give only one"
         )
     sizes = sizes or [base.training.train_size]
     if not models:
-        raise ConfigError("name the models to compare, as: --models bahdanau,bahdanau:cell=lstm")
+        raise ConfigError("name the models to compare, for example: --models bahdanau,bahdanau:cell=lstm")
     labels = [_label(model)[0] for model in models]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
@@ -87,7 +88,7 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
         if text != "all" and not (text.isdecimal() and int(text) > 0):
             raise ConfigError(
                 f"--train-size: '{text}' is not a number of training examples; give whole numbers, and all for the "
-                "whole set, as: 100,1000,all"
+                "whole set, such as 100,1000,all"
             )
         size = None if text == "all" else int(text)
         if size in sizes:

@@ -38,7 +38,7 @@ def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -
     """
     opened = [run if isinstance(run, Run) else load(run, finished=True, force=force) for run in runs]
     if len(opened) < 2:
-        raise ConfigError(f"{len(opened)} run was given; a comparison takes two or more")
+        raise ConfigError(f"{'1 run' if opened else 'no run'} was given; a comparison takes two or more")
     seen: dict[Path, Run[Any, Any]] = {}
     for run in opened:
         if run.folder.absolute() in seen:

@@ -156,7 +156,7 @@ def compare(
     reporter = Quiet() if quiet else usual_reporter()
     made = train_and_compare(planned, Path(out or default_folder(config)), conduct, baseline, reporter)
     if made is None:
-        raise KeyboardInterrupt("interrupted; saved. The same call resumes it")
+        raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
     return made
 

@@ -191,7 +191,7 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
     if outcome is None:
         raise TrainingError(
             f"{planned.label}: its process ended with exit code {process.exitcode}, perhaps because memory ran out; "
-            "the same command resumes it"
+            "resume with the same command"
         )
     return bool(outcome)
 

@@ -50,7 +50,7 @@ class AlignmentSection(Section):
     @property
     def given(self) -> str:
         """The source of links in use, as a field and its value; "" for none."""
-        ways = {"files": f"files {', '.join(self.files)}", "data": "data true", "automatic": "automatic true"}
+        ways = {"files": f"files={','.join(self.files)}", "data": "data=true", "automatic": "automatic=true"}
         used = [f"training.alignment.{shown}" for name, shown in ways.items() if getattr(self, name)]
         return " and ".join(used)
 
@@ -58,7 +58,7 @@ class AlignmentSection(Section):
     def _one_source(self) -> Self:
         used = [name for name in ("files", "data", "automatic") if getattr(self, name)]
         if len(used) > 1:
-            raise ValueError(f"{self.given} are both given; links come from one of files, data and automatic")
+            raise ValueError(f"{self.given} cannot be combined; set only one of files, data and automatic")
         owners = {"base": "files", "possible": "files", "min": "automatic"}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -66,13 +66,13 @@ class AlignmentSection(Section):
                 continue
             if not used:
                 raise ValueError(
-                    f"training.alignment.{name} is {value!r}, but no links are given; set "
+                    f"training.alignment.{name} is {value!r}, but there are no links; set "
                     "training.alignment.files=FILE, training.alignment.data=true or training.alignment.automatic=true"
                 )
             if name in owners and owners[name] not in used:
                 raise ValueError(
-                    f"training.alignment.{name} is {value!r}, but it applies only to links from {owners[name]}, and "
-                    f"these come from {used[0]}; leave it out"
+                    f"training.alignment.{name} is {value!r}, but it applies only to links from {owners[name]}, not "
+                    f"from {used[0]}; remove the field"
                 )
         if self.heads == []:
             raise ValueError("training.alignment.heads is an empty list; give numbers of heads, or mean")

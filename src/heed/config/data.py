@@ -179,12 +179,12 @@ class CorpusData(OwnData):
         if self.stream and getattr(self, "extra", None):
             raise ValueError(
                 "data.stream is true and data.extra names further corpora, but their weight is counted in passes over "
-                "data.train, and a stream has no passes: join the files, or leave one of the two fields out"
+                "data.train, and a stream has no passes; join the files, or set only one of the two"
             )
         if self.stream and self.duplicates == "drop":
             raise ValueError(
                 "data.stream is true and data.duplicates is drop, but a stream is not stored, so repeats cannot be "
-                "recognised: leave one of the two fields out"
+                "recognised; set only one of the two"
             )
         if not self.stream and self.window != type(self).model_fields["window"].default:
             raise ValueError(f"data.window is {self.window}, but only a stream has windows; add data.stream=true")
@@ -218,7 +218,7 @@ class FilesData(CorpusData):
             return self
         makes = f"data.shuffle_source {self.shuffle_source} makes the source from the target"
         if self.columns.source is not None:
-            raise ValueError(f"{makes}, but data.columns.source is {self.columns.source!r}; leave one of the two out")
+            raise ValueError(f"{makes}, but data.columns.source is {self.columns.source!r}; set only one of the two")
         corpora = {"train": self.train, "valid": self.valid, "test": self.test}
         corpora |= {f"extra[{i}].files": one.files for i, one in enumerate(self.extra)}
         for name, files in corpora.items():
@@ -226,7 +226,7 @@ class FilesData(CorpusData):
                 raise ValueError(f"{makes}: data.{name} must be one file of sentences, but is {', '.join(files)}")
         for i, one in enumerate(self.extra):
             if one.columns.source is not None:
-                raise ValueError(f"{makes}, but data.extra[{i}].columns.source is {one.columns.source!r}; leave it out")
+                raise ValueError(f"{makes}, but data.extra[{i}].columns.source is {one.columns.source!r}; remove it")
         return self
 
 

@@ -44,7 +44,7 @@ class DocumentFiles(DocumentReading, CorpusData):
         if self.separator is not None and self.format not in ("auto", "text"):
             raise ValueError(
                 f"data.separator is {self.separator!r}, but with data.format {self.format} each line is a document; "
-                "leave one of the two fields out"
+                "set only one of the two"
             )
         return self
 
@@ -57,6 +57,6 @@ class DocumentHub(HubSection):
     def _no_files(cls, value: Any) -> Any:
         if value not in (None, "auto"):
             raise ValueError(
-                f"{value!r} sets the format of a file, but a data set of the Hub is not a file; leave it out"
+                f"{value!r} sets the format of a file, but a data set of the Hub is not a file; remove the field"
             )
         return value

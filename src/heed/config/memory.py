@@ -58,9 +58,9 @@ class InMemory(Section):
                 f"this run was imported from {self.imported} and has no data; to score it, give files: heed evaluate "
                 "RUN FILE; to train it further, start a run from it: heed train TASK FILE --from RUN"
             )
-        held = ", ".join(f"{name}: {split.examples:,}" for name, split in self.memory.items())
+        held = ", ".join(f"{name} {split.examples:,}" for name, split in self.memory.items())
         return (
-            f"the data was passed in Python{f' (examples of {held})' if held else ''} and is not kept in the run "
+            f"the data was passed in Python{f' (examples: {held})' if held else ''} and is not stored in the run "
             "folder; to score the run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to "
             "resume it, pass the same data to heed.train in Python, with out= and resume=True"
         )

@@ -120,7 +120,7 @@ def symmetrize(
         DataError: The two directions differ in number of pairs.
     """
     if how not in SYMMETRIZATIONS:
-        raise ConfigError(f"there is no symmetrization '{how}'{suggest(how, SYMMETRIZATIONS)}")
+        raise ConfigError(f"unknown symmetrization '{how}'{suggest(how, SYMMETRIZATIONS)}")
     if len(forward) != len(reverse):
         raise DataError(f"the forward direction has {len(forward):,} pairs, the reverse direction {len(reverse):,}")
     return [sorted(_joined(set(one), set(other), how)) for one, other in zip(forward, reverse, strict=True)]

@@ -33,7 +33,7 @@ def need_ctranslate2() -> Any:
         import ctranslate2
     except ImportError:
         raise ConfigError(
-            "this needs the library CTranslate2; install it: pip install 'heed-attention[export]'"
+            "CTranslate2 exports need the package ctranslate2; install it: pip install 'heed-attention[export]'"
         ) from None
     return ctranslate2
 
@@ -41,9 +41,7 @@ def need_ctranslate2() -> Any:
 def expressible(model: PairDecoder, name: str) -> Transformer:
     """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
     if not isinstance(model, Transformer):
-        raise ConfigError(
-            f"model '{name}' cannot be exported: of the models that translate CTranslate2 expresses 'transformer' only"
-        )
+        raise ConfigError(f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'")
     return model
 
 

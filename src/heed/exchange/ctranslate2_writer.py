@@ -61,7 +61,7 @@ class CTranslate2Writer:
         if (longest := max(map(len, sources), default=0)) > self.num_positions:
             raise InputError(
                 f"a text of {longest:,} tokens does not fit the {self.num_positions:,} positions of the exported "
-                "model; shorten it, or write with --engine torch"
+                "model; shorten it, or use --engine torch"
             )
         limit = min(options.max_length, self.longest_output)
         results = self._translator.translate_batch(

@@ -92,24 +92,26 @@ def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Write
         RunError: The run was not exported for it, its weights have changed since, or a file is missing or altered.
     """
     if engine not in ENGINES:
-        raise ConfigError(f"no engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
+        raise ConfigError(f"unknown engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
     command = f"heed export {shell_word(folder)} --to ctranslate2"
     if quantization != "float32":
         command += f" --quantization {quantization}"
     if not path.is_dir():
-        raise RunError(f"{folder} was not exported for {engine}; export it with: {command}")
+        raise RunError(f"'{folder}' was not exported for {engine}; export it with: {command}")
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))
         raise RunError(f"{path / name} is {what}; export the run again with: {command}")
     description = read_object(path / _DESCRIPTION)
     if description["format"] != _FORMAT:
         raise RunError(
-            f"{path} has format {description['format']}, this version of heed reads {_FORMAT}; export again: {command}"
+            f"{path} has format {description['format']}, but this version of heed reads format {_FORMAT}; export the "
+            f"run again with: {command}"
         )
     if description["weights"] != checksum(folder / folders.WEIGHTS):
-        raise RunError(f"{path} does not have the present weights of {folder}; export the run again with: {command}")
+        changed = f"the weights of {folder} have changed since it was exported"
+        raise RunError(f"{changed}; export the run again with: {command}")
     return CTranslate2Writer(path, task.source_tokenizer, task.target_tokenizer, description["positions"])
 
 

@@ -73,7 +73,8 @@ def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, 
     log_prob = _largest_difference(ours, writer, sources)
     if exact:
         if log_prob > _CLOSE:
-            raise RunError(f"log-probabilities of the exported model are off by up to {log_prob:.2g}; nothing is kept")
+            off = f"log-probabilities of the exported model are off by up to {log_prob:.2g}"
+            raise RunError(f"{off}; the export was discarded")
         _greedy_must_agree(task, model, sources, ours, theirs)
         searched = _best(writer.write(sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
@@ -167,8 +168,8 @@ def _beam_must_agree(
 def _disagree(task: Exportable, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
     decode = task.target_tokenizer.decode
     return RunError(
-        f"the exported model has another output {how} for {task.source_tokenizer.decode(source)!r}: "
-        f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r}; nothing is kept"
+        f"the exported model has a different output {how} for {task.source_tokenizer.decode(source)!r}: "
+        f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r}; the export was discarded"
     )
 
 

@@ -1,1 +1,1 @@
-"""Models: one file, one paper. `heed.registry` finds them by file name."""
+"""Models, one file per paper; `heed.registry` finds a model by the name of its file."""

@@ -1,9 +1,11 @@
-"""A language model of causal self-attention and nothing else: embeddings, positions, attention with residuals.
+"""A language model of causal self-attention only: embeddings, positions and residual attention layers.
 
     x_t = E[token_t] + P[t];   x = x + MultiHead(x, x, causal) per layer;   next token from softmax(W x)
 
-The smallest model that shows what self-attention alone can do (lecture notes C2 and C3, without the Transformer's
-feed-forward layers and normalisation). Its cache holds the keys and values of every position read so far.
+It isolates self-attention from the Transformer's feed-forward layers and normalisation. The cache holds the keys and
+values of every position read so far.
+
+Source: the lecture notes (docs/systems.md, C2 and C3).
 """
 
 from __future__ import annotations
@@ -23,20 +25,20 @@ class AttentionLMConfig(TextConfig):
     d_model: int = Field(512, gt=0)
     """Width of embeddings and layers."""
     num_heads: int = Field(8, gt=0)
-    """Heads per layer; must divide d_model."""
+    """Attention heads of each layer; must divide d_model."""
     num_layers: int = Field(2, gt=0)
-    """Attention layers."""
+    """Number of attention layers."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which an embedding, attention weight or sublayer output is dropped in training."""
+    """Dropout probability of embeddings, attention weights and sublayer outputs."""
 
     sizes = named_sizes(tiny=dict(d_model=64, num_heads=4), small=dict(d_model=256, num_heads=4))
 
 
 class AttentionLM(LanguageModel):
-    """Residual causal self-attention layers on token and position embeddings."""
+    """Residual causal self-attention layers over token and position embeddings."""
 
     config_class = AttentionLMConfig
-    summary = "causal self-attention and nothing else"
+    summary = "causal self-attention only"
     paper = "lecture notes"
 
     def __init__(self, config: AttentionLMConfig) -> None:
@@ -54,18 +56,18 @@ class AttentionLM(LanguageModel):
         return self.dropout(self.embedding(tokens) + self.positions(positions))  # type: ignore[no-any-return]
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
+        """Read whole sequences; arguments and result as `LanguageModel.forward`."""
         positions, seen = places_within(tokens, documents)
         return self.layers.whole(self._embed(tokens, positions), seen=seen)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
-        """Empty caches."""
+        """Initial decoding state of each row: empty caches."""
         return self.layers.start((), rows)
 
     def step(
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
-        """Append each further token's keys and values, then look back."""
+        """Append the keys and values of the next tokens to the caches and attend to them; as `DecoderBody.step`."""
         return self.layers.by_length(self._read, tokens, state, lengths)
 
     def _read(

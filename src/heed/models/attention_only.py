@@ -1,18 +1,20 @@
-"""A translator of one attention layer and nothing else: the lecture notes' Attn(X, X').
+"""A translator with a single attention layer: the lecture notes' Attn(X, X').
 
-| here | notes | what |
+| here | notes | meaning |
 |---|---|---|
-| source, target | x_i, x'_j | embeddings; x'_j is the previous output's |
-| query, key, value | q_j = W_q x'_j, k_i = W_k x_i, v_i = W_v x_i | of the target, of the source, of the source |
+| source, target | x_i, x'_j | embeddings; x'_j is that of the previous output |
+| query, key, value | q_j = W_q x'_j, k_i = W_k x_i, v_i = W_v x_i | query of the target; key and value of the source |
 | weights, context | softmax(K' q_j), c_j = V softmax(K' q_j) | row j of the map |
 
     e_ij = x'_j W_qk x_i / sqrt(d_model);  a = softmax(e);  c_j = sum_i a_ij W_v x_i;  next word from softmax(W_o c_j)
 
-No blocks, no recurrence, and by default no positions: c_j depends on x'_j and the source alone, so a word of the target
-that occurs twice is followed by the same word twice, and the order of the source's words does not matter.
-`positions` says which of them stands where. Source: docs/systems.md, C1.
-Differs from the notes: the scores are scaled (unscaled ones saturate the softmax early and learn no more: a batch of
-three pairs was not learned by heart), and W_q' W_k is one matrix W_qk.
+No blocks, no recurrence and, by default, no positions: c_j depends only on x'_j and the source, so every occurrence of
+a target word predicts the same next word, and the order of the source words does not matter. `positions` adds position
+embeddings.
+
+Source: the lecture notes (docs/systems.md, C1).
+Differs from the notes: scores are scaled (unscaled, they saturated the softmax early, and training could not memorise a
+batch of three pairs), and W_q' W_k is a single matrix W_qk.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
 class AttentionOnlyConfig(TranslatorConfig):
-    """Fields of `attention_only`; the notes name no widths."""
+    """Fields of `attention_only`; the notes give no widths."""
 
     d_model: int = Field(512, gt=0)
     """Width of embeddings and values."""
     positions: Literal["none", "sinusoidal", "learned"] = "none"
-    """What is added to the embeddings to say where a word stands."""
+    """Position embeddings: none, fixed sinusoids or a learned table."""
     max_length: int = Field(512, gt=0)
-    """Positions of a learned table."""
+    """Length of the learned position table; sinusoids have no limit."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which an embedding, context or attention weight is dropped in training."""
+    """Dropout probability of embeddings, contexts and attention weights."""
 
     sizes = named_sizes(tiny=dict(d_model=128), small=dict(d_model=256, dropout=0.1))
 
@@ -49,7 +51,7 @@ class AttentionOnly(PairDecoder):
     """Embeddings, attention from target to source, output layer."""
 
     config_class = AttentionOnlyConfig
-    summary = "one attention layer and nothing else"
+    summary = "a single attention layer"
     paper = "lecture notes"
 
     def __init__(self, config: AttentionOnlyConfig) -> None:
@@ -69,18 +71,18 @@ class AttentionOnly(PairDecoder):
         return self.dropout(x)  # type: ignore[no-any-return]
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Source embeddings as keys and values."""
+        """Project the source embeddings to keys and values; arguments as `PairDecoder.encode`."""
         positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
         x = self._embed(self.source_embedding, source, positions)  # (B, S, d_model)
         return Memory((self.attention.prepare(x, mask=source_mask),), None)
 
     def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
-        """Nothing but the source: there is no recurrent state to carry."""
+        """Initial decoding state of each row: the keys of its source, no recurrent state."""
         assert memory is not None
         return AlignedState([], None, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
-        """Each token asks by itself."""
+        """Attend to the source from each token independently; arguments and result as `DecoderBody.step`."""
         positions = state.position.unsqueeze(1) + torch.arange(tokens.shape[1], device=tokens.device)  # (R, n)
         query = self._embed(self.target_embedding, tokens, positions)  # (R, n, d_model)
         context = self.attention(query, state.keys, rows=state.rows, offset=state.position)
@@ -89,12 +91,12 @@ class AttentionOnly(PairDecoder):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """No word twice in a text: without positions, what is written depends on the last word alone."""
+        """Three pairs without repeated words: without positions, the output depends only on the previous word."""
         generator = torch.Generator().manual_seed(seed)
         source = torch.stack([4 + torch.randperm(7, generator=generator)[:6] for _ in range(3)])
         source_mask = torch.arange(6) < torch.tensor([6, 4, 5]).unsqueeze(1)
         target = torch.stack([4 + torch.randperm(7, generator=generator)[:5] for _ in range(3)])
-        for row, words in enumerate(target):  # begins with a token of its own row, which stands nowhere else in it
+        for row, words in enumerate(target):  # a first token that differs between rows and is not repeated in its row
             words[words == 4 + row] = words[0]
             words[0] = 4 + row
         return {"source": source.masked_fill(~source_mask, 0), "source_mask": source_mask, "target": target}

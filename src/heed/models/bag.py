@@ -1,14 +1,15 @@
-"""A bag of words: the mean of the embeddings, then layers. Knows which words there are, nothing of their order.
+"""Bag of words: feed-forward layers on the mean of the token embeddings, without word order.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| mean | av | mean of the embeddings of a text's tokens |
+| mean | av | mean of a text's token embeddings |
 | layers | z_i = g(W_i z_{i-1} + b_i) | g = relu |
-| dropout | p of r_w ~ Bernoulli(1 - p) | whole words are left out of the mean in training |
+| dropout | p of r_w ~ Bernoulli(1 - p) | in training, whole words are left out of the mean |
 
-Source: Iyyer et al. 2015 (ACL P15-1162), "deep averaging network", sections 3-4. The control for every model that
-claims to use the order of words.
-Differs from the paper: a word occurring twice is kept or left out at each place by itself.
+The control for models that claim to use word order.
+
+Source: Iyyer et al. 2015 (ACL P15-1162), "deep averaging network", sections 3-4.
+Differs from the paper: each occurrence of a repeated word is dropped independently.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class BagConfig(TextConfig):
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(300, gt=0)
-    """Width of the layers on the mean."""
+    """Width of the feed-forward layers."""
     num_layers: int = Field(3, gt=0)
-    """Layers on the mean."""
+    """Number of feed-forward layers."""
     dropout: float = Field(0.3, ge=0, lt=1)
-    """Probability with which a word is left out of the mean in training."""
+    """Probability of leaving a word out of the mean in training."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=64, num_layers=1),
@@ -42,10 +43,10 @@ class BagConfig(TextConfig):
 
 
 class Bag(TextEncoder):
-    """Mean of embeddings and a feed-forward net."""
+    """Feed-forward layers on the mean of the token embeddings."""
 
     config_class = BagConfig
-    summary = "mean of the words' embeddings, no order"
+    summary = "mean of word embeddings, without order"
     paper = "Iyyer et al. 2015"
 
     def __init__(self, config: BagConfig) -> None:
@@ -58,7 +59,7 @@ class Bag(TextEncoder):
         self.d_output = c.d_hidden
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """One vector per text, `(batch, d_hidden)`."""
+        """Tokens `(batch, length)` to one vector per text, `(batch, d_hidden)`."""
         if self.training and self.dropout:
             mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
         z = mean_pooling(self.embedding(tokens), mask)  # (B, d_embedding)

@@ -1,27 +1,27 @@
-"""BERT: an encoder that reads a framed text or a pair of texts, made to be pretrained. Devlin et al. 2019.
+"""BERT: a Transformer encoder over a text or a pair of texts, to be pretrained. Devlin et al. 2019.
 
-| here | paper | notes | what |
+| here | paper | notes | meaning |
 |---|---|---|---|
-| encoder map | self-attention | C8 | row i: where token i looked |
-| start token, end token | [CLS], [SEP] | [CLS], [SEP] | before the text, and after each text |
-| state | T_i | - | what is returned for each token |
-| `last` | C | p | the state of the start token, through the pooling layer |
+| encoder map | self-attention | C8 | row i: attention of token i |
+| start token, end token | [CLS], [SEP] | [CLS], [SEP] | before the first text; after each text |
+| state | T_i | - | output for each token |
+| `last` | C | p | the start token's state after the pooling layer |
 
     x = norm(E[token] + P[position] + S[segment])       with features f of each token: norm(E + P + S + W f)
     block   x = norm(x + MultiHead(x, x)); x = norm(x + W_2 gelu(W_1 x + b_1) + b_2)
     last    tanh(W_p x[0] + b_p)
 
-A token's segment is the number of end tokens before it, so that of two texts `START a END b END` the first with its end
-token is segment 0 and the second segment 1.
+A token's segment is the number of end tokens before it: in a pair `START a END b END`, a and its end token are segment
+0, b and its end token segment 1.
 
-Initial weights: normal, biases zero; embeddings with a deviation of 0.02, matrices with 0.02 sqrt(768 / d_model).
-Dropout after the embeddings, on attention weights and on each sublayer's output.
+Initial weights: normal with a standard deviation of 0.02 for embeddings and 0.02 sqrt(768 / d_model) for matrices;
+biases zero. Dropout after the embeddings, on attention weights and on each sublayer's output.
 
-Source: Devlin et al. 2019 (arXiv:1810.04805), section 3 and appendix A.2; docs/systems.md, C8. The published
-checkpoints add what the paper does not say: the pooling layer, eps 1e-12, and the initial weights.
-Differs from the paper: linear layers of other widths than 768 are drawn at another deviation (`initialise`), and the
-option `matching_heads`. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps 1e-5;
-DistilBERT (arXiv:1910.01108) no segments and a relu in the pooling layer.
+Source: Devlin et al. 2019 (arXiv:1810.04805), section 3 and appendix A.2; docs/systems.md, C8. The pooling layer, eps
+1e-12 and the initial weights, which the paper does not specify, are those of the published checkpoints.
+Differs from the paper: the initial weights of linear layers at widths other than 768 (`initialise`), and the option
+`matching_heads`. RoBERTa (arXiv:1907.11692) has one segment, two end tokens between two texts and eps 1e-5; DistilBERT
+(arXiv:1910.01108) has no segments and relu in the pooling layer.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
 _DEVIATION, _WIDTH = 0.02, 768
-"""Of initial weights, and the width for which it is meant."""
+"""Standard deviation of the initial weights, and the width for which it is meant."""
 _MATCH = 8.0
-"""The score of a vector with itself, where queries and keys match: e^8 outweighs hundreds of other tokens."""
+"""Initial score of equal vectors in a matching head: e^8 outweighs hundreds of other tokens."""
 _END = 3
-"""`data.tokens.tokenizer.END`, which lies above the models."""
+"""`data.tokens.tokenizer.END`; models must not import from `data`."""
 
 
 class BertConfig(TokenConfig):
@@ -58,33 +58,33 @@ class BertConfig(TokenConfig):
     d_model: int = Field(768, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(12, gt=0)
-    """Heads of every attention; must divide d_model."""
+    """Attention heads of each block; must divide d_model."""
     num_layers: int = Field(12, gt=0)
-    """Blocks."""
+    """Number of blocks."""
     d_ff: int = Field(3072, gt=0)
-    """Inner width of the feed-forward networks."""
+    """Inner width of the feed-forward layers."""
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
-    """Between the layers of the feed-forward networks: gelu (the paper's), its approximation by tanh, relu, or silu."""
+    """Activation of the feed-forward layers: gelu (the paper's), its tanh approximation, relu or silu."""
     norm_eps: float = Field(1e-12, gt=0)
-    """What every layer normalisation adds to the variance."""
+    """Epsilon that layer normalisation adds to the variance."""
     max_length: int = Field(512, gt=0)
-    """Positions of the learned table: the longest text or pair that can be read, start and end tokens included."""
+    """Length of the learned position table: the longest text or pair, including start and end tokens."""
     num_segments: int = Field(2, ge=0)
-    """Rows of the table of segments; 0 for none."""
+    """Number of segment embeddings; 0 for none."""
     double_separator: bool = False
-    """Two end tokens between the texts of a pair (RoBERTa) and not one."""
+    """Whether two end tokens, not one, separate the texts of a pair (RoBERTa)."""
     pooler: Literal["tanh", "relu", "none"] = "tanh"
-    """What follows the layer over the start token's state, from which a text is classified; none for that state itself.
-    """
+    """Activation of the pooling layer, which maps the start token's state to the vector used for classification; none
+    for no such layer."""
     matching_heads: int = Field(0, ge=0)
-    """Heads of the first block that begin by looking at tokens like their own: their queries and keys have the same
-    initial weights. Pretraining sets 1 where pairs of texts are learned: whether they share words is then found sooner
+    """Heads of the first block that initially attend to tokens equal to their own: their queries and keys have the same
+    initial weights. Pretraining on pairs of texts sets 1, so that the model learns sooner whether they share words
     (docs/pretraining.md)."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    """Dropout probability of embeddings and sublayer outputs."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
-    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
-    faster: torch's fused kernel has no dropout there."""
+    """Dropout probability of attention weights; null for the value of `dropout`. On a CPU, 0 is faster: torch's fused
+    attention kernel has no dropout there."""
 
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=2, num_layers=2, d_ff=512),
@@ -97,7 +97,7 @@ class Bert(TokenEncoder):
     """A stack of post-norm encoder blocks over the embeddings of tokens, positions and segments."""
 
     config_class = BertConfig
-    summary = "Transformer encoder to pretrain"
+    summary = "Transformer encoder for pretraining"
     paper = "Devlin et al. 2019"
     sees_all = True
     framed = True
@@ -138,16 +138,16 @@ class Bert(TokenEncoder):
     def forward(
         self, tokens: Tensor, mask: Tensor, features: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:
-        """States of each token, `(batch, length, d_model)`.
+        """State of each token, `(batch, length, d_model)`.
 
         Args:
             tokens: `(batch, length)`, framed (`data.batch.framed`).
             mask: As `TokenEncoder.forward`.
-            features: As there.
-            segments: `(batch, length)`, the segment of each token; None for what follows from the tokens.
+            features: As `TokenEncoder.forward`.
+            segments: `(batch, length)`, the segment of each token; None to derive it from the end tokens.
 
         Raises:
-            ShapeError: A text is longer than the table of positions.
+            ShapeError: A text is longer than the position table.
         """
         if self.segments is not None and segments is None:
             segments = self.segments_of(tokens)
@@ -167,13 +167,13 @@ class Bert(TokenEncoder):
         return x
 
     def _packs(self, mask: Tensor) -> bool:
-        """Whether the texts are laid end to end without padding: in training on a CPU, unless somebody watches."""
+        """Whether to concatenate the texts without padding: in training on a CPU, unless observed."""
         if not self.training or watch.slot is not None or not trains_packed(self.positions.table.weight):
             return False
         return all(isinstance(b, EncoderBlock) and b.can_pack for b in self.blocks) and bool(mask.any())
 
     def _embed(self, tokens: Tensor, places: Tensor, features: Tensor | None, segments: Tensor | None) -> Tensor:
-        """Tokens `(batch, length)` at positions `places` to vectors."""
+        """Embed tokens `(batch, length)` at positions `places`: `(batch, length, d_model)`."""
         x = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         if self.join is not None:
             x = x[..., : self.d_output] + self.join(x[..., self.d_output :])
@@ -183,37 +183,37 @@ class Bert(TokenEncoder):
         return self.dropout(self.embedding_norm(x))  # type: ignore[no-any-return]
 
     def segments_of(self, tokens: Tensor) -> Tensor:
-        """The segment of each token: the number of end tokens before it, at most that of the last segment.
+        """Segment of each token, `(batch, length)`: the number of end tokens before it, at most num_segments - 1.
 
-        With a double separator it is 1 after the first end token.
+        With a double separator, every token after the first end token is in segment 1.
         """
         ends = (tokens == _END).long()
         most = max(0, self.config.num_segments - 1)
         return (ends.cumsum(1) - ends).clamp_max(min(most, 1) if self.config.double_separator else most)
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """The state of the start token through the pooling layer, `(batch, d_model)`."""
+        """The start token's state after the pooling layer, `(batch, d_model)`."""
         return self.pooled(hidden[:, 0])
 
     def pooled(self, vector: Tensor) -> Tensor:
-        """One vector per text through the pooling layer, `(batch, d_model)`."""
+        """Apply the pooling layer to one vector per text, `(batch, d_model)`."""
         if self.pooler is None:
             return vector
         pooled = self.pooler(vector)
         return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
 
     def without_last(self) -> None:
-        """Stop training the pooling layer."""
+        """Freeze the pooling layer."""
         if self.pooler is not None:
             self.pooler.requires_grad_(False)
 
 
 def initialise(module: nn.Module, d_model: int = _WIDTH) -> None:
-    """Draw the weights of linear layers and tables as BERT does, and set biases to zero; for `module.apply`.
+    """Initialise linear layers and embeddings as BERT does, with zero biases; for `module.apply`.
 
-    BERT's deviation of 0.02 is for a width of 768. Linear layers of another width are drawn so that what passes them
-    is scaled alike: with 0.02 the attention of a block 128 wide would add a twentieth of what it is added to, and of
-    one 768 wide a third.
+    BERT's standard deviation of 0.02 is for a width of 768. At other widths it is scaled by sqrt(768 / d_model), which
+    keeps the scale of a layer's output: with 0.02, attention would add a third of its residual input at width 768, but
+    only a twentieth at width 128.
     """
     if isinstance(module, nn.Linear):
         nn.init.normal_(module.weight, std=_DEVIATION * math.sqrt(_WIDTH / d_model))
@@ -224,16 +224,18 @@ def initialise(module: nn.Module, d_model: int = _WIDTH) -> None:
 
 
 def match(attention: MultiHeadAttention, count: int) -> None:
-    """Give the queries and keys of the first heads the same weights, so that a score is largest for equal vectors.
+    """Give queries and keys of the first `count` heads the same weights, so that equal vectors have the largest scores.
 
     Raises:
-        ConfigError: There are not so many heads.
+        ConfigError: `count` exceeds the number of heads.
 
     Source: Trockman and Kolter 2023, Mimetic Initialization of Self-Attention Layers (arXiv:2305.09828), section 4.
-    Differs from the paper: orthogonal rows without noise, in some heads of one block only; values are left alone.
+    Differs from the paper: orthogonal rows without noise, in some heads of one block only; values are unchanged.
     """
     if count > attention.num_heads:
-        raise ConfigError(f"model.matching_heads is {count}, but there are {attention.num_heads} heads")
+        raise ConfigError(
+            f"model.matching_heads is {count}, but model.num_heads is {attention.num_heads}; reduce matching_heads"
+        )
     width = attention.w_query.out_features // attention.num_heads
     rows = count * width
     if rows:

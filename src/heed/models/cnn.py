@@ -1,31 +1,32 @@
-"""Convolutions: filters that see a few neighbours, the same everywhere. Over words Kim 2014, over pictures LeCun 1998.
+"""Convolutional networks: local filters with shared weights, over words (Kim 2014) or pictures (LeCun et al. 1998).
 
-Over words, the largest value of each filter:
+Over words, the maximum of each filter:
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| filters | w of size h k | one bank per window of h = 3, 4, 5 words |
-| found | c_i = f(w . x_{i:i+h-1} + b) | what a filter says of the window that begins at word i, f = relu |
-| largest | c^ = max{c} | over the windows of the text ("max over time") |
-| vector | z | all filters of all windows side by side |
+| filters | w of size h k | one bank for each window of h = 3, 4, 5 words |
+| found | c_i = f(w . x_{i:i+h-1} + b) | output of a filter at the window that begins at word i, f = relu |
+| largest | c^ = max{c} | maximum over the windows of the text ("max over time") |
+| vector | z | the maxima of all filters, concatenated |
+
+Windows lie inside the text; a text shorter than a window is padded with zeros to one window.
 
 Source: arXiv:1408.5882, section 2; sizes of section 3.1 (CNN-rand; `model.word_vectors` makes it CNN-non-static,
-with `model.train_embeddings=false` CNN-static). A window lies inside the text; a text shorter than a window has one,
-filled up with zeros.
+with `model.train_embeddings=false` CNN-static).
 Differs from the paper: no limit on the norm of the output layer's weights.
 
-Over pictures, convolutions and maxima in turn (`num_filters` has a number for each stage):
+Over pictures, stages of convolutions and max pooling (`num_filters` has one number per stage):
 
-    stage   x = relu(norm(w * x + b)), `convolutions` times; then the maximum of each 2 x 2 square
-    y       the last map as one vector (flat), or the mean or the maximum of each of its channels
+    stage   x = relu(norm(w * x + b)), `convolutions` times; then the maximum of each `pool_size` x `pool_size` square
+    y       the last feature map as one vector (flat), or the mean or maximum of each of its channels
 
-The convolutions keep the size of a map: there are zeros around it. With batch normalisation they have no bias.
-Initial weights: normal with a deviation of sqrt(2 / numbers that a filter reads) (He et al. 2015, arXiv:1502.01852).
+Convolutions are zero-padded and keep the size of the map; with batch normalisation they have no bias.
+Initial weights: normal with a standard deviation of sqrt(2 / fan_in) (He et al. 2015, arXiv:1502.01852).
 
-Source: LeCun et al. 1998, Gradient-Based Learning Applied to Document Recognition, section II; small filters one behind
-the other as in Simonyan and Zisserman 2015 (arXiv:1409.1556), section 2; batch normalisation of Ioffe and Szegedy 2015
+Source: LeCun et al. 1998, Gradient-Based Learning Applied to Document Recognition, section II; stacked small filters:
+Simonyan and Zisserman 2015 (arXiv:1409.1556), section 2; batch normalisation: Ioffe and Szegedy 2015
 (arXiv:1502.03167); docs/systems.md, A2.
-Differs from LeNet-5: relu, maxima and normalisation; widths of our own.
+Differs from LeNet-5: relu, max pooling, batch normalisation and our own widths.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class CNNConfig(TextConfig):
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings (paper: k)."""
     windows: tuple[int, ...] = Field((3, 4, 5), min_length=1)
-    """Numbers of words that filters read at once (paper: h)."""
+    """Window sizes of the filters, in words (paper: h)."""
     num_filters: int = Field(100, gt=0)
-    """Filters of each window."""
+    """Number of filters for each window size."""
     dropout: float = Field(0.5, ge=0, lt=1)
-    """Probability with which a number of the text's vector is dropped in training."""
+    """Dropout probability of the text vector."""
 
     sizes = named_sizes(tiny=dict(d_embedding=64, num_filters=32), small=dict(d_embedding=128, num_filters=64))
 
@@ -62,15 +63,15 @@ class CNNConfig(TextConfig):
     @classmethod
     def _whole_windows(cls, windows: tuple[int, ...]) -> tuple[int, ...]:
         if min(windows) < 1 or len(set(windows)) < len(windows):
-            raise ValueError("windows must be different whole numbers from 1 on")
+            raise ValueError(f"model.windows is {list(windows)}, but must be distinct integers of at least 1")
         return windows
 
 
 class CNN(TextEncoder):
-    """Embeddings, one bank of filters per window, the maximum over the text."""
+    """Embeddings, one bank of filters per window size, and the maximum of each filter over the text."""
 
     config_class = CNNConfig
-    summary = "filters over neighbouring words"
+    summary = "convolutions over words"
     paper = "Kim 2014"
 
     def __init__(self, config: CNNConfig) -> None:
@@ -83,7 +84,7 @@ class CNN(TextEncoder):
         self.d_output = c.num_filters * len(c.windows)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """The largest value of each filter, `(batch, d_output)`; zeros for a text without tokens."""
+        """Maximum of each filter over the text, `(batch, d_output)`; zeros for a text without tokens."""
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
         lengths = mask.sum(1, keepdim=True)
         begins = torch.arange(tokens.shape[1], device=tokens.device)
@@ -99,22 +100,22 @@ class CNN(TextEncoder):
 
 
 class ImageCNNConfig(ImageConfig):
-    """Fields of `cnn` over pictures; the defaults are those of a network of our own with six convolutions."""
+    """Fields of `cnn` over pictures; the defaults are our own network of six convolutions."""
 
     num_filters: tuple[int, ...] = Field((64, 128, 256), min_length=1)
-    """Filters of each stage."""
+    """Number of filters in each stage."""
     convolutions: int = Field(2, gt=0)
-    """Convolutions of each stage, one behind the other."""
+    """Number of convolutions in each stage."""
     kernel_size: int = Field(3, gt=0)
-    """Side of the square that a filter sees, in places of the map that it reads; odd."""
+    """Side of a filter, in positions of its input map; odd."""
     pool_size: int = Field(2, gt=0)
-    """Side of the squares whose maximum is kept behind each stage; 1 for none."""
+    """Side of the max-pooling squares after each stage; 1 for no pooling."""
     norm: Literal["batch", "none"] = "batch"
-    """Batch normalisation behind each convolution, or none."""
+    """Batch normalisation after each convolution, or none."""
     pooling: Literal["flat", "mean", "max"] = "flat"
-    """The vector of a picture: the whole last map, so that places are told apart, or each channel's mean or maximum."""
+    """Vector of a picture: the flattened last map, which keeps positions, or each channel's mean or maximum."""
     dropout: float = Field(0.2, ge=0, lt=1)
-    """Probability with which a number of the picture's vector is dropped in training."""
+    """Dropout probability of the picture vector."""
 
     sizes = named_sizes(tiny=dict(num_filters=(16, 32), convolutions=1), small=dict(num_filters=(32, 64)))
 
@@ -122,19 +123,19 @@ class ImageCNNConfig(ImageConfig):
     @classmethod
     def _whole_widths(cls, num_filters: tuple[int, ...]) -> tuple[int, ...]:
         if min(num_filters) < 1:
-            raise ValueError("num_filters must be whole numbers from 1 on, one for each stage")
+            raise ValueError(f"model.num_filters is {list(num_filters)}, but must be integers of at least 1")
         return num_filters
 
     @field_validator("kernel_size")
     @classmethod
     def _has_a_middle(cls, kernel_size: int) -> int:
         if kernel_size % 2 == 0:
-            raise ValueError(f"kernel_size must be odd, so that a filter has a middle; {kernel_size} is even")
+            raise ValueError(f"model.kernel_size is {kernel_size}, but must be odd, so that a filter has a centre")
         return kernel_size
 
 
 class ImageCNN(ImageEncoder):
-    """Stages of convolutions, each followed by a maximum, over a picture."""
+    """Stages of convolutions over a picture, each followed by max pooling."""
 
     config_class = ImageCNNConfig
     summary = "convolutions over a picture"
@@ -147,9 +148,9 @@ class ImageCNN(ImageEncoder):
         rows, columns = (side // c.pool_size**stages for side in (c.height, c.width))
         if not (rows and columns):
             raise ConfigError(
-                f"model.num_filters has {stages} stages, and after each the maximum of {c.pool_size} x {c.pool_size} "
-                f"squares: nothing is left of a picture of {c.height} x {c.width} pixels; "
-                "use fewer stages, or model.pool_size=1"
+                f"a picture of {c.height} x {c.width} pixels is too small for the {stages} stages of "
+                f"model.num_filters, each followed by {c.pool_size} x {c.pool_size} pooling; "
+                "use fewer stages, or set model.pool_size=1"
             )
         plain = c.norm == "none"
         layers: list[nn.Module] = []
@@ -174,7 +175,7 @@ class ImageCNN(ImageEncoder):
         return self.pooled(self.features(pixels))
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The last map, `(batch, filters, rows, columns)`, behind the last maximum."""
+        """The last feature map, after its pooling: `(batch, filters, rows, columns)`."""
         x = pixels.contiguous(memory_format=torch.channels_last)
         for i, convolution in enumerate(self.convolutions, start=1):
             x = relu(convolution(x), inplace=True)
@@ -183,11 +184,11 @@ class ImageCNN(ImageEncoder):
         return x
 
     def pooled(self, features: Tensor) -> Tensor:
-        """The vector that is made of the last map."""
+        """Feature map `(batch, filters, rows, columns)` to one vector per picture, `(batch, d_output)`."""
         kind = self.config.pooling
         vector = features.flatten(1) if kind == "flat" else features.mean((2, 3))
         return self.dropout(features.amax((2, 3)) if kind == "max" else vector)  # type: ignore[no-any-return]
 
     def receptive_field(self) -> int:
-        """Side in pixels of the square that a place of the last map can see."""
+        """Side in pixels of the square seen by one position of the last feature map."""
         return self.receptive.size

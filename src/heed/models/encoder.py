@@ -1,19 +1,19 @@
-"""The encoder of a Transformer alone, over a text for its label or its tags.
+"""Transformer encoder over a text, for its label or its tags. Vaswani et al. 2017.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| encoder map | Q K' / sqrt(d_k) | row i: where token i looked |
-| state | output of the stack | what is returned for each token |
+| encoder map | softmax(Q K' / sqrt(d_k)) | row i: attention of token i |
+| state | output of the stack | output for each token |
 
     x = sqrt(d_model) E[token] + P[position]     with features f: W [sqrt(d_model) E[token] ; f] + P[position]
     block   x = norm(x + MultiHead(x, x)); x = norm(x + FFN(x))
 
-A text's vector is made of the states by the task's `pooling`: learned attention, mean, maximum, or one token's state
-(`cls`: that of a learned token before the text, as in BERT, arXiv:1810.04805).
+The task's `pooling` reduces the states to one vector: learned attention, mean, maximum, or one token's state (`cls`:
+that of a learned token before the text, as in BERT, arXiv:1810.04805).
 
 Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.1.
-Differs from the paper: the options `norm: pre` and `positions`; biases in attention's projections; dropout of attention
-weights. It is trained on the task's texts alone: nothing is pretrained.
+Differs from the paper: the options `norm: pre` and `positions`; biases in the attention projections; dropout of
+attention weights. The encoder is trained on the task's texts only, without pretraining.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ class EncoderConfig(TokenConfig):
     d_model: int = Field(512, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(8, gt=0)
-    """Heads of every attention; must divide d_model."""
+    """Attention heads of each block; must divide d_model."""
     num_layers: int = Field(6, gt=0)
-    """Blocks."""
+    """Number of blocks."""
     d_ff: int = Field(2048, gt=0)
-    """Inner width of the feed-forward networks."""
+    """Inner width of the feed-forward layers."""
     norm: NormKind = "post"
-    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
+    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without a long warm-up)."""
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
-    """Fixed sinusoids of any length, a learned table, or none: then the order of the words counts for nothing."""
+    """Fixed sinusoids of any length, a learned table, or none, which ignores word order."""
     max_length: int = Field(512, gt=0)
-    """Positions of a learned table; sinusoids have no limit."""
+    """Length of the learned position table; sinusoids have no limit."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    """Dropout probability of embeddings and sublayer outputs."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
-    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
-    faster: torch's fused kernel has no dropout there."""
+    """Dropout probability of attention weights; null for the value of `dropout`. On a CPU, 0 is faster: torch's fused
+    attention kernel has no dropout there."""
 
     sizes = named_sizes(
         tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=128, norm="pre", attention_dropout=0.0),
@@ -85,7 +85,7 @@ class Encoder(TokenEncoder):
         self.apply(xavier)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """States of each token, `(batch, length, d_model)`."""
+        """State of each token, `(batch, length, d_model)`; arguments as `TokenEncoder.forward`."""
         embedded = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         d = embedded.shape[-1] - self.inputs.d_features
         scaled = self.embedding_scale * embedded[..., :d]

@@ -1,29 +1,31 @@
-"""GPT: a language model of decoder blocks without a memory, Radford et al. 2019 (GPT-2).
+"""GPT: a language model of Transformer decoder blocks without cross-attention. Radford et al. 2019 (GPT-2).
 
-| here | paper | notes | what |
+| here | paper | notes | meaning |
 |---|---|---|---|
-| decoder map | masked self-attention | C5 | row t: where the position that predicts token t + 1 looked |
-| E, P | W_e, W_p (Radford et al. 2018, equation 2) | E, P | tables of tokens and positions |
-| x | h_l | - | the states between the blocks |
-| output | softmax(h_n W_e') | softmax(W x) | the table of tokens once more, where tied |
+| decoder map | masked self-attention | C5 | row t: attention of the position that predicts token t + 1 |
+| E, P | W_e, W_p (Radford et al. 2018, equation 2) | E, P | token and position embeddings |
+| x | h_l | - | states between the blocks |
+| output | softmax(h_n W_e') | softmax(W x) | shares the token embeddings with `tied_output` |
 
     x = E[token] + P[position]
     block   x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
     next token from softmax(E norm(x))
 
-As an encoder of texts it reads the same blocks from left to right and gives norm(x) for each token; `last` is the state
-of the last token, which alone has seen the whole text (as `GPT2ForSequenceClassification` has it). With features f of
-each token, x = W [E[token] ; f] + P[position].
+As a text encoder, the same causal blocks return norm(x) for each token; `last` is the state of the last token, the only
+one that depends on the whole text (as in `GPT2ForSequenceClassification`). With features f of each token,
+x = W [E[token] ; f] + P[position].
 
-Initial weights: normal with a deviation of 0.02, those of the layers before each residual sum divided by
-sqrt(2 num_layers), biases zero. Dropout after the embeddings, on attention weights and on each sublayer's output.
+Initial weights: normal with a standard deviation of 0.02, divided by sqrt(2 num_layers) in the output layers of
+attention and feed-forward; biases zero. Dropout after the embeddings, on attention weights and on each sublayer's
+output.
 
-Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3; the blocks are those of
-Radford et al. 2018 with the normalisation moved to the input, the output as equation 2 there; docs/systems.md, C7.
-Differs from the paper: query, key and value have a layer each, which is the same product; and the options, each with
-its source where it is: rotary positions (`layers/rotary.py`), RMS normalisation (`layers/norm.py`), SwiGLU
-(`layers/activations.py`), no biases, an output table of its own. With rotary positions nothing is added to the
-embeddings. Imported models: other activations, and tokens that the vocabulary lacks (`absent_tokens`).
+Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3; the blocks of Radford et
+al. 2018 with the normalisation moved to the input of each sublayer, and the output of equation 2 there;
+docs/systems.md, C7.
+Differs from the paper: query, key and value have separate layers, which is equivalent; and the options: rotary
+positions in place of position embeddings (`layers/rotary.py`); RMS normalisation (`layers/norm.py`); SwiGLU
+(`layers/activations.py`); no biases; an untied output layer; and, for imported models, other activations and tokens
+that the vocabulary lacks (`absent_tokens`).
 """
 
 from __future__ import annotations
@@ -58,43 +60,43 @@ from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, Tok
 _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SILU, "swiglu": SWIGLU}
 _DEVIATION = 0.02
 _NEVER = -1e4
-"""Bias of a token that is never predicted: its probability is 0, and nothing becomes NaN."""
+"""Output bias of a token that is never predicted: probability 0 without NaN, which -inf could cause."""
 
 
 class BlocksConfig(TextConfig):
-    """What the language model and the encoder have in common."""
+    """Fields shared by the language model and the encoder."""
 
     d_model: int = Field(768, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(12, gt=0)
-    """Heads of every attention; must divide d_model."""
+    """Attention heads of each block; must divide d_model."""
     num_layers: int = Field(12, gt=0)
-    """Blocks."""
+    """Number of blocks."""
     d_ff: int | None = Field(None, gt=0)
-    """Inner width of the feed-forward networks; null for 4 d_model, or with swiglu for two thirds of that,
-    since swiglu has three matrices instead of two."""
+    """Inner width of the feed-forward layers; null for 4 d_model, or with swiglu for two thirds of that, since swiglu
+    has three matrices instead of two."""
     max_length: int = Field(1024, gt=0)
-    """Positions of a learned table; other positions have no limit."""
+    """Length of the learned position table; other positions have no limit."""
     positions: Literal["learned", "rotary", "sinusoidal"] = "learned"
-    """A learned table (GPT-2's), queries and keys turned by their positions, or fixed sinusoids."""
+    """A learned table (GPT-2's), rotary embeddings of queries and keys, or fixed sinusoids."""
     norm: Literal["layer", "rms"] = "layer"
-    """Layer normalisation (GPT-2's), or division by the root mean square."""
+    """Layer normalisation (GPT-2's) or RMS normalisation."""
     norm_eps: float = Field(1e-5, gt=0)
-    """What normalisation adds to the variance, or to the mean square."""
+    """Epsilon that normalisation adds to the variance, or to the mean square."""
     activation: Literal["gelu", "gelu_exact", "relu", "silu", "swiglu"] = "gelu"
-    """Between the layers of the feed-forward networks: gelu (by tanh, GPT-2's), gelu_exact (by the normal
-    distribution), relu, silu, or swiglu, which has a gate."""
+    """Activation of the feed-forward layers: gelu (tanh approximation, GPT-2's), gelu_exact, relu, silu, or swiglu,
+    which is gated."""
     bias: bool = True
-    """Biases in all layers of the blocks and in the layer normalisation."""
+    """Whether the layers of the blocks and the layer normalisations have biases."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    """Dropout probability of embeddings and sublayer outputs."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
-    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
-    faster: torch's fused kernel has no dropout there."""
+    """Dropout probability of attention weights; null for the value of `dropout`. On a CPU, 0 is faster: torch's fused
+    attention kernel has no dropout there."""
 
     @property
     def inner_width(self) -> int:
-        """Width of the feed-forward networks; of a gated one a multiple of 8."""
+        """Inner width of the feed-forward layers; rounded up to a multiple of 8 if gated and not given."""
         if self.d_ff is not None:
             return self.d_ff
         return 8 * math.ceil(self.d_model / 3) if _ACTIVATIONS[self.activation].width == 2 else 4 * self.d_model
@@ -104,9 +106,9 @@ class GPTConfig(BlocksConfig):
     """Fields of `gpt`; the defaults are GPT-2's smallest model."""
 
     tied_output: bool = True
-    """The output layer's matrix is the embedding table (GPT-2's)."""
+    """Whether the output layer shares the embedding matrix (as in GPT-2)."""
     absent_tokens: tuple[int, ...] = ()
-    """Tokens that the vocabulary of an imported model lacks (padding, unknown, start): they are never predicted."""
+    """Tokens that the vocabulary of an imported model lacks (padding, unknown, start) and that are never predicted."""
 
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=4, num_layers=4, max_length=256, dropout=0.0),
@@ -135,7 +137,7 @@ def _make_blocks(c: BlocksConfig) -> DecoderStack:
 
 
 def _make_positions(c: BlocksConfig) -> tuple[LearnedPositions | SinusoidalPositions | None, RotaryPositions | None]:
-    """What is added to the embeddings, or what turns queries and keys."""
+    """Position embeddings and rotary embeddings; one of the two is None."""
     if c.positions == "rotary":
         return None, RotaryPositions(c.d_model // c.num_heads)
     return make_positions(c.positions, c.max_length, c.d_model), None
@@ -156,7 +158,7 @@ def _initialise(model: nn.Module, blocks: DecoderStack) -> None:
 
 
 class GPT(LanguageModel):
-    """A stack of pre-norm decoder blocks without a memory over token embeddings."""
+    """A stack of pre-norm decoder blocks without cross-attention over token embeddings."""
 
     config_class = GPTConfig
     summary = "Transformer decoder"
@@ -175,14 +177,14 @@ class GPT(LanguageModel):
         _initialise(self, self.blocks)
         if c.tied_output:
             self.output.weight = self.embedding.weight
-        if c.absent_tokens:  # no parameter: nothing learns it, and no file holds it
+        if c.absent_tokens:  # a buffer: neither trained nor saved
             bias = torch.zeros(c.vocab_size)
             bias[list(c.absent_tokens)] = _NEVER
             del self.output.bias
             self.output.register_buffer("bias", bias, persistent=False)
 
     def _embed(self, tokens: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
-        """Embedded tokens `(rows, n, d_model)`, and what turns queries and keys."""
+        """Embedded tokens `(rows, n, d_model)`, and the rotation of queries and keys, if any."""
         x = self.embedding(tokens)
         if self.positions is not None:
             return self.dropout(x + self.positions(positions)), None
@@ -190,19 +192,19 @@ class GPT(LanguageModel):
         return self.dropout(x), self._rotary(positions)
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Whole sequences to hidden states, each document by itself; as `LanguageModel.forward`."""
+        """Read whole sequences; arguments and result as `LanguageModel.forward`."""
         positions, seen = places_within(tokens, documents)
         x, turn = self._embed(tokens, positions)
         return self.norm(self.blocks.whole(x, turn, seen))  # type: ignore[no-any-return]
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
-        """Empty caches."""
+        """Initial decoding state of each row: empty caches."""
         return self.blocks.start((), rows)
 
     def step(
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
-        """Append each further token's keys and values, then look back."""
+        """Append the keys and values of the next tokens to the caches and attend to them; as `DecoderBody.step`."""
         return self.blocks.by_length(self._read, tokens, state, lengths)
 
     def _read(
@@ -223,7 +225,7 @@ class GPTEncoderConfig(BlocksConfig, TokenConfig):
 
 
 class GPTEncoder(TokenEncoder):
-    """The same blocks over a text, without an output layer: the state of each token has seen those up to it."""
+    """The same blocks over a text, without an output layer: a token's state depends on that token and earlier ones."""
 
     config_class = GPTEncoderConfig
     summary = "Transformer decoder over a text"
@@ -243,7 +245,10 @@ class GPTEncoder(TokenEncoder):
         _initialise(self, self.blocks)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """States of each token, `(batch, length, d_model)`; padding stands behind a text, where no token looks."""
+        """State of each token, `(batch, length, d_model)`; arguments as `TokenEncoder.forward`.
+
+        The mask is not needed: padding follows the text, and attention is causal.
+        """
         positions, _ = places_within(tokens, None)
         x, turn = self.join(self.inputs(tokens, features)), None  # (B, T, d_model)
         if self.positions is not None:

@@ -1,23 +1,23 @@
-"""Hierarchical attention: words make a sentence, sentences make a document. Yang et al. 2016.
+"""Hierarchical attention network: attention over words gives sentence vectors, attention over these a document vector.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
 | word states | h_it = [h->_it ; h<-_it] | both directions over the words of sentence i |
-| words: key | u_it = tanh(W_w h_it + b_w) | hidden view of a word |
-| words: query | u_w | learned: "what is the informative word" |
-| words: weights, context | alpha_it, s_i | one row per sentence; s_i is the sentence's vector |
+| words: key | u_it = tanh(W_w h_it + b_w) | hidden representation of a word |
+| words: query | u_w | learned word context vector: "what is the informative word" |
+| words: weights, context | alpha_it, s_i | one row per sentence; s_i is the sentence vector |
 | sentence states | h_i = [h->_i ; h<-_i] | both directions over the sentences |
-| sentences: key, query | u_i = tanh(W_s h_i + b_s), u_s | as for words, with weights of their own |
-| sentences: weights, context | alpha_i, v | v is the document's vector |
+| sentences: key, query | u_i = tanh(W_s h_i + b_s), u_s | as for words, with separate weights |
+| sentences: weights, context | alpha_i, v | v is the document vector |
 
     alpha_it = softmax_t(u_it' u_w);  s_i = sum_t alpha_it h_it
     alpha_i  = softmax_i(u_i' u_s);   v   = sum_i alpha_i h_i
 
-Only sentences that exist are read, in groups of like length, so that neither a document with many sentences nor a long
-sentence makes the others longer.
+Sentences of all documents are read in groups of similar length, without empty ones, so that neither a long document nor
+a long sentence adds padding to the others.
 
-Source: the paper (NAACL N16-1174), section 2; sizes of section 3.3.
-Differs from the paper: any cell, one direction on request; dropout on embeddings and on v (0 by default, as there).
+Source: Yang et al. 2016 (NAACL N16-1174), section 2; sizes of section 3.3.
+Differs from the paper: the options `cell`, `bidirectional` and `dropout` (of embeddings and v; 0 by default, as there).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class HANConfig(TextConfig):
     d_hidden: int = Field(50, gt=0)
     """Width of the state of each direction, for words and for sentences."""
     d_attention: int = Field(100, gt=0)
-    """Width of u, the hidden view of a word or sentence, and of the learned queries."""
+    """Width of u, the hidden representation of a word or sentence, and of the learned queries."""
     cell: CellKind = "gru"
-    """Recurrent cell: gru is the paper's; also rnn, lstm and gru_notes."""
+    """Recurrent cell: gru (the paper's), rnn, lstm or gru_notes."""
     bidirectional: bool = True
-    """Whether both networks read from the end too."""
+    """Whether words and sentences are also read from right to left."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of an embedding or of the document's vector is dropped in training."""
+    """Dropout probability of embeddings and of the document vector."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=32, d_attention=64),
@@ -59,7 +59,7 @@ class HANConfig(TextConfig):
 
 
 class HAN(TextEncoder):
-    """Recurrent layers and a learned query over words, and once more over sentences."""
+    """Recurrent layers and attention with a learned query, over words and then over sentences."""
 
     config_class = HANConfig
     summary = "attention to words, then to sentences"
@@ -80,13 +80,13 @@ class HAN(TextEncoder):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three documents of unequal numbers of sentences of unequal length."""
+        """Three documents with unequal numbers of sentences of unequal length."""
         mask = torch.arange(5) < torch.tensor([[5, 3, 4, 1], [2, 5, 0, 0], [4, 0, 0, 0]]).unsqueeze(-1)
         tokens = torch.randint(4, config.vocab_size, mask.shape, generator=torch.Generator().manual_seed(seed))
         return {"tokens": tokens.masked_fill(~mask, 0), "mask": mask}
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for one without words."""
+        """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for a document without words."""
         real = mask.any(-1)  # (B, S)
         vectors = self._sentence_vectors(tokens[real], mask[real])  # (N, d), N real sentences in order
         laid = vectors.new_zeros(*real.shape, vectors.shape[-1]).masked_scatter(real.unsqueeze(-1), vectors)
@@ -94,7 +94,7 @@ class HAN(TextEncoder):
         return self.dropout(self.sentence_pooling(states, real))  # type: ignore[no-any-return]
 
     def _sentence_vectors(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Sentences `(N, words)` to `(N, d)`: read group by group, then weighed all at once."""
+        """Sentences `(N, words)` to vectors `(N, d)`: recurrent layers group by group, then one attention call."""
         lengths = mask.sum(1)
         if not len(lengths):
             return self.embedding.weight.new_zeros(0, self.d_output)

@@ -1,35 +1,35 @@
 """Hierarchical recurrent encoder-decoder for dialogue: Serban et al. 2016, with attention to words and turns.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
 | tokens, target | w_m,n | words of utterance m; of the response |
 | word states | h_m,n = [h->_m,n ; h<-_m,n] | both directions over the words of an utterance |
-| utterance vector | h_m,N | the last state of each direction |
-| speaker | - | a learned vector of who says the utterance |
-| dialogue state | c_m | after utterance m; width `d_context` |
+| utterance vector | h_m,N | last state of each direction, concatenated |
+| speaker | - | learned embedding of the speaker |
+| dialogue state | c_m | state after utterance m, of width `d_context` |
 | state | d_n | the decoder's hidden state, s_t below |
-| turns: weights | - | b_ti: how much word t of the response looks at turn i |
-| words: weights | - | a_tij: how much it looks at word j of turn i |
-| hidden | omega | what predicts word t |
+| turns: weights | - | b_ti: attention of response word t to turn i |
+| words: weights | - | a_tij: attention of response word t to word j of turn i |
+| hidden | omega | input of the output layer for word t |
 
-    h_ij = words(x_i1 ... x_in)_j                      v_i = [h->_in ; h<-_i1], utterance by utterance
-    c_i  = turns(v_i + r_i, c_{i-1}),  c_0 = 0         r_i the vector of its speaker
-    s_0  = tanh(D c_m + d)                             m turns have been read
-    s_t  = cell([x'_t ; c_m], s_{t-1})                 x'_t the embedding of the word before
+    h_ij = words(x_i1 ... x_in)_j                      v_i = [h->_in ; h<-_i1] for each utterance
+    c_i  = turns(v_i + r_i, c_{i-1}),  c_0 = 0         r_i the embedding of its speaker
+    s_0  = tanh(D c_m + d)                             after m turns
+    s_t  = cell([x'_t ; c_m], s_{t-1})                 x'_t the embedding of the previous word
     b_ti = softmax_i(score(s_t, c_i))                  turn_attention: over the turns read
     a_tij = b_ti softmax_j(score(s_t, h_ij))           word_attention too: over the words of each turn
     a_tij = softmax_ij(score(s_t, h_ij))               word_attention alone: over all words read
     y_t  from softmax(W_o [s_t ; sum_i b_ti c_i ; sum_ij a_tij h_ij])
                                                        d_readout: softmax(W_o tanh(W_r [the same ; x'_t]))
 
-Nothing in c_i depends on later turns, so all responses of a conversation share one reading of it: each says how many
-turns it has been given. Utterances are read in groups of like length, and a conversation's words lie end to end, so
-that neither a long turn nor a long conversation makes others longer.
+No c_i depends on later turns, so a conversation is encoded once for all its responses; each response reads only the
+turns before it. Utterances are read in groups of similar length, and a conversation's words are concatenated without
+padding between turns, so that neither a long turn nor a long conversation adds much padding to others.
 
-Source: arXiv:1507.04808, section 3 (HRED-Bidirectional, the last states side by side); the base size is that of its
-section 5. Two levels of attention: the lecture notes (docs/systems.md, B8 and B9) and `heed.attention.hierarchical`.
-Differs from the paper: the dialogue state also enters each step of the decoder; the speaker is read; the output layer
-is one matrix unless `d_readout` is given, whose tanh layer sees x'_t as the paper's does.
+Source: arXiv:1507.04808, section 3 (HRED-Bidirectional, with concatenated last states); base size of section 5.
+Attention over turns and words: the lecture notes (docs/systems.md, B8 and B9) and `heed.attention.hierarchical`.
+Differs from the paper: the dialogue state also enters each step of the decoder; speakers have embeddings; without
+`d_readout` the output layer is a single matrix, with it a tanh layer also reads x'_t as in the paper.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ class HREDConfig(TurnConfig):
     d_context: int = Field(300, gt=0)
     """Width of the dialogue state."""
     d_attention: int = Field(300, gt=0)
-    """Width in which query and key are compared by the scores that project both: concat, additive, key_query."""
+    """Width of the layer that compares query and key, for the scores that project both: concat, additive, key_query."""
     cell: CellKind = "gru"
-    """Recurrent cell of words, turns and decoder: gru is the paper's; also rnn, lstm and gru_notes."""
+    """Recurrent cell of words, turns and decoder: gru (the paper's), rnn, lstm or gru_notes."""
     num_layers: int = Field(1, gt=0)
-    """Layers over the words, over the turns and of the decoder."""
+    """Number of layers over the words, over the turns and in the decoder, each."""
     bidirectional: bool = True
-    """Whether a second network reads each utterance from its end."""
+    """Whether a second network reads each utterance from right to left."""
     word_attention: bool = False
-    """Whether the decoder looks at the words of the turns so far; with `turn_attention` the weights inside a turn are
-    shares of that turn's weight. The paper has none."""
+    """Whether the decoder attends to the words of the turns so far (not in the paper). With `turn_attention`, the
+    weights of a turn's words sum to the weight of the turn."""
     turn_attention: bool = False
-    """Whether the decoder looks at the dialogue state after each turn so far. The paper has none."""
+    """Whether the decoder attends to the dialogue state after each turn so far (not in the paper)."""
     score: str = "general"
-    """How the decoder's state is compared with words and turns."""
+    """Score of the decoder's state and a word or turn; `heed models --scores` lists all."""
     d_readout: int | None = Field(None, gt=0)
-    """Width of a tanh layer before the vocabulary, which also sees the previous word: where it is smaller than what it
-    reads, it saves output-layer work; null for none."""
+    """Width of a tanh layer before the output layer, which also reads the previous word; null for none. A width below
+    that of its input saves computation in the output layer."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+    """Dropout probability of embeddings, hidden states and attention weights."""
 
     sizes = named_sizes(
         tiny=dict(
@@ -95,13 +95,13 @@ class HREDConfig(TurnConfig):
 
 @dataclass(frozen=True)
 class DialogueMemory(Memory):
-    """Conversations as they were read; `summary` is the dialogue state after all turns.
+    """Encoded conversations; `summary` is the dialogue state after all turns.
 
     Attributes:
         states: `(batch, turn, d_context)`, the dialogue state after each turn.
-        turn_of: `(batch, key)`, the turn of each word where the words of a conversation lie end to end.
-        words: Those words, or None without word attention.
-        turns: The turns, or None without turn attention.
+        turn_of: `(batch, key)`, the turn of each word; a conversation's words are concatenated along `key`.
+        words: Keys and values of the words; None without word attention.
+        turns: Keys and values of the turns; None without turn attention.
     """
 
     states: Tensor
@@ -110,7 +110,7 @@ class DialogueMemory(Memory):
     turns: Keys | None
 
     def select(self, sources: Tensor) -> DialogueMemory:
-        """The memory of the given conversations."""
+        """Reorder the conversations: the new conversation i is the old `sources[i]`."""
         summary = None if self.summary is None else self.summary.index_select(0, sources)
         states, turn_of = self.states.index_select(0, sources), self.turn_of.index_select(0, sources)
         words, turns = (None if keys is None else keys.select(sources) for keys in (self.words, self.turns))
@@ -119,13 +119,13 @@ class DialogueMemory(Memory):
 
 @dataclass(frozen=True)
 class DialogueState(RecurrentState):
-    """The decoder's states; `fed` is the dialogue state.
+    """Decoding state of `HRED`; `fed` is the dialogue state that enters each step.
 
     Attributes:
-        memory: The conversations.
-        rows: Which of them each row answers.
-        read: `(rows,)`, how many of its turns, or None for all.
-        position: `(rows,)`, tokens that each row has read or written.
+        memory: The encoded conversations.
+        rows: The conversation of each row.
+        read: `(rows,)`, number of turns that each row may read; None for all turns of its conversation.
+        position: `(rows,)`, number of tokens read so far.
     """
 
     memory: DialogueMemory
@@ -143,10 +143,10 @@ class DialogueState(RecurrentState):
 
 
 class HRED(TurnDecoder):
-    """One net over the words of each utterance, one over the utterances, and a decoder that may look at both."""
+    """Recurrent networks over the words and over the utterances, and a decoder that can attend to both."""
 
     config_class = HREDConfig
-    summary = "dialogue: words, turns, decoder"
+    summary = "hierarchical recurrent, for dialogue"
     paper = "Serban et al. 2016"
     config: HREDConfig
 
@@ -187,9 +187,10 @@ class HRED(TurnDecoder):
         conversation: Tensor,
         read: Tensor,
     ) -> Tensor:
-        """As `TurnDecoder.forward`; responses of like length are written together, watched ones all at once.
+        """As `TurnDecoder.forward`, with responses read in groups of similar length; all at once when observed.
 
-        The responses of a conversation cannot be batched by their length. Hidden states of padding are zero.
+        Batches are made of whole conversations, so their responses cannot be batched by length. Hidden states of
+        padding are zero where there are several groups.
         """
         lengths = ((target != 0) * torch.arange(1, target.shape[1] + 1, device=target.device)).amax(1).clamp_min(1)
         groups = length_groups(lengths.tolist())
@@ -206,11 +207,11 @@ class HRED(TurnDecoder):
         return torch.cat(parts)[torch.argsort(order)]
 
     def encode(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor) -> DialogueMemory:
-        """Read every utterance once, then the conversations, utterance by utterance."""
+        """Encode each utterance, then the conversations; arguments as `TurnDecoder.encode`."""
         lengths = mask.sum(1)
         states, vectors, first = self._utterances(tokens, mask, lengths)
         real = turns >= 0  # (B, T)
-        heard = pad(self.dropout(vectors + self.speaker(speakers)), (0, 0, 0, 1))  # (U + 1, d_word): turn -1 is zero
+        heard = pad(self.dropout(vectors + self.speaker(speakers)), (0, 0, 0, 1))  # (U + 1, d_word): row -1 is zero
         dialogue, _ = self.turns(heard[turns], real)  # (B, T, d_context)
         dialogue = self.dropout(dialogue)
         words_of_turn = pad(lengths, (0, 1))[turns]  # (B, T)
@@ -219,7 +220,7 @@ class HRED(TurnDecoder):
         turn_of = (place >= ends.unsqueeze(-1)).sum(1).clamp_max(turns.shape[1] - 1)  # (B, K)
         words = turn_keys = None
         if self.word_attention is not None:
-            inside = place - (ends - words_of_turn).gather(1, turn_of)  # the word's place in its turn
+            inside = place - (ends - words_of_turn).gather(1, turn_of)  # index of the word within its turn
             is_word = place < ends[:, -1:]
             row = (pad(first, (0, 1))[turns].gather(1, turn_of) + inside).masked_fill(~is_word, 0)
             words = self.word_attention.prepare(self.dropout(states)[row], mask=is_word)
@@ -230,11 +231,11 @@ class HRED(TurnDecoder):
         return _memory(_after(dialogue, every, real.sum(1)), dialogue, turn_of, words, turn_keys)
 
     def _utterances(self, tokens: Tensor, mask: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Read utterances group by group.
+        """Encode utterances in groups of similar length.
 
         Returns:
-            The state of every word, `(words, d_word)`, utterance after utterance, with little padding between; a vector
-            for each utterance, `(utterances, d_word)`; and the place of each one's first word among the states.
+            The word states of all utterances, `(words, d_word)`, with little padding between utterances; one vector per
+            utterance, `(utterances, d_word)`; and `(utterances,)`, the index of each utterance's first word state.
         """
         if not len(tokens):
             nothing = self.embedding.weight.new_zeros(0, self.words.d_output)
@@ -254,7 +255,7 @@ class HRED(TurnDecoder):
         return torch.cat(states), torch.cat(vectors)[back], torch.cat(places)[back]
 
     def start(self, memory: Memory | None, rows: Rows, read: Tensor | None = None) -> DialogueState:
-        """`s_0` of each row from the dialogue state after the turns that it has been given."""
+        """Initial decoding state of each row: `s_0` from the dialogue state after the `read` turns."""
         assert isinstance(memory, DialogueMemory) and memory.summary is not None
         row = rows.source_of
         fed = memory.summary[row] if read is None else _after(memory.states, row, read)
@@ -265,7 +266,10 @@ class HRED(TurnDecoder):
         return DialogueState(states, fed, memory, rows, read, torch.zeros_like(row))
 
     def step(self, tokens: Tensor, state: DialogueState, lengths: Tensor | None = None) -> tuple[Tensor, DialogueState]:
-        """Move the states, then look: no state depends on what was seen, so all tokens are read together."""
+        """Update the states, then attend; arguments and result as `DecoderBody.step`.
+
+        No state depends on a context, so all tokens are read in one run of the recurrent layers.
+        """
         assert state.fed is not None
         embedded = self.dropout(self.embedding(tokens))  # (R, n, d_embedding)
         fed = state.fed.unsqueeze(1).expand(-1, tokens.shape[1], -1)
@@ -278,7 +282,7 @@ class HRED(TurnDecoder):
         return self.dropout(out), replace(state, states=states, position=position)
 
     def _look(self, hidden: Tensor, state: DialogueState) -> list[Tensor]:
-        """What states `(rows, n, d_hidden)` find among the turns and among the words."""
+        """Contexts of states `(rows, n, d_hidden)` over the turns and over the words, `(rows, n, ...)` each."""
         found, memory, read = [], state.memory, state.read
         where: dict[str, Any] = {"rows": state.rows, "offset": state.position}
         shares = seen = None
@@ -306,5 +310,5 @@ def _memory(
 
 
 def _after(states: Tensor, row: Tensor, read: Tensor) -> Tensor:
-    """Of dialogue states `(batch, turn, d_context)` those of the given rows after that many turns each; c_0 = 0."""
+    """Dialogue states c_m of conversations `row` after m = `read` turns each, `(rows, d_context)`; c_0 = 0."""
     return states[row, (read - 1).clamp_min(0)] * (read > 0).unsqueeze(-1)

@@ -1,26 +1,26 @@
-"""Long short-term memory-network: an LSTM that reads its tape in place of its last state. Cheng et al. 2016.
+"""Long short-term memory-network: an LSTM that attends to all its earlier states. Cheng et al. 2016.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| input | x_t | embedding of the token, with its features where there are any |
-| tape: key | h_i | hidden state of each token before t (the hidden tape) |
-| tape: value | [h_i ; c_i] | with its cell state (the memory tape): one set of weights for both |
+| input | x_t | embedding of the token, and its features if there are any |
+| tape: key | h_i | hidden state of each token before t (hidden tape) |
+| tape: value | [h_i ; c_i] | hidden and cell state (memory tape), summed with the same weights |
 | query | x_t and h~_{t-1} | the input and the previous summary |
 | scores, weights | a_i^t, s_i^t | row t of the map is over tokens 1 .. t-1 |
-| context | [h~_t ; c~_t] | the summaries, which stand where h_{t-1} and c_{t-1} do in an LSTM |
-| state | h_t | what is returned for each token |
+| context | [h~_t ; c~_t] | summaries, which replace h_{t-1} and c_{t-1} of an LSTM |
+| state | h_t | output for each token |
 
     a_i^t       = v' tanh(W_h h_i + W_x x_t + W_h~ h~_{t-1})    for i = 1 .. t-1
     [h~_t ; c~_t] = sum_i softmax(a^t)_i [h_i ; c_i]            zeros at t = 1
     h_t, c_t    = LSTM(x_t, h~_t, c~_t)                         c_t = f c~_t + i c^_t;  h_t = o tanh(c_t)
 
-As a language model, softmax(W_o h_t) gives the token after t, and the state, tape included, is carried from each batch
-of text to the next; i then runs over the last `tape` tokens before t.
+As a language model, softmax(W_o h_t) predicts the token after t; the state, including the tape, is carried from batch
+to batch, and i runs over the last `tape` tokens before t.
 
-Source: arXiv:1601.06733, section 3.1, equations 4-9; widths of section 5.2, of section 5.1 as a language model;
-docs/systems.md, B5.
-Differs from the paper: one layer; biases in the cell are torch's two; embeddings are dropped out in training too; the
-tape has an end. The score `concat` is the paper's (no bias); others may stand.
+Source: arXiv:1601.06733, section 3.1, equations 4-9; widths of section 5.2 (language model: our own); docs/systems.md,
+B5.
+Differs from the paper: one layer; two bias vectors in the cell, as in torch; dropout of embeddings too; a language
+model's tape is limited to its newest tokens; scores other than `concat`, which is the paper's (no bias).
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, Tok
 
 
 class LSTMNConfig(TokenConfig):
-    """Fields of `lstmn`; the defaults are the one-layer network that the paper classifies sentiment with."""
+    """Fields of `lstmn`; the defaults are the paper's one-layer network for sentiment classification."""
 
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)
     """Width of hidden and cell state."""
     d_attention: int = Field(168, gt=0)
-    """Width in which query and key are compared."""
+    """Width of the layer that compares query and key."""
     score: str = "concat"
-    """How query and key are compared: concat is the paper's `v' tanh(W [q ; k])`."""
+    """Score of query and key: concat is the paper's `v' tanh(W [q ; k])`; `heed models --scores` lists all."""
     dropout: float = Field(0.5, ge=0, lt=1)
-    """Probability with which a number of an embedding or of a state is dropped in training."""
+    """Dropout probability of embeddings and states."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=64, d_attention=64),
@@ -68,7 +68,7 @@ class LSTMNConfig(TokenConfig):
 
 
 class LSTMN(TokenEncoder):
-    """An LSTM over tapes of hidden and cell states; tokens see no later ones."""
+    """An LSTM that attends to tapes of its hidden and cell states; a token's state depends on no later token."""
 
     config_class = LSTMNConfig
     summary = "LSTM that attends to its earlier states"
@@ -85,9 +85,9 @@ class LSTMN(TokenEncoder):
         self.d_output = c.d_hidden
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """States of each token, `(batch, length, d_output)`.
+        """State of each token, `(batch, length, d_output)`; arguments as `TokenEncoder.forward`.
 
-        Padding comes last and no token sees a later one, so the mask changes nothing inside it.
+        The mask does not change the states of real tokens: padding follows the text, and attention is causal.
         """
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         hidden, _ = read_tape(self.cell, self.attention, embedded, start_tape(self.cell, embedded), mask=mask)
@@ -95,23 +95,23 @@ class LSTMN(TokenEncoder):
 
 
 class LstmnLanguageModelConfig(TextConfig):
-    """Fields of `lstmn` as a language model; the defaults are ours, the paper's widths were not checked."""
+    """Fields of `lstmn` as a language model; the defaults are our own and not checked against the paper."""
 
     d_embedding: int = Field(150, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(300, gt=0)
     """Width of hidden and cell state."""
     d_attention: int = Field(300, gt=0)
-    """Width in which query and key are compared."""
+    """Width of the layer that compares query and key."""
     score: str = "concat"
-    """How query and key are compared: concat is the paper's `v' tanh(W [q ; k])`."""
+    """Score of query and key: concat is the paper's `v' tanh(W [q ; k])`; `heed models --scores` lists all."""
     tape: int | None = Field(256, gt=0)
-    """Tokens that the tape remembers, the newest ones; null for all. Time and memory of a token grow with it, and a
-    stream of text has no end."""
+    """Number of newest tokens kept on the tape; null for all. Time and memory per token grow with it, and a stream of
+    text has no end."""
     tied_output: bool = False
-    """The output layer's matrix is the embedding table; states of another width are projected to it."""
+    """Whether the output layer shares the embedding matrix; states of another width are projected to its width."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of an embedding, or of a state before the output, is dropped in training."""
+    """Dropout probability of embeddings and of the states that the output layer reads."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=128, d_hidden=128, d_attention=128),
@@ -120,7 +120,7 @@ class LstmnLanguageModelConfig(TextConfig):
 
 
 class LstmnLanguageModel(LanguageModel):
-    """The same network from left to right over a stream of text, and an output layer."""
+    """The same network over a stream of text, with an output layer."""
 
     config_class = LstmnLanguageModelConfig
     summary = "LSTM that attends to its earlier states"
@@ -140,26 +140,26 @@ class LstmnLanguageModel(LanguageModel):
         self.dropout = Dropout(c.dropout)
 
     def start(self, memory: Memory | None, rows: Rows) -> TapeState:
-        """An empty tape, and summaries of zeros."""
+        """Initial decoding state of each row: an empty tape, zero states and summaries."""
         return start_tape(self.cell, self.embedding.weight.new_empty(len(rows), 0))
 
     def step(self, tokens: Tensor, state: TapeState, lengths: Tensor | None = None) -> tuple[Tensor, TapeState]:
-        """Read on, token by token."""
+        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         embedded = self.dropout(self.embedding(tokens))  # (R, n, d_embedding)
         hidden, state = read_tape(self.cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
 
     def pack(self, state: TapeState) -> dict[str, Tensor]:
-        """The tape, the summaries, and the state after the last token."""
+        """As `LanguageModel.pack`: the tape, the summaries and the state after the last token."""
         return state.pack()
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
-        """Undo `pack`."""
+        """As `LanguageModel.unpack`."""
         return TapeState.unpack(tensors, self.attention)
 
 
 def start_tape(cell: RecurrentCell, like: Tensor) -> TapeState:
-    """The state before the first token of each row of `like`."""
+    """Initial state of each row of `like`, `(rows, ...)`."""
     zeros = cell.zero_state(like)
     return TapeState.start(zeros, zeros)
 
@@ -174,19 +174,19 @@ def read_tape(
     lengths: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, TapeState]:
-    """The network's equations over further tokens.
+    """Apply the module's equations to the next n inputs of each row.
 
     Args:
         cell: The LSTM.
-        attention: Asked with [x_t ; h~_{t-1}]; its keys are the tape.
+        attention: Attention from the query [x_t ; h~_{t-1}] to the tape.
         inputs: `(rows, n, d_input)`.
-        before: The state before them.
-        size: Tokens of the tape that are looked at, the newest; None for all.
-        lengths: `(rows,)`, number of real inputs where rows are padded on the right.
-        mask: `(rows, n)`, True on real inputs; shown to whoever watches.
+        before: The state before these inputs.
+        size: Number of newest tokens of the tape to attend to; None for all.
+        lengths: `(rows,)`, number of real inputs when rows are padded on the right; None if all are real.
+        mask: `(rows, n)`, True on real inputs; only passed on to the observer.
 
     Returns:
-        hidden `(rows, n, d_hidden)`, the state h_t after each token, and the state after each row's last real one.
+        hidden `(rows, n, d_hidden)`, the state h_t of each token, and the state after each row's last real input.
     """
     if _in_one_call(attention, inputs, before):
         return _all_at_once(cell, attention, inputs, before, size, lengths, mask)
@@ -206,7 +206,7 @@ def read_tape(
 
 
 def _in_one_call(attention: Attention, inputs: Tensor, before: TapeState) -> bool:
-    """Whether there is a kernel for it: several tokens on a CPU, the paper's score, no padding, no weight edited."""
+    """Whether `tape_lstm` applies: several tokens on a CPU, an additive score, no padding on the tape, no edits."""
     return (
         enabled()
         and isinstance(attention.score, Additive)
@@ -268,7 +268,7 @@ def _observe(
     size: int | None,
     summaries: Tensor,
 ) -> None:
-    """Show each step's look at the tape to whoever watches."""
+    """Report each step's attention to the tape to the observer."""
     assert watch.slot is not None and tape.keys is not None
     earlier = torch.cat([before.summary[0].unsqueeze(1), summaries[:, :-1, : cell.d_hidden]], dim=1)
     asked = attention.score.project(torch.cat([inputs, earlier], dim=-1)).unsqueeze(1)  # (R, 1, n, d_attention)

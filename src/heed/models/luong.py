@@ -1,12 +1,12 @@
-"""Encoder-decoder with attention of the current state: Luong, Pham and Manning 2015, the global model.
+"""Encoder-decoder with attention from the current decoder state: Luong, Pham and Manning 2015, the global model.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
 | source, target | x_j, y_t | tokens; x'_t below is the embedding of the previous output y_{t-1} |
 | key = value = encoder states | h-bar_s | top layer, m positions |
-| query = state | h_t | top layer of the decoder, after it read x'_t |
+| query = state | h_t | top layer of the decoder, after reading x'_t |
 | scores, weights, context | score, a_t, c_t | row t of the map is a_t |
-| hidden | h~_t | the attentional state: what predicts output t |
+| hidden | h~_t | the attentional state: input of the output layer for output t |
 
     s_0  = the encoder's last states        layer by layer (`heed.layers.Bridge`)
     s_t  = cell(x'_t, s_{t-1})              input feeding: cell([x'_t ; h~_{t-1}], s_{t-1}), h~_0 = 0
@@ -14,12 +14,12 @@
     h~_t = tanh(W_c [c_t ; s_t])
     y_t  from softmax(W_o h~_t)
 
-Bahdanau asks before the state moves, Luong after: without input feeding no state depends on a context, and the whole
-target is one run of the recurrent layers and one call of attention.
+`bahdanau` attends before the state update, `luong` after it: without input feeding no state depends on a context, so a
+whole target takes one run of the recurrent layers and one call of attention.
 
 Source: arXiv:1508.04025, sections 2, 3.1 and 3.3; docs/systems.md, B3.
-Differs from the paper: the source is read forwards, where the paper reverses it; every score of `heed.attention` is
-allowed ("key_query" is the notes' B2), "location" and the local models are not here.
+Differs from the paper: the source is not reversed; all scores of `heed.attention` are available ("key_query" is the
+notes' B2); the score "location" and the local models are not implemented.
 """
 
 from __future__ import annotations
@@ -56,21 +56,22 @@ class LuongConfig(TranslatorConfig):
     d_hidden: int = Field(1000, gt=0)
     """Width of each layer of the decoder, of each direction of the encoder, and of the attentional state."""
     d_attention: int = Field(1000, gt=0)
-    """Width in which query and key are compared by the scores that project both: concat, additive, key_query."""
+    """Width of the layer that compares query and key, for the scores that project both: concat, additive, key_query."""
     cell: CellKind = "lstm"
     """Recurrent cell: rnn, lstm (the paper's), gru or gru_notes."""
     num_layers: int = Field(4, gt=0)
-    """Layers of the encoder, and as many of the decoder; each decoder layer starts where its encoder layer ended."""
+    """Number of layers in the encoder and in the decoder, each; a decoder layer starts from the last state of its
+    encoder layer."""
     bidirectional: bool = False
-    """Whether a second encoder reads the source from its end; keys then have twice the width, and score dot, which
-    needs equal widths, cannot be used."""
+    """Whether a second network reads the source from right to left. Keys are then twice as wide as queries, which the
+    score dot does not support."""
     score: str = "general"
-    """How state and encoder states are compared: dot, general and concat are the paper's."""
+    """Score of decoder state and encoder state: dot, general and concat are the paper's; `heed models --scores` lists
+    all."""
     input_feeding: bool = True
-    """Whether each step also reads the attentional state before it. Without it training runs over whole targets at
-    once."""
+    """Whether each step also reads the previous attentional state. Without it, training reads whole targets at once."""
     dropout: float = Field(0.2, ge=0, lt=1)
-    """Probability with which an embedding, hidden state or attention weight is dropped in training."""
+    """Dropout probability of embeddings, hidden states and attention weights."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=128, d_attention=128, num_layers=1, dropout=0.0),
@@ -79,7 +80,7 @@ class LuongConfig(TranslatorConfig):
 
 
 class Luong(PairDecoder):
-    """Stacked recurrent encoder and decoder, attention on top, its result combined with the state."""
+    """Stacked recurrent encoder and decoder; attention from the top layer, its context combined with the state."""
 
     config_class = LuongConfig
     summary = "recurrent, attention from the new state"
@@ -103,20 +104,27 @@ class Luong(PairDecoder):
         self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """The top layer's states as keys and values; the decoder's first states, packed, as summary."""
+        """Encode sources; arguments as `PairDecoder.encode`.
+
+        Returns:
+            The top layer's states as keys and values; the decoder's initial states, packed, as summary.
+        """
         states, finals = self.encoder(self.dropout(self.source_embedding(source)), source_mask)  # (B, S, d_memory)
         keys = self.attention.prepare(self.dropout(states), mask=source_mask)
         return Memory((keys,), pack_states(self.bridge(finals)))
 
     def start(self, memory: Memory | None, rows: Rows) -> AlignedState:
-        """Every layer's `s_0` and, with input feeding, `h~_0 = 0`, for each row's source."""
+        """Initial decoding state of each row: `s_0` of every layer and, with input feeding, `h~_0 = 0`."""
         assert memory is not None and memory.summary is not None
         states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
         fed = torch.zeros_like(states[-1][0][0]) if self.config.input_feeding else None
         return AlignedState(states, fed, memory.keys[0], rows, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: AlignedState, lengths: Tensor | None = None) -> tuple[Tensor, AlignedState]:
-        """Move the states, then look: all tokens together, or one by one where each reads what the last one saw."""
+        """Update the states, then attend; arguments and result as `DecoderBody.step`.
+
+        All tokens are read at once, or, with input feeding, one by one.
+        """
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         if state.fed is None:
             mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
@@ -135,10 +143,10 @@ class Luong(PairDecoder):
     def _one_by_one(
         self, embedded: Tensor, state: AlignedState, lengths: Tensor | None
     ) -> tuple[Tensor, States, Tensor]:
-        """Input feeding: each token's input is its embedding and `h~` of the token before.
+        """Input feeding: each step reads the token's embedding and the `h~` of the previous token.
 
         Returns:
-            `h~` of every token, `(rows, n, d_hidden)`; and the states and `h~` after each row's own last token.
+            `h~` of every token, `(rows, n, d_hidden)`; and the states and `h~` after each row's last real token.
         """
         cells = [cell for cell in self.decoder.forward_cells if isinstance(cell, RecurrentCell)]
         runs = [StepwiseRun(cell, initial) for cell, (initial,) in zip(cells, state.states, strict=True)]

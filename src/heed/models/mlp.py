@@ -1,16 +1,16 @@
-"""The plain neural network on a window of fixed length: each place has weights of its own.
+"""Feed-forward network on a window of fixed length, with separate weights for each position.
 
-    z = tanh(W [x_1 ; x_2 ; ... ; x_n] + b)          x_i the embedding of the i-th token, zeros behind a text's end
+    z = tanh(W [x_1 ; x_2 ; ... ; x_n] + b)          x_i the embedding of token i, zeros after the end of a text
 
-W has `d_hidden * window * d_embedding` numbers: the parameters grow with the length, what is learned of a word at one
-place says nothing of it at another, and a longer text does not fit.
+W has `d_hidden * window * d_embedding` entries: the number of parameters grows with the window, a word learned at one
+position is not recognised at another, and longer texts are refused.
 
-Over rows of numbers there is nothing to embed: z = tanh(W x + b), once for each layer.
+Over rows of numbers x there are no embeddings: z = tanh(W x + b), once per layer.
 
-Source: the lecture notes (docs/systems.md, A1, A2), for which it is the network that sequences break; Bengio et al.
-2003 for embeddings side by side and for their widths.
-Differs from the notes: words are embedded. A shorter text is filled up with zeros; a longer one is an error (the field
-`data.max_length` cuts texts, and counts those that were cut).
+Source: the lecture notes (docs/systems.md, A1 and A2), as the network that cannot handle sequences; Bengio et al. 2003
+for concatenated embeddings and the widths.
+Differs from the notes: words are embedded. Shorter texts are padded with zeros; a longer text is an error
+(`data.max_length` truncates texts and counts the truncated ones).
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ class MLPConfig(TextConfig):
     """Fields of `mlp`; the defaults are the widths of Bengio et al. 2003, over a window of 50 tokens."""
 
     window: int = Field(50, gt=0)
-    """Tokens read, each by weights of its own; longer texts are an error, data.max_length cuts them."""
+    """Number of tokens read, each with separate weights; longer texts are an error unless data.max_length truncates
+    them."""
     d_embedding: int = Field(60, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(100, gt=0)
     """Width of the hidden layer."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of the hidden layer is dropped in training."""
+    """Dropout probability of the hidden layer."""
 
     sizes = named_sizes(tiny=dict(d_embedding=32, d_hidden=32))
 
 
 class MLP(TextEncoder):
-    """Embeddings side by side and one hidden layer."""
+    """Concatenated embeddings and one hidden layer."""
 
     config_class = MLPConfig
-    summary = "plain network over a window of words"
+    summary = "feed-forward over a window of words"
     paper = "Bengio et al. 2003"
 
     def __init__(self, config: MLPConfig) -> None:
@@ -59,24 +60,25 @@ class MLP(TextEncoder):
         self.d_output = c.d_hidden
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """One vector per text, `(batch, d_hidden)`.
+        """Tokens `(batch, length)` to one vector per text, `(batch, d_hidden)`.
 
         Raises:
             ShapeError: A text is longer than the window.
         """
         if mask[:, self.window :].any():
             raise ShapeError(
-                f"a text of {int(mask.sum(1).max())} tokens does not fit the {self.window} inputs of mlp; set "
-                f"data.max_length={self.window} to read only the first ones, or raise model.window"
+                f"a text of {int(mask.sum(1).max())} tokens is longer than the window of mlp ({self.window} tokens); "
+                f"set data.max_length={self.window} to truncate texts, or increase model.window"
             )
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
         if watch.slot is not None:
             watch.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
-        window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding); cuts padding too
+        # A negative pad width crops padding beyond the window.
+        window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding)
         return self.dropout(torch.tanh(self.hidden(window.flatten(1))))  # type: ignore[no-any-return]
 
     def _shares(self, embedded: Tensor) -> Tensor:
-        """W_i x_i, what each place adds to the sums behind tanh, `(batch, places, d_hidden)`; b is the rest of them."""
+        """W_i x_i, the contribution of each position to the input of tanh without b, `(batch, positions, d_hidden)`."""
         weight = self.hidden.weight.unflatten(1, (self.window, -1))  # (d_hidden, window, d_embedding)
         return torch.einsum("hte,bte->bth", weight[:, : embedded.shape[1]], embedded)
 
@@ -85,13 +87,13 @@ class RowMLPConfig(ModelConfig):
     """Fields of `mlp` over rows of numbers."""
 
     num_columns: int = Field(gt=0)
-    """Numbers in a row; set from the data."""
+    """Number of columns; set from the data."""
     d_hidden: int = Field(100, gt=0)
     """Width of the hidden layers."""
     num_layers: int = Field(1, gt=0)
-    """Hidden layers."""
+    """Number of hidden layers."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of a hidden layer is dropped in training."""
+    """Dropout probability of the hidden layers."""
 
     sizes = named_sizes(tiny=dict(d_hidden=32))
 
@@ -100,7 +102,7 @@ class RowMLP(RowEncoder):
     """Hidden layers over the columns."""
 
     config_class = RowMLPConfig
-    summary = "plain network, hidden layers"
+    summary = "feed-forward over the columns"
     paper = "lecture notes"
     config: RowMLPConfig
 
@@ -113,13 +115,13 @@ class RowMLP(RowEncoder):
         self.d_output = c.d_hidden
 
     def forward(self, values: Tensor) -> Tensor:
-        """One vector per row, `(batch, d_hidden)`.
+        """Rows `(batch, num_columns)` to one vector per row, `(batch, d_hidden)`.
 
         Raises:
-            ShapeError: A row has another number of columns.
+            ShapeError: The number of columns is not `num_columns`.
         """
         if values.shape[-1] != self.config.num_columns:
-            raise ShapeError(f"a row of {values.shape[-1]} numbers does not fit the {self.config.num_columns} inputs")
+            raise ShapeError(f"rows have {values.shape[-1]} columns, expected {self.config.num_columns}")
         z = values
         for layer in self.layers:
             z = self.dropout(torch.tanh(layer(z)))

@@ -1,25 +1,26 @@
-"""Residual network: convolutions that learn what to add to their input. He et al. 2016.
+"""Residual network (ResNet). He et al. 2016.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| residual | F(x) | two convolutions of 3 x 3 (basic), or 1 x 1, 3 x 3, 1 x 1 (bottleneck) |
-| shortcut | W_s x, or x | the input itself; where the map gets smaller: projection (option B), or padding (option A) |
+| residual | F(x) | two 3 x 3 convolutions (basic), or 1 x 1, 3 x 3 and 1 x 1 (bottleneck) |
+| shortcut | W_s x, or x | the input; where shapes differ, a projection (option B) or zero padding (option A) |
 
     block   x = relu(shortcut(x) + F(x)); every convolution followed by batch normalisation, relu between them
-    y       the mean of the last map
+    y       the mean of the last feature map
 
-    cifar       stem 3 x 3 of 16 filters; stages of 16, 32, 64 filters with n basic blocks each: depth 6n + 2; padding
-    imagenet    stem 7 x 7 of 64 filters with stride 2, 3 x 3 maximum with stride 2; stages of 64, 128, 256, 512 filters
-                with basic blocks (depth 18, 34) or bottlenecks four times as wide outside (50, 101, 152); projection
+    cifar       stem 3 x 3 with 16 filters; stages of 16, 32, 64 filters with n basic blocks each: depth 6n + 2; padding
+    imagenet    stem 7 x 7 with 64 filters and stride 2, 3 x 3 max pooling with stride 2; stages of 64, 128, 256, 512
+                filters of basic blocks (depth 18, 34) or bottlenecks with 4 times as many output channels (50, 101,
+                152); projection
 
-The first convolution of every stage but the first has a stride of 2.
+The first block of every stage except the first has a stride of 2.
 
-Initial weights: convolutions normal with a deviation of sqrt(2 / (filters * kernel^2)) (He et al. 2015,
-arXiv:1502.01852), batch normalisation 1 and 0.
+Initial weights: convolutions normal with a standard deviation of sqrt(2 / (filters * kernel^2)) (He et al. 2015,
+arXiv:1502.01852); batch normalisation scale 1 and shift 0.
 
 Source: He et al. 2016 (arXiv:1512.03385), equations 1 and 2, table 1, sections 3.3, 4.1 and 4.2.
-Differs from the paper: a bottleneck has its stride in the 3 x 3 convolution, as in torchvision and `transformers`; the
-options `stem` and `dropout`.
+Differs from the paper: the stride of a bottleneck is in its 3 x 3 convolution, as in torchvision and `transformers`;
+the options `stem` and `dropout`.
 """
 
 from __future__ import annotations
@@ -36,30 +37,31 @@ from heed.layers.grid import ReceptiveField
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
 _IMAGENET = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
-"""Blocks of each stage by depth: table 1 of the paper."""
+"""Number of blocks in each stage, by depth: table 1 of the paper."""
 _FIRST_BOTTLENECK = 50
 _EXPANSION = 4
-"""How much wider a bottleneck is outside."""
+"""Output channels of a bottleneck divided by those of its inner convolutions."""
 
 
 class ResNetConfig(ImageConfig):
     """Fields of `resnet`; the defaults are ResNet-50 of He et al. 2016."""
 
     form: Literal["imagenet", "cifar"] = "imagenet"
-    """The paper's form for ImageNet (four stages) or for CIFAR-10 (three narrow stages)."""
+    """The paper's architecture for ImageNet (four stages) or for CIFAR-10 (three narrow stages)."""
     depth: int = Field(50, gt=0)
-    """Layers with weights, a task's output layer included: 18, 34, 50, 101 or 152; of the form cifar 6n + 2: 8, 14, 20,
-    32, 44, 56, 110."""
+    """Number of layers with weights, including the task's output layer: 18, 34, 50, 101 or 152 for imagenet, 6n + 2 for
+    cifar (8, 14, 20, 32, 44, 56, 110)."""
     num_filters: int | None = Field(None, gt=0)
-    """Filters of the first stage; each stage doubles them. Null for the paper's: 64, of the form cifar 16."""
+    """Number of filters in the first stage, doubled at each further stage; null for the paper's 64 (imagenet) or 16
+    (cifar)."""
     stem: Literal["auto", "large", "small"] = "auto"
-    """The first layer: large is 7 x 7 with a stride of 2 and a maximum with another, small 3 x 3 (for small pictures);
-    auto is that of the form."""
+    """First layers: large is a 7 x 7 convolution and max pooling, with stride 2 each; small is a 3 x 3 convolution, for
+    small pictures; auto is large for imagenet and small for cifar."""
     shortcut: Literal["auto", "projection", "padding"] = "auto"
-    """Where a stage begins: a 1 x 1 convolution (projection), or every second pixel with zeros for the new channels
-    (padding, without parameters); auto is that of the form."""
+    """Shortcut at the beginning of a stage: a 1 x 1 convolution (projection), or every second pixel and zeros for the
+    new channels (padding, without parameters); auto is projection for imagenet and padding for cifar."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of the picture's vector is dropped in training."""
+    """Dropout probability of the picture vector."""
 
     sizes = named_sizes(
         tiny=dict(form="cifar", depth=8),
@@ -71,24 +73,26 @@ class ResNetConfig(ImageConfig):
     def _is_a_depth(self) -> ResNetConfig:
         if self.form == "imagenet" and self.depth not in _IMAGENET:
             depths = ", ".join(map(str, _IMAGENET))
-            raise ValueError(f"depth {self.depth} is none of the form imagenet, which has {depths}")
+            raise ValueError(f"model.depth is {self.depth}, but must be one of {depths} for model.form=imagenet")
         if self.form == "cifar" and (self.depth < 8 or (self.depth - 2) % 6):
-            raise ValueError(f"depth {self.depth} is not 6n + 2, as the form cifar has it: 8, 14, 20, 26, 32, ...")
+            raise ValueError(
+                f"model.depth is {self.depth}, but must be 6n + 2 for model.form=cifar: 8, 14, 20, 26, 32, ..."
+            )
         return self
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Blocks of each stage."""
+        """Number of blocks in each stage."""
         return _IMAGENET[self.depth] if self.form == "imagenet" else ((self.depth - 2) // 6,) * 3
 
     @property
     def bottleneck(self) -> bool:
-        """Whether blocks have three convolutions and not two."""
+        """Whether blocks have three convolutions, not two."""
         return self.form == "imagenet" and self.depth >= _FIRST_BOTTLENECK
 
 
 class ResNet(ImageEncoder):
-    """A stem, stages of residual blocks, and the mean of the last map."""
+    """A stem, stages of residual blocks, and the mean of the last feature map."""
 
     config_class = ResNetConfig
     summary = "residual network"
@@ -124,11 +128,11 @@ class ResNet(ImageEncoder):
         )
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """The mean of the last map, `(batch, d_output)`."""
+        """Pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
         return self.pooled(self.features(pixels))
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The last map, `(batch, d_output, rows, columns)`."""
+        """The last feature map, `(batch, d_output, rows, columns)`."""
         x = relu(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
         if self.pool is not None:
             x = self.pool(x)
@@ -137,16 +141,16 @@ class ResNet(ImageEncoder):
         return x
 
     def pooled(self, features: Tensor) -> Tensor:
-        """The vector that is made of the last map."""
+        """Feature map `(batch, d_output, rows, columns)` to its mean, `(batch, d_output)`."""
         return self.dropout(features.mean((2, 3)))  # type: ignore[no-any-return]
 
     def receptive_field(self) -> int:
-        """Side in pixels of the square that a place of the last map can see."""
+        """Side in pixels of the square seen by one position of the last feature map."""
         return self.receptive.size
 
 
 class Unit(nn.Module):
-    """A convolution without biases and batch normalisation."""
+    """A convolution without bias, followed by batch normalisation."""
 
     def __init__(self, d_in: int, d_out: int, kernel: int, stride: int = 1) -> None:
         super().__init__()
@@ -159,7 +163,7 @@ class Unit(nn.Module):
 
 
 class Shortcut(nn.Module):
-    """Every second pixel, and zeros for the channels that are new: option A, without parameters."""
+    """Option A, without parameters: every `stride`-th pixel, and zeros for the new channels."""
 
     def __init__(self, d_in: int, d_out: int, stride: int) -> None:
         super().__init__()
@@ -171,7 +175,7 @@ class Shortcut(nn.Module):
 
 
 class Block(nn.Module):
-    """`relu(shortcut(x) + F(x))`, F being units with relu between them."""
+    """`relu(shortcut(x) + F(x))`, where F is the units with relu between them."""
 
     expansion = 1
 
@@ -187,20 +191,20 @@ class Block(nn.Module):
         residual = x
         for i, unit in enumerate(self.units):
             residual = unit(residual if i == 0 else relu(residual, inplace=True))
-        # In place: normalisation keeps what it reads and not what it gives.
+        # In place is safe: batch normalisation saves its input for the backward pass, not its output.
         residual = residual.add_(x if self.shortcut is None else self.shortcut(x))
         return relu(residual, inplace=True)
 
 
 class BasicBlock(Block):
-    """Two convolutions of 3 x 3."""
+    """Two 3 x 3 convolutions."""
 
     def __init__(self, d_in: int, d_out: int, stride: int, padding: bool) -> None:
         super().__init__([Unit(d_in, d_out, 3, stride), Unit(d_out, d_out, 3)], d_in, d_out, stride, padding)
 
 
 class Bottleneck(Block):
-    """Convolutions of 1 x 1 to a quarter of the channels, 3 x 3, and 1 x 1 back."""
+    """A 1 x 1 convolution to a quarter of the output channels, a 3 x 3 one, and a 1 x 1 one to all of them."""
 
     expansion = _EXPANSION
 
@@ -210,18 +214,18 @@ class Bottleneck(Block):
 
 
 def _path(stage: nn.Module) -> list[nn.Module]:
-    """The convolutions of a stage's blocks, one after the other."""
+    """The convolutions of a stage's blocks, in order."""
     assert isinstance(stage, nn.Sequential)
     return [unit for block in stage if isinstance(block, Block) for unit in block.units]
 
 
 def _shape(part: nn.Module) -> tuple[int, int, int]:
-    """Kernel, stride and padding."""
+    """Kernel size, stride and padding."""
     if isinstance(part, Unit):
         convolution = part.convolution
         kernel, stride = convolution.kernel_size[0], convolution.stride[0]
         return kernel, stride, kernel // 2
-    return 3, 2, 1  # the maximum behind a large stem
+    return 3, 2, 1  # the max pooling of a large stem
 
 
 def _initialise(module: nn.Module) -> None:

@@ -1,25 +1,25 @@
-"""Self-attention in one recurrent network, in the form of the lecture notes.
+"""A recurrent network with self-attention over its own states, in the form of the lecture notes.
 
-| here | notes | what |
+| here | notes | meaning |
 |---|---|---|
-| input | x_t | embedding of the token, with its features where there are any |
-| state | h_t | what is returned for each token |
-| query | h_t | what asks, after it was computed |
-| tape: key = value | h_1 .. h_t | all states so far, h_t itself included |
+| input | x_t | embedding of the token, and its features if there are any |
+| state | h_t | output for each token |
+| query | h_t | the new state |
+| tape: key = value | h_1 .. h_t | all states so far, including h_t |
 | scores, weights | a~_i, a_i | row t of the map is over tokens 1 .. t |
-| context | c_t | enters the next step beside x |
+| context | c_t | input of the next step, together with x |
 
     h_t = cell([x_t ; c_{t-1}], h_{t-1})                  h_0 = c_0 = 0
     a_i = align(h_i, h_t) for i = 1..t                    additive v' tanh(W [h_i ; h_t]), or (W_k h_i)'(W_q h_t)
     c_t = sum_i a_i h_i
 
-As a language model, softmax(W_o h_t) gives the token after t, and the state, tape included, is carried from each batch
-of text to the next; i then runs over the last `tape` tokens up to t.
+As a language model, softmax(W_o h_t) predicts the token after t; the state, including the tape, is carried from batch
+to batch, and i runs over the last `tape` tokens up to t.
 
-Source: the lecture notes (docs/systems.md, B5), which cite Cheng et al. 2016 (arXiv:1601.06733); the paper's own form,
-where the query comes before the state, is `lstmn`. Widths as `rnn`, with which it is compared.
-Differs from the notes: cells other than the simple one; a bias in the additive score; embeddings and states are dropped
-out in training; a language model's tape has an end. c_n of the last token of a text enters nothing.
+Source: the lecture notes (docs/systems.md, B5), which cite Cheng et al. 2016 (arXiv:1601.06733); the paper's network,
+which attends before the state update, is `lstmn`. Widths as in `rnn`, for comparison.
+Differs from the notes: the choice of cell; a bias in the additive score; dropout of embeddings and states; a language
+model's tape is limited to its newest tokens. The context c_n of a text's last token is unused.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, Tok
 
 
 class SelfRNNConfig(TokenConfig):
-    """Fields of `self_rnn`; the notes give no sizes, the defaults are those of one direction of `rnn`."""
+    """Fields of `self_rnn`; the defaults are those of one direction of `rnn`, since the notes give no sizes."""
 
     d_embedding: int = Field(300, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(168, gt=0)
     """Width of the state."""
     d_attention: int = Field(168, gt=0)
-    """Width in which two states are compared."""
+    """Width of the layer that compares two states."""
     cell: CellKind = "lstm"
-    """Recurrent cell: rnn is the notes' simple cell, also lstm, gru and gru_notes."""
+    """Recurrent cell: rnn (the notes' simple cell), lstm, gru or gru_notes."""
     score: str = "additive"
-    """How two states are compared: additive and key_query are the notes' two forms; any other score may stand."""
+    """Score of two states: additive and key_query are the notes' two forms; `heed models --scores` lists all."""
     dropout: float = Field(0.5, ge=0, lt=1)
-    """Probability with which a number of an embedding or of a state is dropped in training."""
+    """Dropout probability of embeddings and states."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=64, d_attention=64),
@@ -68,7 +68,7 @@ class SelfRNNConfig(TokenConfig):
 
 
 class SelfRNN(TokenEncoder):
-    """A cell that reads each token beside a summary of its own earlier states; tokens see no later ones."""
+    """A recurrent cell that reads each token together with its context; a token's state depends on no later token."""
 
     config_class = SelfRNNConfig
     summary = "recurrent, attends to its own states"
@@ -78,16 +78,16 @@ class SelfRNN(TokenEncoder):
         super().__init__(config)
         c = config
         self.inputs = TokenInput(c.vocab_size, c.d_embedding, c.d_features)
-        # Named as the cells of `layers.Recurrent`, by which looks know a network from left to right.
+        # The same name as in `layers.Recurrent`, by which looks recognise a network that reads from left to right.
         self.forward_cells = nn.ModuleList([RecurrentCell(self.inputs.d_output + c.d_hidden, c.d_hidden, c.cell)])
         self.attention = Attention(make_score(c.score, c.d_hidden, c.d_hidden, c.d_attention), mechanism="self")
         self.dropout = Dropout(c.dropout)
         self.d_output = c.d_hidden
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """States of each token, `(batch, length, d_output)`.
+        """State of each token, `(batch, length, d_output)`; arguments as `TokenEncoder.forward`.
 
-        Padding comes last and no token sees a later one, so the mask changes nothing inside it.
+        The mask does not change the states of real tokens: padding follows the text, and attention is causal.
         """
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         cell = only_cell(self.forward_cells)
@@ -96,25 +96,25 @@ class SelfRNN(TokenEncoder):
 
 
 class SelfRnnLanguageModelConfig(TextConfig):
-    """Fields of `self_rnn` as a language model; the notes give no sizes, the defaults are those of `lstmn`."""
+    """Fields of `self_rnn` as a language model; the defaults are those of `lstmn`, since the notes give no sizes."""
 
     d_embedding: int = Field(150, gt=0)
     """Width of the token embeddings."""
     d_hidden: int = Field(300, gt=0)
     """Width of the state."""
     d_attention: int = Field(300, gt=0)
-    """Width in which two states are compared."""
+    """Width of the layer that compares two states."""
     cell: CellKind = "lstm"
-    """Recurrent cell: rnn is the notes' simple cell, also lstm, gru and gru_notes."""
+    """Recurrent cell: rnn (the notes' simple cell), lstm, gru or gru_notes."""
     score: str = "additive"
-    """How two states are compared: additive and key_query are the notes' two forms; any other score may stand."""
+    """Score of two states: additive and key_query are the notes' two forms; `heed models --scores` lists all."""
     tape: int | None = Field(256, gt=0)
-    """States that are looked at, the newest ones; null for all. Time and memory of a token grow with it, and a stream
-    of text has no end."""
+    """Number of newest states kept on the tape; null for all. Time and memory per token grow with it, and a stream of
+    text has no end."""
     tied_output: bool = False
-    """The output layer's matrix is the embedding table; states of another width are projected to it."""
+    """Whether the output layer shares the embedding matrix; states of another width are projected to its width."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which a number of an embedding, or of a state before the output, is dropped in training."""
+    """Dropout probability of embeddings and of the states that the output layer reads."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=128, d_hidden=128, d_attention=128),
@@ -123,7 +123,7 @@ class SelfRnnLanguageModelConfig(TextConfig):
 
 
 class SelfRnnLanguageModel(LanguageModel):
-    """The same network from left to right over a stream of text, and an output layer."""
+    """The same network over a stream of text, with an output layer."""
 
     config_class = SelfRnnLanguageModelConfig
     summary = "recurrent, attends to its own states"
@@ -141,33 +141,33 @@ class SelfRnnLanguageModel(LanguageModel):
         self.dropout = Dropout(c.dropout)
 
     def start(self, memory: Memory | None, rows: Rows) -> TapeState:
-        """An empty tape, and state and summary of zeros."""
+        """Initial decoding state of each row: an empty tape, zero state and context."""
         return start_tape(only_cell(self.forward_cells), self.embedding.weight.new_empty(len(rows), 0))
 
     def step(self, tokens: Tensor, state: TapeState, lengths: Tensor | None = None) -> tuple[Tensor, TapeState]:
-        """Read on, token by token."""
+        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         embedded, cell = self.dropout(self.embedding(tokens)), only_cell(self.forward_cells)  # (R, n, d_embedding)
         hidden, state = read_tape(cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
 
     def pack(self, state: TapeState) -> dict[str, Tensor]:
-        """The tape, the summary, and the state after the last token."""
+        """As `LanguageModel.pack`: the tape, the context and the state after the last token."""
         return state.pack()
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
-        """Undo `pack`."""
+        """As `LanguageModel.unpack`."""
         return TapeState.unpack(tensors, self.attention)
 
 
 def only_cell(cells: nn.ModuleList) -> RecurrentCell:
-    """The one cell of a network of one layer."""
+    """The cell of a network with a single layer."""
     (cell,) = cells
     assert isinstance(cell, RecurrentCell)
     return cell
 
 
 def start_tape(cell: RecurrentCell, like: Tensor) -> TapeState:
-    """The state before the first token of each row of `like`."""
+    """Initial state of each row of `like`, `(rows, ...)`."""
     zeros = cell.zero_state(like)
     return TapeState.start(zeros, zeros[:1])
 
@@ -182,19 +182,19 @@ def read_tape(
     lengths: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, TapeState]:
-    """The network's equations over further tokens.
+    """Apply the module's equations to the next n inputs of each row.
 
     Args:
-        cell: Its inputs are as wide as `inputs` and a state.
-        attention: Asked with h_t; its keys are the tape.
+        cell: The recurrent cell, with inputs of width d_input + d_hidden.
+        attention: Attention from the query h_t to the tape.
         inputs: `(rows, n, d_input)`.
-        before: The state before them.
-        size: States of the tape that are looked at, the newest, h_t among them; None for all.
-        lengths: `(rows,)`, number of real inputs where rows are padded on the right.
-        mask: `(rows, n)`, True on real inputs; shown to whoever watches.
+        before: The state before these inputs.
+        size: Number of newest states of the tape to attend to, including h_t; None for all.
+        lengths: `(rows,)`, number of real inputs when rows are padded on the right; None if all are real.
+        mask: `(rows, n)`, True on real inputs; only passed on to the observer.
 
     Returns:
-        hidden `(rows, n, d_hidden)`, the state h_t after each token, and the state after each row's last real one.
+        hidden `(rows, n, d_hidden)`, the state h_t of each token, and the state after each row's last real input.
     """
     run, tape, (context,), contexts = StepwiseRun(cell, before.state), before.tape, before.summary, []
     for t, x in enumerate(inputs.unbind(1)):

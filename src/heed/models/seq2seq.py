@@ -1,11 +1,11 @@
-"""Encoder-decoder without attention: the source goes through one vector, whatever its length.
+"""Encoder-decoder without attention: the decoder reads a source of any length as one vector.
 
-| here | Cho et al. | notes | what |
+| here | Cho et al. | notes | meaning |
 |---|---|---|---|
 | source, target | x_j, y_t | x_j, x'_t | tokens; x'_t is the embedding of the previous output |
-| summary | c | h_m | the encoder's last states: all that the decoder knows of the source |
+| summary | c | h_m | the encoder's last states, the decoder's only view of the source |
 | state | h_<t> | s_t | the decoder's hidden state |
-| hidden | - | s_t, or [s_t ; c] | what predicts output t |
+| hidden | - | s_t, or [s_t ; c] | input of the output layer for output t |
 
     s_0 = h_m                               two directions: s_0 = tanh(W [h->_m ; h<-_1]) (`heed.layers.Bridge`)
     s_t = cell(x'_t, s_{t-1})               summary: start; the notes' simple cell: tanh(A' [x'_t ; s_{t-1}] + b)
@@ -15,10 +15,9 @@
 
 Source: Cho et al. 2014, arXiv:1406.1078, section 2.2 and appendix (summary at each step, gru); Sutskever, Vinyals and
 Le 2014, arXiv:1409.3215 (summary at the start, four layers of lstm); the lecture notes, docs/systems.md, A7 (at the
-start, rnn). The base size is RNNencdec as Bahdanau et al. 2015, arXiv:1409.0473, section 4.2, trained it for
-comparison.
-Differs from the papers: no maxout layer (`d_readout` puts a tanh layer in its place); Cho et al. put tanh layers
-between h_m, c and s_0; Sutskever et al. read the source backwards.
+start, rnn). The base size is RNNencdec, the baseline of Bahdanau et al. 2015, arXiv:1409.0473, section 4.2.
+Differs from the papers: no maxout layer (`d_readout` puts a tanh layer in its place); no tanh layers between h_m, c and
+s_0 (Cho et al.); the source is not reversed (Sutskever et al.).
 """
 
 from __future__ import annotations
@@ -43,18 +42,19 @@ class Seq2SeqConfig(TranslatorConfig):
     d_hidden: int = Field(1000, gt=0)
     """Width of each layer of the decoder and of each direction of the encoder."""
     cell: CellKind = "gru"
-    """Recurrent cell: rnn is the notes' simple cell, gru Cho et al.'s, lstm Sutskever et al.'s, also gru_notes."""
+    """Recurrent cell: rnn (the notes' simple cell), gru (Cho et al.'s), lstm (Sutskever et al.'s) or gru_notes."""
     num_layers: int = Field(1, gt=0)
-    """Layers of the encoder, and as many of the decoder; each decoder layer starts where its encoder layer ended."""
+    """Number of layers in the encoder and in the decoder, each; a decoder layer starts from the last state of its
+    encoder layer."""
     bidirectional: bool = False
-    """Whether a second encoder reads the source from its end."""
+    """Whether a second network reads the source from right to left."""
     summary: Literal["start", "each_step"] = "each_step"
-    """Where the encoder's summary goes: into the decoder's first state only, or also into each of its steps."""
+    """Use of the encoder's summary: as the decoder's initial state only, or also as an input of each step."""
     d_readout: int | None = Field(None, gt=0)
-    """Width of a tanh layer before the vocabulary, which also sees the previous output: where it is smaller than what
-    it reads, it saves output-layer work; null for none."""
+    """Width of a tanh layer before the output layer, which also reads the previous output; null for none. A width below
+    that of its input saves computation in the output layer."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which an embedding or hidden state is dropped in training."""
+    """Dropout probability of embeddings and hidden states."""
 
     sizes = named_sizes(
         tiny=dict(d_embedding=64, d_hidden=128),
@@ -63,7 +63,7 @@ class Seq2SeqConfig(TranslatorConfig):
 
 
 class Seq2Seq(PairDecoder):
-    """An encoder, its last states, and a decoder that starts from them."""
+    """A recurrent encoder, and a recurrent decoder that starts from its last states."""
 
     config_class = Seq2SeqConfig
     summary = "recurrent, one vector for the source"
@@ -87,12 +87,12 @@ class Seq2Seq(PairDecoder):
         self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """The decoder's first states, packed into one vector: all there is to know of the source."""
+        """Encode sources to a summary, the decoder's packed initial states; arguments as `PairDecoder.encode`."""
         _, finals = self.encoder(self.dropout(self.source_embedding(source)), source_mask)
         return Memory((), pack_states(self.bridge(finals)))
 
     def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
-        """Every layer's `s_0`, for each row's source."""
+        """Initial decoding state of each row: `s_0` of every layer."""
         assert memory is not None and memory.summary is not None
         states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
         return RecurrentState(states, states[-1][0][0] if self.feeds else None)
@@ -100,7 +100,7 @@ class Seq2Seq(PairDecoder):
     def step(
         self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """Any number of tokens in one run of the recurrent layers: no step needs to look anything up."""
+        """Read the next tokens in one run of the recurrent layers; arguments and result as `DecoderBody.step`."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         fed = [] if state.fed is None else [state.fed.unsqueeze(1).expand(-1, tokens.shape[1], -1)]
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])

@@ -1,23 +1,23 @@
-"""The Transformer: encoder and decoder of attention alone, Vaswani et al. 2017.
+"""The Transformer: an encoder and a decoder without recurrence. Vaswani et al. 2017.
 
-| here | paper | notes | what |
+| here | paper | notes | meaning |
 |---|---|---|---|
-| encoder map | Q K' / sqrt(d_k) | softmax(Q K' / sqrt(d_k)) V | row i: where source position i looked |
-| decoder map | masked | masked self-attention | row t: where the position that writes output t looked |
-| cross map | encoder-decoder attention | K, V from the last encoder block | row t: where in the source it looked |
-| memory | output of the encoder stack | - | keys and values of every decoder block's cross-attention |
+| encoder map | encoder self-attention | softmax(Q K' / sqrt(d_k)) V | row i: attention of source position i |
+| decoder map | masked | masked self-attention | row t: self-attention of the position that predicts output t |
+| cross map | encoder-decoder attention | K, V from the last encoder block | row t: its attention to the source |
 
-    x = sqrt(d_model) E[token] + P[position]      where asked for without the factor, or norm(x)
+    x = sqrt(d_model) E[token] + P[position]      options: without the factor; normalised, norm(x)
     encoder block   x = norm(x + MultiHead(x, x)); x = norm(x + FFN(x))
     decoder block   x = norm(x + MultiHead(x, x, causal)); x = norm(x + MultiHead(x, memory)); x = norm(x + FFN(x))
     next token from softmax(W_o x), W_o = E where tied
 
-Source: arXiv:1706.03762, section 3; docs/systems.md, C4-C6. Training is one masked pass over the whole target;
-generation reads the keys and values of what was written from a cache.
-Differs from the paper: the options `norm: pre`, `positions: learned`, embeddings that are not shared; biases in
-attention's projections; dropout of attention weights; and what pretrained parts need: an activation other than relu, a
-decoder of another depth, width and number of heads than the encoder (Marian, arXiv:1804.00344), embeddings that are not
-scaled but normalised (BERT, arXiv:1810.04805), sources between a start and an end token.
+Training is one masked pass over the whole target; generation caches the keys and values of earlier positions.
+
+Source: arXiv:1706.03762, section 3; docs/systems.md, C4-C6.
+Differs from the paper: the options `norm: pre` and `positions: learned`; embeddings are not shared by default; biases
+in the attention projections; dropout of attention weights; and, for pretrained models, other activations, a decoder
+whose depth, heads and inner width differ from the encoder's (Marian, arXiv:1804.00344), embeddings that are normalised
+and not scaled (BERT, arXiv:1810.04805), and start and end tokens around the source.
 """
 
 from __future__ import annotations
@@ -44,45 +44,45 @@ class TransformerConfig(TranslatorConfig):
     d_model: int = Field(512, gt=0)
     """Width of embeddings, blocks and memory."""
     num_heads: int = Field(8, gt=0)
-    """Heads of every attention; must divide d_model."""
+    """Attention heads of each block; must divide d_model."""
     num_layers: int = Field(6, gt=0)
-    """Blocks of the encoder, and as many of the decoder."""
+    """Number of blocks in the encoder and in the decoder, each."""
     d_ff: int = Field(2048, gt=0)
-    """Inner width of the feed-forward networks."""
+    """Inner width of the feed-forward layers."""
     norm: NormKind = "post"
-    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without long warm-up)."""
+    """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without a long warm-up)."""
     positions: PositionKind = "sinusoidal"
     """Fixed sinusoids of any length, or a learned table."""
     max_length: int = Field(512, gt=0)
-    """Positions of a learned table; sinusoids have no limit."""
+    """Length of the learned position table; sinusoids have no limit."""
     shared_embeddings: bool = False
-    """One table for source and target (the paper's); needs one vocabulary, `tokenizer.shared: true`."""
+    """Whether source and target share their embeddings (as in the paper); needs a shared vocabulary,
+    `tokenizer.shared=true`."""
     tied_output: bool = True
-    """The output layer's matrix is the target's embedding table."""
+    """Whether the output layer shares the target's embedding matrix."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Probability with which an embedding or a sublayer's output is dropped in training."""
+    """Dropout probability of embeddings and sublayer outputs."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
-    """Probability with which an attention weight is dropped in training; null for that of `dropout`. On a CPU 0 is
-    faster: torch's fused kernel has no dropout there."""
+    """Dropout probability of attention weights; null for the value of `dropout`. On a CPU, 0 is faster: torch's fused
+    attention kernel has no dropout there."""
 
     decoder_layers: int | None = Field(None, gt=0)
-    """Blocks of the decoder; null for as many as the encoder has."""
+    """Number of blocks in the decoder; null for num_layers."""
     decoder_heads: int | None = Field(None, gt=0)
-    """Heads of the decoder's attentions; null for as many as the encoder's have."""
+    """Attention heads of each decoder block; null for num_heads."""
     decoder_d_ff: int | None = Field(None, gt=0)
-    """Inner width of the decoder's feed-forward networks; null for that of the encoder's."""
+    """Inner width of the decoder's feed-forward layers; null for d_ff."""
     activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
-    """Between the layers of the feed-forward networks: relu (the paper's), gelu, its approximation by tanh, or silu
-    (also called swish)."""
+    """Activation of the feed-forward layers: relu (the paper's), gelu, its tanh approximation, or silu (also called
+    swish)."""
     norm_eps: float = Field(1e-5, gt=0)
-    """What layer normalisation adds to the variance."""
+    """Epsilon that layer normalisation adds to the variance."""
     scaled_embeddings: bool = True
-    """Token embeddings are multiplied by sqrt(d_model) (the paper's)."""
+    """Whether token embeddings are multiplied by sqrt(d_model) (as in the paper)."""
     normalized_embeddings: bool = False
-    """Layer normalisation of the sum of token and position embeddings (BERT's)."""
+    """Whether the sum of token and position embeddings is layer-normalised (as in BERT)."""
     source_frame: Literal["none", "end", "both"] = "none"
-    """What stands around each source: nothing, an end token after it (Marian's), or the start token before it as well
-    (BERT's)."""
+    """Tokens around each source: none, an end token (as in Marian), or a start and an end token (as in BERT)."""
 
     sizes = named_sizes(
         tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=256, norm="pre", attention_dropout=0.0),
@@ -94,7 +94,7 @@ class Transformer(PairDecoder):
     """Stacks of encoder and decoder blocks over token and position embeddings."""
 
     config_class = TransformerConfig
-    summary = "attention in place of recurrence"
+    summary = "Transformer encoder-decoder"
     paper = "Vaswani et al. 2017"
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -102,10 +102,11 @@ class Transformer(PairDecoder):
         c = config
         if c.shared_embeddings and c.source_vocab_size != c.target_vocab_size:
             raise ConfigError(
-                f"shared_embeddings needs one vocabulary, but there are {c.source_vocab_size} source and "
-                f"{c.target_vocab_size} target tokens; set tokenizer.shared: true"
+                f"model.shared_embeddings needs a shared vocabulary, but the source vocabulary has "
+                f"{c.source_vocab_size} tokens and the target vocabulary {c.target_vocab_size}; "
+                "set tokenizer.shared=true"
             )
-        # A tied table is an output layer too, whose row for padding is not zero: no padding token.
+        # A tied matrix is trained as output layer too, so its padding row cannot be kept at zero.
         padding = None if c.tied_output else 0
         self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_model, padding)
         self.source_embedding = (
@@ -141,7 +142,7 @@ class Transformer(PairDecoder):
         return self.dropout(norm(scaled + self.positions(positions)))  # type: ignore[no-any-return]
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """The encoder's output as keys and values of each decoder block."""
+        """Encode sources to keys and values for each decoder block; arguments as `PairDecoder.encode`."""
         positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
         x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions)  # (B, S, d_model)
         mask = None if source_mask.all() else source_mask
@@ -150,14 +151,17 @@ class Transformer(PairDecoder):
         return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
-        """Empty caches over the encoded sources."""
+        """Initial decoding state of each row: empty caches, and the keys of its source."""
         assert memory is not None
         return self.decoder.start(memory.keys, rows)
 
     def step(
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
     ) -> tuple[Tensor, StackState | FastDecoding]:
-        """Append each further token's keys and values, look back, look at the source."""
+        """Append the keys and values of the next tokens to the caches, attend to them and to the source.
+
+        Arguments and result as `DecoderBody.step`.
+        """
         positions = state.next_positions(tokens.shape[1])
         x = self._embed(self.target_embedding, self.target_embedding_norm, tokens, positions)  # (R, n, d_model)
         x, state = self.decoder(x, state, lengths)

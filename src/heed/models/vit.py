@@ -1,30 +1,29 @@
-"""Vision Transformer: a picture cut into patches, read as a text is. Dosovitskiy et al. 2021.
+"""Vision Transformer (ViT): a Transformer encoder over the patches of a picture. Dosovitskiy et al. 2021.
 
-| here | paper | notes | what |
+| here | paper | notes | meaning |
 |---|---|---|---|
 | patches | x_p | d1 d2 d3 | squares of the picture, each flattened to a vector |
-| embedding | E | the shared linear layer | one layer for every patch |
-| class token | x_class | class token | a learned vector before the patches, whose last state stands for the picture |
-| positions | E_pos | positions | a learned table of a vector for each place, or fixed sinusoids of row and column |
-| encoder map | A (appendix D.7) | - | row i: where patch i looked; row 0 is the class token's |
+| embedding | E | the shared linear layer | linear layer, the same for every patch |
+| class token | x_class | class token | learned vector before the patches, whose last state represents the picture |
+| positions | E_pos | positions | learned vector for each position, or fixed sinusoids of row and column |
+| encoder map | A (appendix D.7) | - | row i: attention of token i; row 0 is the class token's |
 | result | y | - | the class token's last state, or the mean of all states |
 
     x = [class token ; E patch_1 + b ; E patch_2 + b ; ...] + P
     block   x = x + MultiHead(norm(x), norm(x)); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
     y       norm(x)[0], or without a class token the mean of norm(x)
 
-With a stride smaller than the patch the patches overlap. The stem `conv` cuts nothing: it halves the picture by 3 x 3
-convolutions with a stride of 2 until a place stands for `patch_size` pixels (Xiao et al. 2021, arXiv:2106.14881,
+Patches overlap if the stride is smaller than the patch size. The stem `conv` replaces the patches: 3 x 3 convolutions
+with a stride of 2 halve the picture until a position covers `patch_size` pixels (Xiao et al. 2021, arXiv:2106.14881,
 section 4: channels double up to d_model, batch normalisation and relu after each, then a 1 x 1 convolution).
 
-Initial weights as in the authors' code: the matrices of the blocks from Glorot and Bengio's uniform distribution, the
-embedding normal with a deviation of 1 / sqrt(numbers in a patch), positions normal with a deviation of 0.02, the class
-token zero, biases zero (theirs in the feed-forward networks are normal with a deviation of 1e-6). Dropout after
-positions, inside the feed-forward networks and on each sublayer's output; `attention_dropout` for attention
-weights is 0 there.
+Initial weights as in the authors' code: Glorot uniform for the matrices of the blocks; normal with a standard deviation
+of 1 / sqrt(fan_in) for the embedding and 0.02 for positions; zero for the class token and biases (in the authors' code,
+biases of the feed-forward layers are normal with a standard deviation of 1e-6). Dropout after the positions, inside the
+feed-forward layers and on each sublayer's output; as in that code, `attention_dropout` is 0 by default.
 
 Source: arXiv:2010.11929, section 3.1, equations 1 to 4, appendices B and D.3 (mean); docs/systems.md, C9.
-Differs from the paper: no layer with tanh before the head in pretraining; the stem is Xiao et al.'s and not a ResNet.
+Differs from the paper: no tanh layer before the head in pretraining; the stem is Xiao et al.'s, not a ResNet.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from heed.layers.transformer import EncoderBlock, xavier
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
 _DEVIATION = 0.02
-"""Of learned positions, and of a class token that has none."""
+"""Initial standard deviation of a class token without a learned position."""
 
 
 class VitConfig(ImageConfig):
@@ -58,29 +57,28 @@ class VitConfig(ImageConfig):
     patch_size: int = Field(16, gt=0)
     """Side of a patch in pixels."""
     stride: int | None = Field(None, gt=0)
-    """Pixels from one patch to the next; smaller than a patch they overlap. Null for patch_size."""
+    """Pixels from one patch to the next; below patch_size, patches overlap. Null for patch_size."""
     stem: Literal["none", "conv"] = "none"
-    """What stands before the blocks: one linear layer over patches (none), or convolutions that halve the picture."""
+    """First layers: a linear layer over patches (none), or convolutions that halve the picture repeatedly (conv)."""
     pooling: Literal["class", "mean"] = "class"
-    """The vector of a picture: the last state of a class token before the patches, or the mean of the patches' states.
-    """
+    """Vector of a picture: the last state of a class token before the patches, or the mean of the patch states."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
-    """A learned table, fixed sinusoids of row and column, or none: then the order of the patches counts for nothing."""
+    """A learned table, fixed sinusoids of row and column, or none, which ignores the order of the patches."""
     d_model: int = Field(768, gt=0)
     """Width of embeddings and blocks."""
     num_heads: int = Field(12, gt=0)
-    """Heads of every attention; must divide d_model."""
+    """Attention heads of each block; must divide d_model."""
     num_layers: int = Field(12, gt=0)
-    """Blocks."""
+    """Number of blocks."""
     d_ff: int = Field(3072, gt=0)
-    """Inner width of the feed-forward networks."""
+    """Inner width of the feed-forward layers."""
     norm_eps: float = Field(1e-6, gt=0)
-    """What every layer normalisation adds to the variance."""
+    """Epsilon that layer normalisation adds to the variance."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Probability with which a number is dropped in training: after positions, and after every linear layer of a block
-    but those of query, key and value."""
+    """Dropout probability after the positions and after every linear layer of a block except those of query, key and
+    value."""
     attention_dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability with which an attention weight is dropped in training."""
+    """Dropout probability of attention weights."""
 
     sizes = named_sizes(
         tiny=dict(patch_size=4, d_model=64, num_heads=4, num_layers=6, d_ff=128),
@@ -93,8 +91,8 @@ class Vit(ImageEncoder):
     """A stack of pre-norm encoder blocks over the patches of a picture.
 
     Attributes:
-        grid: Rows and columns of patches.
-        class_token: Whether token 0 of every block is the class token; the patches follow row by row.
+        grid: Numbers of rows and columns of patches.
+        class_token: Whether token 0 is a class token; the patches follow, row by row.
     """
 
     config_class = VitConfig
@@ -139,28 +137,28 @@ class Vit(ImageEncoder):
             nn.init.normal_(self.embedding.weight, std=self.embedding.in_features**-0.5)
             nn.init.zeros_(self.embedding.bias)
         if self.class_vector is not None and c.positions != "learned":
-            # The authors' zeros need a position that is not zero: a layer normalisation multiplies the gradient of an
-            # exact zero by 1 / sqrt(eps).
+            # Zero, as in the authors' code, needs a non-zero position: layer normalisation multiplies the gradient of
+            # a zero vector by 1 / sqrt(eps).
             nn.init.normal_(self.class_vector, std=_DEVIATION)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """The class token's last state, or the mean of the patches' states: `(batch, d_model)`.
+        """Pictures `(batch, num_channels, height, width)` to one vector each, `(batch, d_model)`.
 
         Raises:
-            ShapeError: The pictures are of another size, or have another number of channels.
+            ShapeError: The size or the number of channels differs from the configuration's.
         """
         if not self.class_token:
             return self.states(pixels).mean(1)
         if watch.slot is not None:
             return self.states(pixels)[:, 0]
-        *others, last = self._blocks()  # of the last block only the class token's state is needed
+        *others, last = self._blocks()  # the last block computes the class token's state only
         x = self._tokens(pixels)
         for block in others:
             x = block.whole(x)
         return self.norm(last.first(x)).squeeze(1)  # type: ignore[no-any-return]
 
     def states(self, pixels: Tensor) -> Tensor:
-        """The last state of each token, normalised, `(batch, tokens, d_model)`; the class token's first."""
+        """The normalised last state of each token, `(batch, tokens, d_model)`, with the class token first."""
         x = self._tokens(pixels)
         for block in self._blocks():
             x = self.observe_tensor("states", block.whole(x))
@@ -170,7 +168,7 @@ class Vit(ImageEncoder):
         return [block for block in self.blocks if isinstance(block, EncoderBlock)]
 
     def _tokens(self, pixels: Tensor) -> Tensor:
-        """What the first block reads, `(batch, tokens, d_model)`."""
+        """Input of the first block, `(batch, tokens, d_model)`."""
         x = self._embed(pixels)
         if self.class_vector is not None:
             x = torch.cat([self.class_vector.expand(len(x), 1, -1), x], dim=1)
@@ -179,13 +177,13 @@ class Vit(ImageEncoder):
         return self.observe_tensor("placed", self.dropout(x))
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The states of the patches on their grid, `(batch, d_model, rows, columns)`."""
+        """The last states of the patches on their grid, `(batch, d_model, rows, columns)`."""
         states = self.states(pixels)[:, int(self.class_token) :].transpose(1, 2)
         return states.reshape(len(states), self.d_output, *self.grid)
 
     @classmethod
     def adapted(cls, tensors: Mapping[str, Tensor], old: VitConfig, new: VitConfig) -> dict[str, Tensor]:
-        """Learned positions interpolated to another grid; the class token's is left out for a model without one.
+        """Interpolate learned positions to another grid; drop the class token's if the new model has no class token.
 
         Source: arXiv:2010.11929, section 3.2.
         """
@@ -196,7 +194,7 @@ class Vit(ImageEncoder):
         return {**tensors, name: table[int(had_token) - int(has_token) :]}
 
     def _embed(self, pixels: Tensor) -> Tensor:
-        """A vector for each patch, `(batch, patches, d_model)`."""
+        """One vector per patch, `(batch, patches, d_model)`."""
         c = self.config
         wanted, given = (c.num_channels, c.height, c.width), tuple(pixels.shape[1:])
         if given != wanted:
@@ -208,7 +206,7 @@ class Vit(ImageEncoder):
         return self.observe_tensor("embedded", self.embedding(patches))
 
     def _positions(self) -> Tensor:
-        """A vector for each token, `(tokens, d_model)`."""
+        """One position vector per token, `(tokens, d_model)`."""
         if isinstance(self.positions, LearnedPositions):
             return self.positions.table.weight
         assert self.positions is not None
@@ -216,7 +214,10 @@ class Vit(ImageEncoder):
 
 
 class Stem(nn.Sequential):
-    """3 x 3 convolutions with a stride of 2, whose channels double up to `d_model`, and one of 1 x 1."""
+    """3 x 3 convolutions with a stride of 2, whose channels double up to `d_model`, then a 1 x 1 convolution.
+
+    `(batch, num_channels, height, width)` to `(batch, d_model, rows, columns)`.
+    """
 
     def __init__(self, num_channels: int, d_model: int, patch_size: int) -> None:
         count = patch_size.bit_length() - 1
@@ -233,27 +234,30 @@ class Stem(nn.Sequential):
 
 
 def grid_of(config: VitConfig) -> Grid:
-    """Rows and columns of patches.
+    """Numbers of rows and columns of patches.
 
     Raises:
-        ConfigError: Patches of this size do not cover a picture, or the stem cannot make them.
+        ConfigError: Patches of this size and stride do not cover a picture exactly, or the stem does not support them.
     """
     c, stride = config, config.stride or config.patch_size
     if c.stem == "conv":
         if c.patch_size.bit_count() != 1 or stride != c.patch_size:
             raise ConfigError(
-                f"model.stem=conv halves a picture again and again: it needs a patch_size of 1, 2, 4, 8, ... and no "
-                f"stride, got patch_size {c.patch_size}" + (f", stride {c.stride}" if stride != c.patch_size else "")
+                f"model.stem=conv halves a picture repeatedly, so it needs model.patch_size 1, 2, 4, 8, ... and no "
+                f"stride; got patch_size {c.patch_size}" + (f", stride {c.stride}" if stride != c.patch_size else "")
             )
         return math.ceil(c.height / c.patch_size), math.ceil(c.width / c.patch_size)
     if stride > c.patch_size:
-        raise ConfigError(f"model.stride {stride} is larger than model.patch_size {c.patch_size}: pixels would be lost")
+        raise ConfigError(
+            f"model.stride is {stride}, but model.patch_size is {c.patch_size}: pixels between patches would be lost; "
+            f"set model.stride to at most {c.patch_size}"
+        )
     sides = {"height": c.height, "width": c.width}
     for side, length in sides.items():
         if length < c.patch_size or (length - c.patch_size) % stride:
             raise ConfigError(
-                f"model: patches of {c.patch_size} pixels, one every {stride}, do not fill a picture of "
-                f"{c.height} x {c.width} pixels ({side} {length}); {_advice(c)}"
+                f"patches of {c.patch_size} x {c.patch_size} pixels (model.patch_size), one every {stride} pixels, do "
+                f"not cover a picture of {c.height} x {c.width} pixels exactly ({side} {length}); {_advice(c)}"
             )
     return (c.height - c.patch_size) // stride + 1, (c.width - c.patch_size) // stride + 1
 
@@ -261,6 +265,6 @@ def grid_of(config: VitConfig) -> Grid:
 def _advice(config: VitConfig) -> str:
     fitting = [size for size in range(2, 33) if config.height % size == 0 and config.width % size == 0]
     if not fitting:
-        return f"no patch size does; set data.size to a multiple of {config.patch_size}"
+        return f"no patch size from 2 to 32 does; set data.size to a multiple of {config.patch_size}"
     sizes = ", ".join(map(str, fitting))
     return f"set model.patch_size to one of {sizes}, or data.size to a multiple of {config.patch_size}"

@@ -65,8 +65,9 @@ class Choice:
             has = f"this model has {', '.join(names)} attention" if names else "this model has no attention"
             raise ConfigError(f"no '{self.mechanism}' attention: {has}")
         if seen and self.layer != "all" and not any(self._numbers(seen, name) for name in names):
-            counts = ", ".join(f"{sum(n == name for n, _ in seen)} of {name} attention" for name in names)
-            raise ConfigError(f"no layer {self.layer}: layers are counted from 0, and this model has {counts}")
+            numbers = {name: sum(n == name for n, _ in seen) for name in names}
+            counts = ", ".join(f"{n} layer{'s' if n != 1 else ''} of {name} attention" for name, n in numbers.items())
+            raise ConfigError(f"no layer {self.layer}: this model has {counts}, counted from 0")
 
     def layers(self, seen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """The chosen (mechanism, layer) pairs, in the order seen."""

@@ -60,7 +60,7 @@ class Adviser:
         if share is None:
             return f"warning: {done}: too few to learn much; give more --minutes" if is_few and passes < 1 else ""
         if share.start >= 0.95 and passes < 1:
-            return f"{done}: its n-grams, already fitted, usually give most of its final score"
+            return f"{done}: the n-grams, already fitted, usually give most of the final score"
         if share.low >= 0.95:
             return f"{done}: as much as this model usually needs for its final score"
         expected = f"expect {_range(share)} of the way from guessing to this model's final score"
@@ -93,7 +93,7 @@ class Adviser:
         budget = 60 * training.minutes
         if p.step < (p.total_steps or 0) or p.ending or p.bad:
             left = budget - seconds
-            return f"{duration(left)} of the budget were not needed" if left > 0.1 * budget else ""
+            return f"{duration(left)} of the budget remained unused" if left > 0.1 * budget else ""
         share = self.expected(p.step)
         if share is not None and share.mean >= 0.9:
             return ""
@@ -103,7 +103,7 @@ class Adviser:
             minutes = round_minutes(2 * training.minutes)
         return (
             "validation was still improving at the end; to train for "
-            f"{count(minutes, 'minute')} in all: heed train {shell_word(folder)} --resume training.minutes={minutes}"
+            f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
         )
 
 

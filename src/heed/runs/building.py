@@ -38,7 +38,7 @@ def build_to_load(task: Any, weights: Path) -> Any:
         OutOfMemoryError: It does not.
     """
     size = weights.stat().st_size if weights.is_file() else 0
-    when, lower = f"while loading {weights.parent}", "end other programs, or use a machine with more memory"
+    when, lower = f"while loading {weights.parent}", "close other programs, or use a machine with more memory"
     if size >= _CERTAIN:
         check_memory(2 * size, when, lower)
     with memory_explained(when, lower):

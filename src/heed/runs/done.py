@@ -52,6 +52,6 @@ def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) ->
     budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
     now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
     return (
-        f"{folder} has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
+        f"'{folder}' has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
         f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
     )

@@ -109,11 +109,11 @@ def export(
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2', 'huggingface'])}")
     if to == "huggingface" and quantization != "float32":
         raise ConfigError(
-            f"quantization is '{quantization}', but checkpoints are written in float32; leave quantization out "
-            "(the folder is given with out=)"
+            f"quantization is '{quantization}', but checkpoints are written in float32; remove quantization "
+            "(out= names the folder)"
         )
     if to != "huggingface" and out is not None:
-        raise ConfigError(f"--out is for --to huggingface; {to} writes into RUN/{folders.EXPORT}")
+        raise ConfigError(f"--out applies only to --to huggingface; {to} writes into RUN/{folders.EXPORT}")
     where = run.folder if isinstance(run, Run) else run
     opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True, force=force)
     if to == "huggingface":
@@ -138,7 +138,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         raise ConfigError(_unavailable(run))
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise RunError(f"'{final}' exists and is never overwritten; name another --out")
+        raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
     exportable, origin = kind.exportable(run), Origin.read(run.folder)
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
@@ -271,7 +271,7 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
 
 
 def _differs(what: str) -> RunError:
-    return RunError(f"the written checkpoint, as read back, differs from the run: {what}; nothing was kept")
+    return RunError(f"the exported checkpoint, read back, differs from the run: {what}; the export was discarded")
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -180,8 +180,8 @@ def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
     if task is None or kind is None:
         known = [name for family in (checkpoint.family,) for name in family.architectures.values() if task_of(name)]
         raise ConfigError(
-            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed lacks; "
-            f"architectures of {checkpoint.family.model_type} that it reads: {', '.join(known)}"
+            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed does not have; "
+            f"supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
         )
     return kind, task
 

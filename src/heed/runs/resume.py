@@ -90,7 +90,7 @@ class Unfinished:
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
             return cls(folder, began, began) if same and not damage else None
         if type(began) is not type(given):
-            raise ConfigError(f"{folder} is a run of {began.task} and cannot be resumed as {given.task}")
+            raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {given.task}")
         _refuse_damage(folder, damage)
         for name in ("name", "size"):
             old, new = getattr(began.model, name), getattr(given.model, name)

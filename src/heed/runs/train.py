@@ -238,7 +238,7 @@ def _train(
 def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost, adviser: Adviser) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
-    say(f"{result.reason}; kept {result.kept}; scoring")
+    say(f"{result.reason}; keeping the weights of {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in scored_splits(run):
         scores[split] = run.evaluate(split)
@@ -282,9 +282,9 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         write_card(run)
     took = run.report["training"]
     say(
-        f"an update took {took['seconds_per_update']:.4f} s (predicted {predicted.seconds:.4f}), memory "
-        f"{took['peak_memory_mib']:,} MiB (predicted {predicted.memory / 2**20:,.0f}), "
-        f"{took['waiting_share']:.1%} of the time waiting for data"
+        f"{took['seconds_per_update']:.4f} s per update (predicted {predicted.seconds:.4f}), "
+        f"{took['peak_memory_mib']:,} MiB of memory (predicted {predicted.memory / 2**20:,.0f}), "
+        f"{took['waiting_share']:.1%} of the time spent waiting for data"
     )
     say(f"done in {duration(trainer.budget.elapsed)}")
     if advice := adviser.after(path, result, trainer.budget.elapsed):

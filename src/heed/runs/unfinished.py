@@ -32,7 +32,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
     """
     if folders.WEIGHTS in listed(path):
         raise RunError(
-            f"{path} has no {folders.WEIGHTS}, although training has finished: the file was removed; "
+            f"'{path}' has no {folders.WEIGHTS}, although training has finished: the file was removed; "
             f"write it again with: heed train {shell_word(path)} --resume"
         )
     if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
@@ -42,7 +42,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
         )
     if finished:
         raise RunError(
-            f"{path} has no final {folders.WEIGHTS}: training has not finished; resume it with: "
+            f"'{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
             f"heed train {shell_word(path)} --resume"
         )
 
@@ -68,7 +68,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         newest = latest_checkpoint(path / "checkpoints")
         if newest is None:
             raise RunError(
-                f"{path} has no weights yet: training ended before the first checkpoint, or has just begun; "
+                f"'{path}' has no weights yet: training ended before the first checkpoint, or has just begun; "
                 f"resume it with: heed train {shell_word(path)} --resume"
             )
         progress = stored_progress(newest)

@@ -92,7 +92,7 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
             record = make(folder)
             (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
     found = ", ".join(f"{name}: {problem}" for name, problem in damage.items())
-    return Entry(path, key, record, f"warning: {path} was damaged ({found}) and has been made again" if found else "")
+    return Entry(path, key, record, f"warning: {path} was damaged ({found}) and has been rebuilt" if found else "")
 
 
 def temporary_folder() -> Path:

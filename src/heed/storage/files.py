@@ -24,7 +24,7 @@ _DEPTH = 64
 """Deepest nesting of lists and objects; no file of heed has more than ten levels."""
 _VALUES = 1 << 26
 """Most values and characters of a file with its aliases expanded: a few lines of YAML can expand to billions."""
-_REMEDY = "restore the file from a copy, or make the folder again"
+_REMEDY = "restore the file from a copy, or create the folder again"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),

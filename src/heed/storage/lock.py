@@ -128,7 +128,7 @@ class Ownership:
                 try:
                     folder.mkdir(parents=True, exist_ok=True)
                 except OSError as error:
-                    raise DiskError(f"cannot make '{folder}': {error.strerror or error}") from None
+                    raise DiskError(f"cannot create '{folder}': {error.strerror or error}") from None
             self._stack.enter_context(owned(folder))
             self._taken.add(folder)
 

@@ -103,7 +103,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ConfigError(f"cannot make folder '{path}': it, or one of its parents, is a file") from None
+        raise ConfigError(f"cannot create folder '{path}': it, or one of its parents, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
 
@@ -272,8 +272,8 @@ def _explained(path: Path, needed: int | None = None) -> Iterator[None]:
             raise ConfigError(f"cannot write '{path}': {_wrong(path, number)}") from None
         if isinstance(error, PermissionError) and os.access(path, os.W_OK):
             raise DiskError(
-                f"cannot write '{path}': no file can be made in its folder ({error.strerror}), where the new file is "
-                "written before it replaces the old one"
+                f"cannot write '{path}': no file can be created in its folder ({error.strerror}), where the new file "
+                "is written before it replaces the old one"
             ) from None
         if (problem := disk_error(error, path, needed)) is not None:
             raise problem from None
@@ -310,5 +310,5 @@ def _wrong(path: Path, number: int | None) -> str:
     assert number is not None
     said = os.strerror(number)
     if number == errno.ENOENT:
-        return f"{said}; make the folder '{path.parent}' first"
+        return f"{said}; create the folder '{path.parent}' first"
     return said

@@ -46,7 +46,7 @@ def task_names() -> list[str]:
 
 def _package(task: str) -> str:
     if task not in task_names():
-        raise ConfigError(f"task is {task!r}{suggest(task, task_names())}")
+        raise ConfigError(f"unknown task {task!r}{suggest(task, task_names())}")
     return f"{__name__}.{task}"
 
 
@@ -135,5 +135,5 @@ def check_config(values: dict[str, Any], where: str) -> RunConfig:
 
     task = values.get("task", DEFAULT)
     if task not in task_names():
-        raise ConfigError(f"{where}: task is {task!r}{suggest(str(task), task_names())}")
+        raise ConfigError(f"{where}: unknown task {task!r}{suggest(str(task), task_names())}")
     return check_section(config_class(task), values, where)

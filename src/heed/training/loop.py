@@ -201,9 +201,9 @@ class Trainer:
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
-        if p.processes != self.processes.count:
-            self._say(f"the checkpoint was written by {p.processes} processes; resuming with {self.processes.count}")
-            p.processes = self.processes.count
+        if (now := self.processes.count) != (before := p.processes):
+            self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
+            p.processes = now
 
     def _train(self, feed: Feed[Draw]) -> str:
         p = self.progress
@@ -232,16 +232,16 @@ class Trainer:
                     self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
-                early = f"ended early, because {self.select_by} no longer improved: "
-                done = "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
-                return f"{early if p.ending else ''}{done}"
+                if p.ending:
+                    return f"ended early after {p.total_steps} updates, because {self.select_by} no longer improved"
+                return "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
             over = self._unfreezing.is_over(p.step)
             if over and self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
                 return reason
             if late:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
-                return f"the time was up at update {p.step} of {p.total_steps}"
+                return f"time budget used up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
             self._update(next(feed), start)
 
@@ -270,7 +270,7 @@ class Trainer:
         p, c = self.progress, self.config
         if begun := self._unfreezing.at(p.step):
             self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
-            self._say(f"update {p.step}: {' and '.join(begun)} trained from here on")
+            self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
@@ -344,7 +344,7 @@ class Trainer:
             return reason
         ending.put_into(p)
         p.ending = True
-        self._say(f"{reason}: lowering the learning rate to zero by update {p.total_steps}, where training ends")
+        self._say(f"{reason}; lowering the learning rate to zero until training ends at update {p.total_steps}")
         return None
 
     # Validation and weights -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def begin_line(p: Progress, device: object, precision: str) -> str:
     """The line before the first update: where and how the run computes."""
     threads = f"{p.threads} thread{'s' if p.threads > 1 else ''}"
     many = f", {p.processes} processes" if p.processes > 1 else ""
-    divided_in = f", {p.micro_batches} micro-batches a batch" if p.micro_batches > 1 else ""
+    divided_in = f", {p.micro_batches} micro-batches per batch" if p.micro_batches > 1 else ""
     return f"device {device}, {precision}, {threads}{many}{divided_in}"
 
 

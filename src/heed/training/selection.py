@@ -76,7 +76,7 @@ class Selection:
             scores = evaluate()
             averaged(scores)
             if self.rank(scores) > p.best_rank:
-                return f"average of updates {', '.join(map(str, recent))}", scores
+                return f"the average of updates {', '.join(map(str, recent))}", scores
             model.load_state_dict(best)
         # A checkpoint of an earlier version lacks the scores of the best validation.
         return f"update {p.best_step}", p.best_scores or evaluate()

@@ -27,8 +27,8 @@ def check_log(log: str | None) -> None:
     """
     if log == "tensorboard" and importlib.util.find_spec("tensorboard") is None:
         raise ConfigError(
-            "training.log is 'tensorboard', but the package tensorboard is not installed; install it with: "
-            "pip install 'heed-attention[tensorboard]', or leave the field out (metrics.jsonl is always written)"
+            "training.log is 'tensorboard', which needs the package tensorboard; install it: "
+            "pip install 'heed-attention[tensorboard]', or remove the field (metrics.jsonl is always written)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Rating: say how good a text is, as a number."""
+"""Rating: rate texts with a number."""
 
 from heed.tasks.base.spec import Flag, TaskSpec
 

@@ -11,7 +11,7 @@ from heed.tasks.base.comparison import Examiner
 
 
 class RatingExaminer(Examiner[RatingRun, Rated, float]):
-    """Numbers of texts."""
+    """Compares the ratings of texts."""
 
     names = ("text", "rating")
     targets = "texts"

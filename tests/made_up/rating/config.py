@@ -9,10 +9,10 @@ from heed.config.sections import DataPath, EvaluationConfig
 
 
 class RatingData(OwnData):
-    """Texts with a number before each, `4.5 TAB text`."""
+    """Lines of a rating and a text, `4.5 TAB text`."""
 
     scale: DataPath | None = None
-    """File of the smallest and the largest rating; predictions stay between them."""
+    """File with the smallest and the largest rating, the limits of predictions."""
 
 
 class RatingModel(ModelSection):
@@ -23,10 +23,10 @@ class RatingModel(ModelSection):
 
 
 class RatingHead(Section):
-    """From the states of tokens to a number; these fields stand in `model` beside the body's own."""
+    """Head that maps the states of tokens to a number; its fields are in `model`, with the body's own."""
 
     pooling: Literal["mean", "max"] = "mean"
-    """The vector that is rated: the mean or the maximum of the states."""
+    """Pooling of the states: mean or maximum."""
 
 
 class RatingEvaluation(EvaluationConfig):
@@ -37,7 +37,7 @@ class RatingEvaluation(EvaluationConfig):
 
 
 class RatingConfig(RunConfig):
-    """Everything that decides a run of rating."""
+    """The configuration of a run of rating."""
 
     task: Literal["rating"] = "rating"
     """What is learned."""

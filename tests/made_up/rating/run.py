@@ -1,4 +1,4 @@
-"""Runs of rating, with every capability that a task may bring."""
+"""Runs of rating, with every capability that a task can have."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class RatingRun(TextRun[Rating, Rater, float]):
 
 
 def absolute_error(said: Sequence[float], examples: Sequence[Rated]) -> Measure:
-    """Mean of the absolute errors."""
+    """Mean absolute error."""
     errors = np.array([[abs(one - example.rating), 1.0] for one, example in zip(said, examples, strict=True)])
     return Measure("absolute_error", "absolute error", errors, lambda s: s[:, 0] / s[:, 1], higher_is_better=False)
 
 
 class RatingOutputs(TextOutputs):
-    """A number a line."""
+    """One number a line."""
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         for rated in self.run.predict(texts):

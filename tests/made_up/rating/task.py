@@ -1,4 +1,4 @@
-"""Rating: a body over characters, a pooling, one number; the loss is the squared error."""
+"""Rating: a body over characters, pooling and one output; the loss is the squared error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rated(Example):
 
 
 def read_ratings(files: Sequence[str | Path], findings: Findings) -> Iterator[Rated]:
-    """Lines `4.5 TAB text`."""
+    """Read lines `4.5 TAB text`."""
     for path in map(Path, files):
         for number, row in tabbed_rows(path, findings):
             rating = row[0].replace(".", "", 1).removeprefix("-")
@@ -57,7 +57,7 @@ def read_ratings(files: Sequence[str | Path], findings: Findings) -> Iterator[Ra
 
 @dataclass(frozen=True)
 class RatingBatch(Batch):
-    """Texts as characters, and their ratings."""
+    """A batch of texts as characters, with their ratings."""
 
     indices: list[int]
     tokens: Tensor
@@ -70,7 +70,7 @@ class RatingBatch(Batch):
 
 
 class Rater(nn.Module):
-    """A body, a pooling, one number between the ends of the scale."""
+    """A body, pooling and one output, limited to the scale."""
 
     def __init__(self, body: Any, pooling: str, ends: tuple[float, float] | None) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Rater(nn.Module):
 
 
 class Rating(Task[RatingConfig, Rated]):
-    """The task."""
+    """The rating task."""
 
     interfaces = ("encoder",)
     head_class = RatingHead

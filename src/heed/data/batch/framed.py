@@ -41,7 +41,7 @@ def fit(
     """
     room = max_length - frame_size(pair is not None, double)
     if room < 0:
-        raise DataError(f"{max_length} positions have no room for the {max_length - room} start and end tokens")
+        raise DataError(f"{max_length} positions are too few for the {max_length - room} start and end tokens")
     if pair is None:
         return list(ids[:room]), None
     if len(ids) + len(pair) <= room:

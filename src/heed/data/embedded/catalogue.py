@@ -86,4 +86,4 @@ def check_languages(field: str, codes: Sequence[str]) -> None:
             head = code.replace("-", "_").split("_")[0].lower()  # "es-MX" and "ES" mean "es"
             raise DataError(f"{field}: CLDR has no language '{code}'{suggest(head, locales())}")
         if list(codes).count(code) > 1:
-            raise DataError(f"{field}: '{code}' is given twice")
+            raise DataError(f"{field}: '{code}' occurs twice")

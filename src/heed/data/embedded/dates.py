@@ -244,7 +244,7 @@ def _check_styles(styles: Sequence[Style]) -> tuple[Style, ...]:
         if style not in STYLES:
             raise DataError(f"unknown style '{style}'{suggest(style, STYLES)}")
         if list(styles).count(style) > 1:
-            raise DataError(f"style '{style}' is given twice")
+            raise DataError(f"style '{style}' occurs twice")
     return tuple(styles)
 
 

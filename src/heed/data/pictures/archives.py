@@ -130,7 +130,7 @@ class TarPictures(Archive):
         except OSError as error:
             raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
         if len(data) < size:
-            raise PictureError("damaged picture", f"is cut off: {len(data):,} of its {size:,} bytes are there")
+            raise PictureError("damaged picture", f"is cut off: only {len(data):,} of its {size:,} bytes are present")
         return data
 
     def _descriptor(self, path: Path) -> int:

@@ -118,7 +118,7 @@ def from_array(array: Any) -> Array:
         values = values.transpose(1, 2, 0)
     if values.ndim != 3 or values.shape[2] not in (1, 3, 4) or not values.size:
         raise PictureError(
-            "no picture",
+            "not a picture",
             f"is an array of shape {np.asarray(array).shape}, expected (height, width) or (height, width, 3)",
         )
     if values.dtype == np.uint8:
@@ -153,10 +153,10 @@ def _damage(error: Exception) -> PictureError:
 def _as_bytes(values: NDArray[Any]) -> Array:
     """Numbers from 0 to 1 (floats only) or 0 to 255, as bytes."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
-        raise PictureError("no picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
+        raise PictureError("not a picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
     least, most = float(values.min()), float(values.max())
     if not (0 <= least and most <= 255):  # also False for NaN
-        raise PictureError("no picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
+        raise PictureError("not a picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
         values = values * 255  # callers with several pictures decide by all of them
     pixels: Array = np.rint(values).astype(np.uint8)
@@ -193,7 +193,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
                 finally:
                     Image.MAX_IMAGE_PIXELS = bound
     except UnidentifiedImageError:
-        raise PictureError("no picture", f"is not a picture: {_looks_like(data)}") from None
+        raise PictureError("not a picture", f"is not a picture: {_looks_like(data)}") from None
     width, height = image.size
     if width * height > max_pixels:
         raise PictureError(
@@ -206,7 +206,7 @@ def _opened(data: bytes, max_pixels: int) -> Image.Image:
 def _looks_like(data: bytes) -> str:
     """Description of the content of a file that is not a picture."""
     if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
-        return "it is HEIC, which is not read; save it as JPEG"
+        return "it is HEIC, which heed cannot read; save it as JPEG"
     if data[:4] == b"%PDF":
         return "it is a PDF; save its pages as PNG"
     if data.lstrip()[:5].lower() in (b"<?xml", b"<svg "):

@@ -28,7 +28,7 @@ _LANGUAGES = (
     *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian"),
     *("turkish", "arabic", "hindi", "chinese", "japanese", "korean", "vietnamese", "swahili", "yoruba", "hausa"),
 )
-NO_LABEL = "no column has repeated values, as labels have"
+NO_LABEL = "no column repeats its values, as a column of labels does"
 _COMMA = re.compile(r"[-+]?\d+,\d+")
 _SURE = 3
 """Number of names, the first ones, that win over other known names."""

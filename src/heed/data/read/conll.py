@@ -52,7 +52,7 @@ class ColumnFile:
         known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
         first = next((line for line in known if not line.startswith("#")), known[0] if known else None)
         if first is None:
-            raise DataError(f"'{path}' contains no word; expected one word a line, with its tag in another column")
+            raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
         tabs = "\t" in first
         width = len(_split(first, tabs))
         rows: list[list[str] | BadLine | None] = []
@@ -71,7 +71,7 @@ class ColumnFile:
                     f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
                     f"the lines before it have {width}, separated by {'tabs' if tabs else 'spaces'}"
                 )
-                rows.append(findings.bad("another number of columns", path, number, message))
+                rows.append(findings.bad("different number of columns", path, number, message))
         return cls(path, lines, rows, tabs)
 
     def column(self, number: int, field: str) -> int:
@@ -153,7 +153,7 @@ def read_sentences(
     if scheme == "plain":
         if data.scheme == "auto":
             findings.remarks.append(
-                "the tags have no prefixes such as B- or I-, so each word is scored by itself, not whole entities"
+                "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
             )
         return sentences
     return in_bio(sentences, places, scheme, findings)
@@ -219,7 +219,7 @@ def in_bio(
 def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
     for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
         if tag != OUTSIDE and not is_entity_tag(tag):
-            message = f"'{path}' line {number}: '{tag}' is not an entity tag; expected O, or B-, I-, E-, S- and a type "
-            message += "(data.scheme=plain uses tags as they are; data.columns.label selects the column of tags)"
+            message = f"'{path}' line {number}: '{tag}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
+            message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
             return findings.bad("illegal tag", path, number, message)
     return None

@@ -135,7 +135,7 @@ def _of_columns(head: Head, separator: str) -> Content | None:
     names: Sequence[int] = range(len(rows[0]))
     columns = facts_of(rows[1:] if has_header(rows) else rows, names)
     if sum(column.numbers > 0.9 for column in columns) >= len(columns) - 1 and not _texts(columns):
-        return Content("rows", "its columns hold numbers")
+        return Content("rows", "its columns contain numbers")
     picked = pick(columns)
     between = f"separated by {SEPARATORS[separator]}"
     label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
@@ -144,7 +144,7 @@ def _of_columns(head: Head, separator: str) -> Content | None:
         return Content("labelled", f"{where} {picked.text.name}, {between}")
     if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
         first, second = _texts(columns)[:2]
-        return Content("pairs", f"columns {first.name} and {second.name} hold texts, {between}")
+        return Content("pairs", f"columns {first.name} and {second.name} contain texts, {between}")
     return None
 
 

@@ -108,7 +108,7 @@ def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> It
             fields = ", ".join(map(repr, others))
             findings.remark(
                 f"{path.name}: no field of the turns has a usual name for the speaker (other fields: {fields}); "
-                "data.columns.speaker names it"
+                "if one of these is the speaker, set data.columns.speaker to its name"
             )
         if isinstance(found, BadLine):
             findings.leave_out(found.rule)
@@ -191,7 +191,7 @@ def _turn_of(
         return turn, ""
     if not isinstance(turn, Mapping):
         return findings.bad(
-            "a turn is no text", path, place, f"{where} is {described(turn)}, expected a text or an object"
+            "a turn is not text", path, place, f"{where} is {described(turn)}, expected a text or an object"
         )
     text = _named(turn, columns.text, TEXT_NAMES)
     if text is None:
@@ -205,7 +205,7 @@ def _turn_of(
         return findings.bad("a turn without speaker", path, place, message)
     if not isinstance(turn[text], str):
         message = f"{where}: field '{text}' is {described(turn[text])}, expected text"
-        return findings.bad("a turn is no text", path, place, message)
+        return findings.bad("a turn is not text", path, place, message)
     who = None if speaker is None else turn[speaker]
     return turn[text], "" if who is None else " ".join(str(who).split())
 
@@ -273,8 +273,8 @@ def _separator(path: Path, findings: Findings) -> str:
         return "\t"
     raise DataError(
         f"'{path}' has neither {END_OF_UTTERANCE} nor a tab between turns (its first line: {lines[0]!r:.50}); set "
-        'data.separator to what separates turns, use data.separator="" for one turn a line with an empty line between '
-        "conversations, or give JSON lines (.jsonl) with a list of turns"
+        'data.separator to the text between turns; use data.separator="" for one turn a line and an empty line between '
+        "conversations; or give JSON lines (.jsonl) with a list of turns"
     )
 
 

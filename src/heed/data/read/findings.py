@@ -154,7 +154,7 @@ class Findings:
         if not self.skips or not number:
             raise DataError(message + ("; data.bad_lines=skip uses the lines before" if number and self._hint else ""))
         self._cut.add(path)
-        self.note("cut off or damaged, the lines before are used", path, number, unit="place", warning=True)
+        self.note("cut off or damaged, only the lines before are used", path, number, unit="place", warning=True)
 
     def is_cut_off(self, path: Path) -> bool:
         """True if a file ended too soon."""

@@ -108,7 +108,7 @@ class HubSet:
             import datasets
         except ImportError:
             hint = "install it: pip install 'heed-attention[hub]'"
-            raise ConfigError(f"data.hub needs the library datasets; {hint}") from None
+            raise ConfigError(f"data.hub needs the package datasets; {hint}") from None
         data = self._data
         load: Callable[..., Any] = datasets.load_dataset
         try:
@@ -128,9 +128,9 @@ def _column(field: str, given: int | str | None, features: Any, hub: str, text: 
     ]
     name = field if given is None else given
     if name not in known:
-        of_texts = " of texts" if text else ""
-        hint = f"; its columns{of_texts}: {', '.join(known)}" if given is None else suggest(str(name), known)
-        raise DataError(f"data.columns.{field}: {hub} has no column{of_texts} '{name}'{hint}")
+        kind = "text column" if text else "column"
+        hint = f"; its {kind}s: {', '.join(known)}" if given is None else suggest(str(name), known)
+        raise DataError(f"data.columns.{field}: {hub} has no {kind} '{name}'{hint}")
     return str(name)
 
 

@@ -150,7 +150,7 @@ def _recognised(head: Head, rows: list[list[str]], given: Layout, form: TextForm
     second = "" if form.second is None else f", the second text is {shown(form.second)}"
     parts.append(f"columns: text is {text.shown}{second}, label is {label.shown} ({label.counted(head.whole)})")
     if not header:
-        parts.append("the file has no header, columns are counted from 0")
+        parts.append("the file has no header, so columns are counted from 0")
     return Layout(given.kind, given.separator, text.name, label.name, header, "; ".join(parts))
 
 
@@ -163,7 +163,7 @@ def _unclear(head: Head, picked: Picked, header: bool, form: TextFormat) -> str:
     content = content_of(head)
     if content is not None and content.kind != "labelled":
         return f"'{head.path}': {content.why}; {NO_LABEL}{form.advice(content.kind, head.path)}"
-    which = "" if header else "; columns are counted from 0, the file has no header"
+    which = "" if header else "; columns are counted from 0, because the file has no header"
     return f"'{head.path}': {picked.unclear}{which}"
 
 
@@ -267,7 +267,7 @@ def text_column(path: Path, kind: str, findings: Findings) -> Layout:
     if isinstance(found, str):
         raise DataError(f"'{path}': {found}")
     said = f"{what}s: text is {found.shown}" + (
-        "" if header else "; the file has no header, columns are counted from 0"
+        "" if header else "; the file has no header, so columns are counted from 0"
     )
     findings.remark(said)
     return Layout(kind, given.separator, found.name, header=header)

@@ -140,7 +140,7 @@ def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> No
     if any(getattr(before, name) != getattr(now, name) for name in names):
         raise DataError(
             f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, read "
-            f"up to line {number:,}); start again when no program writes to it"
+            f"up to line {number:,}); start again when no other program writes to it"
         )
 
 
@@ -179,11 +179,11 @@ class _Lines:
     def note_ends(self) -> None:
         """Note line ends of CR alone or of several kinds; and CRLF, if the text should be exactly that of the file."""
         if self._returns:
-            self._note("lines end in CR, read as line ends", 1, self.number)
+            self._note("lines end in CR, read as line breaks", 1, self.number)
         if all(self._ends.values()):
             what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
             odd = sum(self._ends.values()) - self._ends[self._first_end]
-            self._note(f"mixed line ends ({what}), read alike", self._first_odd, odd)
+            self._note(f"mixed line endings ({what}), all read as line breaks", self._first_odd, odd)
         elif self._exact and self._ends["CRLF"]:
             self._note("lines end in CRLF, read as LF", 1, self._ends["CRLF"])
 

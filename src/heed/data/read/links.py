@@ -24,7 +24,7 @@ from heed.data.read.lines import lines_of
 
 _LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)", re.ASCII)
 _WORD = re.compile(r"\S+")
-OUT_OF_RANGE = "link to a word that is not there"
+OUT_OF_RANGE = "link to a word that does not exist"
 """The rule under which links beyond the last word are counted."""
 
 
@@ -74,11 +74,11 @@ def _links_in(line: str, path: Path, number: int, base: int, findings: Findings)
                 f"'{path}' line {number} contains {written!r:.60}, expected links between words, separated by spaces: "
                 "source-target as in 3-5, or 3p5 for a possible link"
             )
-            return findings.bad("no link", path, number, message)
+            return findings.bad("not a link", path, number, message)
         source, target = int(found[1]) - base, int(found[3]) - base
         if min(source, target) < 0:
             message = f"'{path}' line {number} links word 0 ({written}), but words are counted from 1 (base=1)"
-            return findings.bad("a word 0 where words are counted from 1", path, number, message)
+            return findings.bad("word 0 although words are counted from 1", path, number, message)
         # A repeated link is sure if it is sure once.
         links[source, target] = links.get((source, target), False) or found[2] == "-"
     return [WordLink(source, target, sure) for (source, target), sure in links.items()]

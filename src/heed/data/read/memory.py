@@ -91,7 +91,7 @@ class Table:
                 counts = " and ".join(
                     f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
                 )
-                raise DataError(f"{split} has {counts}; the numbers must be equal")
+                raise DataError(f"{split} has {counts}; their numbers must be equal")
             table = cls(split, (), len(columns), columns.__getitem__)
         else:
             table = cls._of_rows(data, split, shape)
@@ -236,7 +236,7 @@ def text_at(value: Any, where: str, place: str, findings: Findings) -> str | Bad
         DataError: The value is not a text, and bad lines are not skipped.
     """
     if not isinstance(value, str):
-        return findings.bad("no text", "", place, f"{where} is {described(value)}, expected text")
+        return findings.bad("not text", "", place, f"{where} is {described(value)}, expected text")
     return characters_of(str(value), where, "", place, findings)
 
 
@@ -302,8 +302,8 @@ def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None
     """
     if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
         raise DataError(
-            f"{split}: the labels hardly repeat (as {labels[0]!r:.40}) but the texts do (as {texts[0]!r:.40}); "
-            "expected (text, label), in this order"
+            f"{split}: the labels hardly repeat (such as {labels[0]!r:.40}), but the texts do (such as "
+            f"{texts[0]!r:.40}); expected (text, label), in this order"
         )
 
 

@@ -51,7 +51,7 @@ def hold_numbers(
         places = [_place(split, names, column, "data.columns") for column in wanted]
     for place in places:
         if names.count(names[place]) > 1:
-            raise DataError(f"{split} has two columns '{names[place]}'; rename one of them")
+            raise DataError(f"{split} has two columns '{names[place]}'; rename one")
     if not places:
         raise DataError(f"{split} has no column of numbers" + (f" besides the label '{label}'" if label else ""))
     values = [[_number(split, names[i], n, value) for n, value in enumerate(columns[i])] for i in places]

@@ -74,7 +74,7 @@ def number_layout(
         and all(is_number(cell) or not _numeric(rows, n) for n, cell in enumerate(first))
     )
     if not header:
-        said.append("the file has no header, columns are counted from 0")
+        said.append("the file has no header, so columns are counted from 0")
     elif len(rows) > 1 and all(map(is_number, first)):
         what = f"line 1 contains only numbers ({some(first)}) and was read as column names"
         said.append(f"warning: {what}; if the file has no header, add one")

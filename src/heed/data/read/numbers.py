@@ -205,7 +205,7 @@ def _refuse_twins(path: Path, header: Sequence[str], places: Sequence[int]) -> N
         if len(twins := [n for n, name in enumerate(header) if name == header[place] and n in places]) > 1:
             raise DataError(
                 f"'{path}' line 1 names two columns '{header[place]}' ({twins[0]} and {twins[1]}, counted from 0); "
-                "rename one of them, or leave them out with data.columns"
+                "rename one, or leave them out with data.columns"
             )
 
 

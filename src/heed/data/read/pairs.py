@@ -104,7 +104,7 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     """The error for files of different lengths; never skipped, since pairing their lines would be a guess."""
     total = sum(1 for _ in lines_of(long, Findings("skip", findings.encoding, findings.max_line)))
     hint = "".join(
-        f"; '{path}' contains carriage returns (the first in line {returns.places[0]}), which are not line ends here"
+        f"; '{path}' contains carriage returns (the first in line {returns.places[0]}), which do not end lines here"
         for path in (short, long)
         if (returns := findings.one(INNER_RETURN, path)) is not None
     )

@@ -58,7 +58,7 @@ class Listing:
         names = [name[len(start) :] for name in opened.names if name.startswith(start)]
         if inside and not names:
             tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
-            raise DataError(f"'{archive}' has no folder '{inside}'; it has {', '.join(tops[:8]) or 'no folders'}")
+            raise DataError(f"'{archive}' has no folder '{inside}'; its folders: {', '.join(tops[:8]) or 'none'}")
         files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
         return cls(path, f"{archive}!{start}", files, problem=opened.problem)
 
@@ -183,7 +183,7 @@ def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> Non
     for names in alike.values():
         if len(names) > 1:
             shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
-            what = f"classes that differ only in spelling are different classes: {shown}"
+            what = f"class names that differ only in spelling are read as different classes: {shown}"
             for name in sorted(names):
                 findings.note(what, where, name, unit="class name", warning=True)
 
@@ -194,8 +194,10 @@ def _no_classes(listing: Listing) -> str:
     if not listing.files:
         return f"'{listing.path}' is empty; expected a folder for each class, with its pictures"
     if tables and not listing.prefix.endswith("!"):
-        return f"'{listing.path}' has no class folders but a table, {tables[0]}; give {listing.prefix}{tables[0]}"
-    held = f"{len(pictures):,} pictures" if pictures else f"{len(listing.files):,} files"
+        table = f"{listing.prefix}{tables[0]}"
+        return f"'{listing.path}' has no class folders but contains a table; to read it, give {table}"
+    count, unit = (len(pictures), "picture") if pictures else (len(listing.files), "file")
+    held = f"{count:,} {unit}{'s' if count != 1 else ''}"
     return (
         f"'{listing.path}' contains {held} and no folders; expected a folder for each class, or a table (.csv) of "
         "paths and labels"

@@ -77,8 +77,9 @@ def _bytes(value: Any) -> bytes:
             return bytes_of(Path(value["path"]))
     if isinstance(value, bytes):
         return value
-    what = "has no picture" if value is None else f"contains {type(value).__name__}, not a picture"
-    raise PictureError("no picture", what)
+    if value is None:
+        raise PictureError("no picture", "has no picture")
+    raise PictureError("not a picture", f"contains {type(value).__name__}, not a picture")
 
 
 def _is_image(feature: Any) -> bool:

@@ -127,7 +127,7 @@ def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pix
     elif hasattr(value, "shape") or isinstance(value, list | tuple):
         stored = from_array(value)
     else:
-        raise PictureError("no picture", f"is {described(value)}, {_FORMS}")
+        raise PictureError("not a picture", f"is {described(value)}, {_FORMS}")
     held.append(stored)
     return Picture(digest_of(stored), label, f"{name}#{len(held) - 1}", where)
 

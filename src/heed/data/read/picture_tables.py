@@ -81,7 +81,7 @@ def _columns(
         of_path = found[0].name
     of_label = _label(facts, of_path, head) if given.label is None else given.label
     if given.path is None or given.label is None:
-        end = "" if header else "; the file has no header, columns are counted from 0"
+        end = "" if header else "; the file has no header, so columns are counted from 0"
         findings.remark(f"columns: the picture is {shown(of_path)}, the label is {shown(of_label)}{end}")
     numbers = isinstance(of_path, int) and isinstance(of_label, int)
     return of_path, of_label, header if numbers else None

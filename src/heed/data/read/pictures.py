@@ -107,11 +107,11 @@ class _Reading:
         listing = Listing.of(path, self.pixels)
         if held and not any(is_picture(parts[-1]) for parts in listing.files):
             if len(held) > 1:
-                raise DataError(f"'{path}' contains several sets; give one of them: {', '.join(sorted(held.values()))}")
+                raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(held.values()))}")
             yield from self.files(list(held.values()), findings)
             return
         if splits := listing.splits():
-            raise DataError(f"'{path}' contains several sets; give one of them: {', '.join(sorted(splits.values()))}")
+            raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(splits.values()))}")
         if listing.problem:
             count = len(listing.files)
             message = f"'{path}' is cut off or damaged after {count:,} files: {listing.problem}"
@@ -160,7 +160,7 @@ class _Reading:
         """A bad line if `data.classes` does not list the class."""
         if self.classes is None or label in self.classes:
             return None
-        message = f"{what} is of class '{label}', which data.classes does not name{suggest(label, self.classes)}"
+        message = f"{what} is of class '{label}', which is not in data.classes{suggest(label, self.classes)}"
         return findings.bad("unknown class", path, place, message, things="pictures")
 
     def _idx(self, path: str, beside: str | None, findings: Findings) -> Iterator[Picture]:

@@ -104,7 +104,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
         listing = " and ".join(f"'{name}'" for name in names)
         fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
         message = f"{where} is {kind_of(value)}, expected {fields}"
-        return findings.bad("no JSON object", path, number, message)
+        return findings.bad("not a JSON object", path, number, message)
     row: dict[str, Any] = value
     if any("." in name and name not in row for name in names):
         row = flat(row)
@@ -126,7 +126,7 @@ def text_of(row: dict[str, Any], name: str, path: Path, number: int, findings: F
     value, where = row[name], f"'{path}' line {number}: field '{name}'"
     if not isinstance(value, str):
         message = f"{where} is {'null' if value is None else described(value)}, expected text"
-        return findings.bad(f"field '{name}' is no text", path, number, message)
+        return findings.bad(f"field '{name}' is not text", path, number, message)
     return characters_of(value, where, path, number, findings)
 
 
@@ -187,7 +187,7 @@ def column_rows(
                     twins = [n for n, name in enumerate(row) if name == column]
                     raise DataError(
                         f"'{path}' line 1 names two columns '{column}' ({twins[0]} and {twins[1]}, counted from 0); "
-                        "rename one of them, or give the column by number"
+                        "rename one, or give the column by number"
                     )
             places = [row.index(column) if isinstance(column, str) else column for column in wanted.values()]
         elif row in ([], [""]):

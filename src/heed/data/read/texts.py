@@ -230,4 +230,4 @@ def _labels_of(
         text = characters_of(str(value), where, path, place, findings)
         return text if isinstance(text, BadLine) else labels_in(text, form, where, path, place, findings)
     message = f"{where} is {described(value)}, expected a label"
-    return findings.bad("field is no label", path, place, message)
+    return findings.bad("field is not a label", path, place, message)

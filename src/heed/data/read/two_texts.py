@@ -105,7 +105,9 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
         numbered = isinstance(first, int) and isinstance(second, int)
         if not numbered and len(sample[0]) != 2:
             shown = " and ".join(map(repr, wanted.values()))
-            raise DataError(f"'{path}' line 1 does not name columns {shown} and has {len(sample[0])} columns, not two")
+            raise DataError(
+                f"'{path}' line 1 does not name the columns {shown}, and has {len(sample[0])} columns instead of two"
+            )
         header = has_header(sample)
         wanted = wanted if numbered else {"text": 0, "second": 1}
     rows = with_gaps(column_rows(path, wanted, findings, separator=separator, header=header), findings)

@@ -39,7 +39,7 @@ def vector_width(path: Path) -> int:
     for number, line in _rows(path):
         width = len(_split(line)) - 1
         return width if width else _refuse(path, number, line, None)
-    raise DataError(f"'{path}' contains no vector; expected lines of a word and its numbers")
+    raise DataError(f"'{path}' contains no vectors; expected a word and its numbers on each line")
 
 
 def vector_words(path: Path) -> list[str]:
@@ -82,7 +82,7 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
         for place in lowered.get(word, ()):
             found.setdefault(place, (vector, False))
     if not read:
-        raise DataError(f"'{path}' contains no vector; expected lines of a word and {width} numbers")
+        raise DataError(f"'{path}' contains no vectors; expected a word and {width} numbers on each line")
     places = sorted(found)
     return FoundVectors(
         np.array(places, dtype=np.int64),

@@ -120,9 +120,9 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
     if not examples["train"]:
-        raise DataError(f"no training {unit} is left from {', '.join(data.train)}: {counts['train']}")
+        raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}")
     if not examples["valid"]:
-        raise DataError(f"no validation {unit} is left; give more data, or validation files")
+        raise DataError(f"no validation {unit}s left; give more data, or validation files")
     return splits
 
 
@@ -137,8 +137,8 @@ def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
     stream = ExampleStream(data, reader, first)
     splits: Splits[E] = Splits({"train": NewestWindow(stream)}, {"train": stream.counts}, stream=stream)
     splits.remarks = [
-        f"train is a stream of windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; at its "
-        "end it is read again from the beginning; counts are of what has been read so far"
+        f"train is a stream, read in windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; at "
+        "its end it is read again from the beginning; counts cover what has been read so far"
     ]
     for split, files in (("valid", data.valid), ("test", data.test)):
         if isinstance(files, list):
@@ -149,7 +149,7 @@ def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
             splits.counts[split] = Counts(len(held), {}, len(held), f"{unit}s")
             splits.remarks.append(f"the first {len(held):,} {unit}s of the stream are held out for validation")
     if not splits.examples["valid"]:
-        raise DataError(f"no validation {unit} is left; give more data, or validation files")
+        raise DataError(f"no validation {unit}s left; give more data, or validation files")
     for split in ("valid", "test"):
         if split in splits.examples:
             drop = (split == "valid" and held_out) or data.overlap == "drop"

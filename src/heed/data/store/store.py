@@ -83,7 +83,7 @@ def keep_examples(
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), folder)
             if known_by() != key:
-                what = "changed while being read; start again when no program writes to them"
+                what = "changed while being read; start again when no other program writes to the data"
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
@@ -92,7 +92,7 @@ def keep_examples(
     if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
     size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
-    remark = f"{len(stored):,} {kind.unit}s kept in {entry.path} ({size:,.0f} MiB)"
+    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)"
     return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
 
 

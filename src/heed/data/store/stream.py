@@ -131,7 +131,7 @@ class ExampleStream(Generic[E]):
                 given += 1
                 yield example
             if not given:
-                raise DataError(f"no training {self.unit} is left from {self.name}: {self.counts}")
+                raise DataError(f"no training {self.unit}s left in {self.name}: {self.counts}")
             if self._once:
                 ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
                 raise DataError(f"{self.name} {ended}; give a pipe without an end, or files")

@@ -30,13 +30,13 @@ def take_subset(splits: Splits[E], size: int, seed: int) -> Splits[E]:
     if splits.stream is not None:
         raise ConfigError(
             f"training.train_size is {size:,}, but data.stream is true: a stream is never in memory as a whole, "
-            "so no subset can be drawn; leave one of the two fields out"
+            "so no subset can be drawn; set only one of the two"
         )
     unit = f"{getattr(train[0], 'unit', 'example')}s"
     if size > len(train):
         raise ConfigError(
-            f"training.train_size is {size:,}, but there are {len(train):,} training {unit}; give at most as many, "
-            "or leave it out to train on all"
+            f"training.train_size is {size:,}, but there are {len(train):,} training {unit}; give at most "
+            "that many, or remove the field to train on all"
         )
     if size == len(train):
         return splits

@@ -126,10 +126,10 @@ def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bo
         _, first, which = np.unique(combined(survey.hashes[:, :num_texts]), return_index=True, return_inverse=True)
         other = np.flatnonzero(wholes != wholes[first][which])
         if len(other):
-            counts.found.append(_found(f"the same {unit} again with other labels, kept", examples, other, unit, True))
+            counts.found.append(_found(f"duplicate {unit} with different labels, kept", examples, other, unit, True))
     if not len(again):
         return examples
-    rule = f"the same {unit} again"
+    rule = f"duplicate {unit}"
     counts.found.append(_found(f"{rule}, {'left out' if drop else 'kept'}", examples, again, unit, not drop))
     return _without(examples, again, survey, counts, rule) if drop else examples
 

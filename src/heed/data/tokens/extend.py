@@ -47,11 +47,12 @@ def extended(
             of a kind without merges.
     """
     if tokenizer.tags:
-        raise ConfigError(f"a tokenizer with tags ({', '.join(tokenizer.tags)}) cannot be extended: they come last")
+        tags = ", ".join(tokenizer.tags)
+        raise ConfigError(f"a tokenizer with tags ({tags}) cannot be extended: they must stay last")
     state = json.loads(tokenizer.text)
     size = tokenizer.library.get_vocab_size(with_added_tokens=False)
     if last := [token["content"] for token in state["added_tokens"] if token["id"] >= size]:
-        raise ConfigError(f"a tokenizer with added tokens ({', '.join(last)}) cannot be extended: they come last")
+        raise ConfigError(f"a tokenizer with added tokens ({', '.join(last)}) cannot be extended: they must stay last")
     is_bpe = isinstance(tokenizer.library.model, models.BPE)
     if merges and (not is_bpe or tokenizer.unit == "byte"):
         raise ConfigError("only a tokenizer of the kind bpe or byte_bpe can learn further merges")

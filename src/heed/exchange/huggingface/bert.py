@@ -207,13 +207,13 @@ class BertFamily(Family):
         if heads & {"labels", "order"} and body.pooler != self.pooler:
             raise self._lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
         if body.pooler not in (self.pooler, "none"):
-            raise self._lacks("pooler", body.pooler, f"it is {self.pooler} there")
+            raise self._lacks("pooler", body.pooler, f"its pooler is {self.pooler}")
         if heads not in self.architectures:
             raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
         if body.double_separator:
-            raise self._lacks("double_separator", True, "one [SEP] stands between two texts there")
+            raise self._lacks("double_separator", True, "it puts one [SEP] between two texts")
         if not body.num_segments:
-            raise self._lacks("num_segments", 0, "it has at least one there")
+            raise self._lacks("num_segments", 0, "it has at least one segment")
 
     def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
         return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")

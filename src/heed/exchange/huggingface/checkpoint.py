@@ -92,5 +92,5 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     if not isinstance(named, list) or not named or not all(isinstance(one, str) for one in named):
         raise settings.wrong("architectures", "a list of one class name")
     if len(named) > 1:
-        raise ConfigError(f"{settings.path}: architectures are {', '.join(named)}; heed reads checkpoints of one")
+        raise ConfigError(f"{settings.path}: architectures are {', '.join(named)}; heed reads checkpoints with one")
     return str(named[0])

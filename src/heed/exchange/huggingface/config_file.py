@@ -74,7 +74,7 @@ class Settings:
         """A field that is a whole number."""
         value = self.get(name, default)
         if value is not default and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise self.wrong(name, f"a whole number from {least} on")
+            raise self.wrong(name, f"a whole number of at least {least}")
         return value  # type: ignore[no-any-return]
 
     def number(self, name: str, default: Any = ...) -> float:
@@ -89,7 +89,8 @@ class Settings:
         word = self.text(name, default)
         if word not in known:
             raise ConfigError(
-                f"{self.path}: {name} is '{word}', which heed lacks; it has {', '.join(dict.fromkeys(known))}"
+                f"{self.path}: {name} is '{word}', which heed does not support; supported: "
+                f"{', '.join(dict.fromkeys(known))}"
             )
         return known[word]
 
@@ -103,8 +104,8 @@ class Settings:
             if (value := self.values.get(name)) is not None and value not in values:
                 right = " or ".join(json.dumps(one) for one in values)
                 raise ConfigError(
-                    f"{self.path}: {name} is {json.dumps(value)}, which heed lacks; it reads checkpoints where it is "
-                    f"{right} or missing"
+                    f"{self.path}: {name} is {json.dumps(value)}, which heed does not support; it must be {right} or "
+                    "missing"
                 )
 
 

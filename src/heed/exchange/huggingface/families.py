@@ -35,4 +35,4 @@ def family_of(settings: Settings) -> Family:
         if family.model_type == name:
             return family
     known = ", ".join(family.model_type for family in FAMILIES)
-    raise ConfigError(f"{settings.path}: model_type is '{name}', which heed lacks; it reads {known}")
+    raise ConfigError(f"{settings.path}: model_type is '{name}', which heed does not support; supported: {known}")

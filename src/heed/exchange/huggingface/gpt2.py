@@ -138,8 +138,8 @@ class Gpt2Family(Family):
         written = [i for i in getattr(body, "absent_tokens", ()) if numbering.theirs[i] is not None]
         if written:  # with the numbering of the checkpoint that it came from they stay away
             why = (
-                "the vocabulary has changed since it was imported, so that these tokens would be written; the output "
-                "layer has no bias there that keeps them from being predicted"
+                "the vocabulary has changed since the import, so these tokens could be predicted, and its output layer "
+                "has no bias to prevent it"
             )
             raise self._lacks("absent_tokens", written, why)
         end = numbering.theirs[END]

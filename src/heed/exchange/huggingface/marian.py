@@ -302,7 +302,7 @@ def _check(body: TransformerConfig) -> None:
     wanted = {
         "norm": ("post", "Marian normalises after each sublayer"),
         "positions": ("sinusoidal", "Marian has fixed sinusoids"),
-        "norm_eps": (_EPS, "it is 1e-05 there"),
+        "norm_eps": (_EPS, "its value is 1e-05"),
         "normalized_embeddings": (False, "Marian does not normalise embeddings"),
     }
     for name, (value, why) in wanted.items():

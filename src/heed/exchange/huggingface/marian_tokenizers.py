@@ -198,7 +198,7 @@ def _read_whole(folder: Path, settings: Settings) -> dict[str, tuple[TextTokeniz
         try:
             tokenizer = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
         except Exception as error:  # the library has no narrower one
-            raise RunError(f"{path} is no tokenizer: {error}") from None
+            raise RunError(f"{path} is not a tokenizer: {error}") from None
         ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
         if side == "target" and ids != [PADDING, START, END]:
             raise ConfigError(

@@ -62,7 +62,7 @@ class Origin:
         values = read_json(path)
         try:
             if values["format"] != _FORMAT:
-                raise RunError(f"{path} has format {values['format']}, this heed reads {_FORMAT}")
+                raise RunError(f"{path} has format {values['format']}, this version of heed reads format {_FORMAT}")
             vocabularies = {
                 role: (Numbering.from_json(one), str(one["tokens"])) for role, one in values["vocabularies"].items()
             }

@@ -85,13 +85,11 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
         scaled = {"shortest_edge": sizing.shorter or height}
         fields |= {**cut, "image_processor_type": "CLIPImageProcessor", "size": scaled}
         if sizing.shorter is None:
-            notes.append(
-                "of pictures that are not square, transformers cuts out a part that lies up to a pixel elsewhere"
-            )
+            notes.append("transformers crops pictures that are not square up to one pixel differently")
     elif sizing.crop != "squash":
         notes.append(
-            f"data.crop={sizing.crop} cannot be written for pictures of {height} x {width} pixels: {PREPROCESSOR} "
-            "changes the proportions of other pictures instead (crop=squash)"
+            f"data.crop={sizing.crop} cannot be exported for pictures of {height} x {width} pixels: {PREPROCESSOR} "
+            "squashes pictures of other proportions instead (crop=squash)"
         )
     if channels == 1:
         notes.append(f'{PREPROCESSOR} does not turn colours into grey: hand it grey pictures (image.convert("L"))')

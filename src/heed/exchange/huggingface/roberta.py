@@ -42,8 +42,8 @@ class RobertaFamily(BertFamily):
             raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
         if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
             raise ConfigError(
-                f"{settings.path}: hidden_act is {act}, but its head of masked words has gelu, and heed's has what the "
-                "body has; import the model without this head"
+                f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
+                "of the body; import the model without this head"
             )
         return {
             **super().fields(settings, files, heads),
@@ -84,11 +84,11 @@ class RobertaFamily(BertFamily):
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         if body.num_segments != 1:
-            raise self._lacks("num_segments", body.num_segments, "it has one there")
+            raise self._lacks("num_segments", body.num_segments, "it has one segment")
         if not body.double_separator:
-            raise self._lacks("double_separator", False, "two </s> stand between two texts there")
+            raise self._lacks("double_separator", False, "it puts two </s> between two texts")
         if "words" in heads and body.activation != "gelu":
-            raise self._lacks("activation", body.activation, "its head of masked words has gelu")
+            raise self._lacks("activation", body.activation, "its head for masked words uses gelu")
         super()._check(body.model_copy(update={"double_separator": False}), heads)
 
 

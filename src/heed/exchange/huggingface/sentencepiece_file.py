@@ -61,7 +61,7 @@ class SentencePieceFile:
         try:
             return cls.parse(data)
         except (ValueError, IndexError, struct.error) as error:
-            raise RunError(f"{path} is no model of SentencePiece, or is damaged: {error}") from None
+            raise RunError(f"{path} is not a SentencePiece model, or is damaged: {error}") from None
 
     @classmethod
     def parse(cls, data: bytes) -> SentencePieceFile:

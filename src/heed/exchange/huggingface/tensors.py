@@ -55,7 +55,7 @@ class TensorFiles:
         ignore = re.compile("|".join(ignored) or "(?!)")
         self._own = {name: one for name, one in self._own.items() if not ignore.search(name)}
         if not self._own:
-            raise RunError(f"{folder} holds no tensors")
+            raise RunError(f"{folder} has no tensors")
 
     @property
     def names(self) -> list[str]:
@@ -179,14 +179,14 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
         what = str(error)
         if found := re.search(r"GLOBAL ([\w.]+)", what):
             raise RunError(
-                f"{path} holds {found[1]}, which is no tensor and could execute: refused, and nothing was executed; "
-                "use a checkpoint with model.safetensors"
+                f"{path} contains {found[1]}, which is not a tensor and could execute code; nothing was executed; use "
+                "a checkpoint with model.safetensors"
             ) from None
         raise RunError(
-            f"{path} is damaged, cut short, or holds more than tensors; nothing in it was executed. If it should be "
-            "whole, fetch it again, or use a checkpoint with model.safetensors"
+            f"{path} is damaged, cut short, or contains more than tensors; nothing in it was executed. If the download "
+            "was incomplete, fetch it again; or use a checkpoint with model.safetensors"
         ) from None
     held = held.get("state_dict", held) if isinstance(held, dict) else held
     if not isinstance(held, dict) or not all(isinstance(one, Tensor) for one in held.values()):
-        raise RunError(f"{path} holds more than tensors by name; heed reads a state_dict")
+        raise RunError(f"{path} contains more than tensors; heed reads a state_dict")
     return held

@@ -86,8 +86,8 @@ class TokenizerFolder:
         if form not in _DEFAULTS:
             if whole is None:
                 raise ConfigError(
-                    f"{folder}: tokenizer_class is '{name}', which heed lacks and for which there is no {WHOLE}; "
-                    f"it reads {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
+                    f"{folder}: tokenizer_class is '{name}', which heed does not support without a {WHOLE}; "
+                    f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
                 )
             form = AS_IT_IS
         if form == AS_IT_IS and whole is None:
@@ -118,7 +118,7 @@ class TokenizerFolder:
     def _decoder(self) -> Mapping[str, Any]:
         value = self.settings.get("added_tokens_decoder") or {}
         if not isinstance(value, dict) or not all(i.isdecimal() and isinstance(t, dict) for i, t in value.items()):
-            raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder holds no tokens by number")
+            raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
         return value
 
     def _special_map(self) -> dict[str, Any]:

@@ -165,7 +165,8 @@ def _as_it_is(files: TokenizerFolder, whole: Mapping[str, Any]) -> Tokenizer:
     except Exception as error:  # the library has no narrower one
         raise RunError(f"{path} is damaged: {error}") from None
     model, decoder = library.model, library.decoder
-    lacks = f"{path}: its {{}}, which heed lacks; it reads WordPiece, Unigram, words, and BPE over bytes or characters"
+    supported = "WordPiece, Unigram, words, and BPE over bytes or characters"
+    lacks = f"{path}: its {{}}, which heed does not support; supported: {supported}"
     if isinstance(model, models.WordPiece):
         if (prefix := model.continuing_subword_prefix) != CONTINUED:
             raise ConfigError(lacks.format(f"pieces within words begin with '{prefix}' and not '{CONTINUED}'"))

@@ -127,9 +127,9 @@ class VitFamily(Family):
         assert isinstance(body, VitConfig)
         for name, (value, why) in _EXPRESSED.items():
             if (own := getattr(body, name)) != value:
-                raise ConfigError(f"vit cannot express model.{name}={own}: {why} there")
+                raise ConfigError(f"vit cannot express model.{name}={own}: {why}")
         if body.stride not in (None, body.patch_size):
-            raise ConfigError(f"vit cannot express model.stride={body.stride}: patches do not overlap there")
+            raise ConfigError(f"vit cannot express model.stride={body.stride}: its patches do not overlap")
         same = body.height == body.width
         return {
             "hidden_size": body.d_model,
@@ -154,5 +154,5 @@ def _side(settings: Settings, name: str, default: int) -> int:
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         value = value[0]
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise settings.wrong(name, "a whole number from 1 on: heed's patches are squares")
+        raise settings.wrong(name, "a whole number of at least 1 (heed's patches are square)")
     return value

@@ -1,6 +1,6 @@
-"""What every model promises: a typed configuration, one of a few interfaces, and how it is decoded step by step.
+"""Contract of every model: a typed configuration, one of a few interfaces, and step-by-step decoding.
 
-Models take plain tensors and masks. They know nothing of files, tokenizers, batches, beams or observers.
+Models take plain tensors and masks; they do not depend on files, tokenizers, beam search or observers.
 """
 
 from heed.models.base.body import Body, DecoderBody, Interface, Memory, ragged

@@ -1,4 +1,4 @@
-"""What every model is, and what every model that writes is."""
+"""Base classes of all models (`Body`) and of the models that generate text (`DecoderBody`)."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ Interface = Literal[
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decoder may look at: the encoded source."""
+    """The encoded source, as a decoder reads it."""
 
-    keys: tuple[Keys, ...]  # one entry per attention that reads the source; empty for a model without attention
-    summary: Tensor | None  # `(batch, d)`, the source in one vector, or None
+    keys: tuple[Keys, ...]  # one entry per attention over the source; empty for a model without attention
+    summary: Tensor | None  # `(batch, d)`, the source as one vector, or None
 
     def select(self, sources: Tensor) -> Memory:
-        """The memory of the given sources."""
+        """Reorder the sources: the new source i is the old `sources[i]`; repeats and omissions allowed."""
         summary = None if self.summary is None else self.summary.index_select(0, sources)
         return Memory(tuple(keys.select(sources) for keys in self.keys), summary)
 
 
 class Body(nn.Module, ABC):
-    """A model without the task's head and loss. One file in `models/` gives one."""
+    """A model without the task's head and loss; each file of `models/` defines one for every interface it supports."""
 
     interface: ClassVar[Interface]
     config_class: ClassVar[type[ModelConfig]]
     summary: ClassVar[str]
-    """What it is, in at most 39 characters (`heed models`)."""
+    """Description of at most 39 characters, shown by `heed models`."""
     paper: ClassVar[str]
-    """Where it comes from: authors and year, or the lecture notes."""
+    """Source: authors and year, or the lecture notes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -47,52 +47,56 @@ class Body(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """A small ragged batch for `forward`, by argument name; conformance tests build their inputs from it."""
+        """A small ragged batch: the arguments of `forward` by name, from which conformance tests build their inputs."""
 
     def observe_tensor(self, kind: str, value: Tensor) -> Tensor:
-        """Offer a tensor to whoever watches; returns it unchanged."""
+        """Report a tensor to the observer, if there is one, and return it unchanged."""
         if watch.slot is not None:
             watch.slot.tensor(self, kind, value)
         return value
 
 
 class DecoderBody(Body):
-    """A model that writes a sequence from left to right.
+    """A model that generates a sequence from left to right.
 
-    `output` is the layer from hidden states to the vocabulary: the loss takes hidden states and that layer, so that
-    it can work in pieces; generation asks for the last position only.
+    `output` is the layer from hidden states to the vocabulary. `forward` and `step` return hidden states without
+    applying it, so that the loss can apply it in chunks and generation to the last position only.
     """
 
     output: nn.Module
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Hidden states `(..., d)` to scores over the vocabulary `(..., vocab_size)`."""
+        """Hidden states `(..., d)` to logits `(..., vocab_size)`."""
         return self.observe_tensor("logits", self.output(hidden))
 
     @abstractmethod
     def start(self, memory: Memory | None, rows: Rows) -> Any:
-        """The state before the first token, over the encoded sources (None for a language model).
+        """Initial decoding state of each row.
 
-        A state has a method `select(rows)`: row i of the result continues row `rows[i]`, repeats and omissions allowed;
-        the old state is not used again.
+        A state has a method `select(rows)`: row i of the result continues row `rows[i]`, repeats and omissions allowed.
+        The old state must not be used afterwards.
+
+        Args:
+            memory: The encoded sources; None for a language model.
+            rows: The source of each row.
         """
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
-        """Read one or more further tokens of each row.
+        """Read the next n tokens of each row.
 
         Args:
-            tokens: `(rows, n)`, n >= 1; a prompt is one step.
-            state: Before them.
-            lengths: `(rows,)`, number of real tokens of each row where prompts of unequal length are padded on the
-                right; None where all n are real. Hidden states of padding are undefined.
+            tokens: `(rows, n)`, n >= 1; a whole prompt can be read in one step.
+            state: Decoding state before these tokens.
+            lengths: `(rows,)`, number of real tokens of each row when prompts are padded on the right; None if all n
+                are real. Hidden states of padding are undefined.
 
         Returns:
-            hidden `(rows, n, d)`, the state that predicts the token after each of them, and the new state.
+            hidden `(rows, n, d)`, where position t predicts the token after token t, and the new decoding state.
         """
 
 
 def ragged(vocab_size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Three random texts of 7, 4 and 5 tokens, and their mask."""
+    """Three random texts of 7, 4 and 5 tokens, padded with 0, and their mask, `(3, 7)` each."""
     mask = torch.arange(7) < torch.tensor([7, 4, 5]).unsqueeze(1)
     return torch.randint(4, vocab_size, mask.shape, generator=generator).masked_fill(~mask, 0), mask

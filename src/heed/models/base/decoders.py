@@ -1,4 +1,4 @@
-"""Models that write: a language model, and models that read a text or a conversation first."""
+"""Interfaces of models that generate text: from a source, from a conversation, or as a language model."""
 
 from __future__ import annotations
 
@@ -15,21 +15,31 @@ from heed.models.base.body import DecoderBody, Interface, Memory, ragged
 
 
 class PairDecoder(DecoderBody):
-    """A model that reads a source and writes a target."""
+    """A model that reads a source and generates a target; its configuration is a `TranslatorConfig`."""
 
     interface: ClassVar[Interface] = "pair_decoder"
 
     @property
     def aligns(self) -> bool:
-        """Whether it attends to the source; if not, all it knows of it is the memory's summary."""
+        """Whether the decoder attends to the source; if not, it reads only `Memory.summary`."""
         return any(isinstance(module, Attends) and module.mechanism == "cross" for module in self.modules())
 
     @abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Read tokens `(batch, source)`; the mask is True on real ones, which come first."""
+        """Encode sources.
+
+        Args:
+            source: `(batch, source)`, tokens.
+            source_mask: `(batch, source)`, True on real tokens, which come first.
+        """
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
-        """Read sources and, by teacher forcing, whole targets `(batch, target)` from the start token on.
+        """Encode sources and read whole targets (teacher forcing).
+
+        Args:
+            source: As `encode`.
+            source_mask: As `encode`.
+            target: `(batch, target)`, tokens, beginning with the start token.
 
         Returns:
             hidden `(batch, target, d)`: position t predicts token t + 1.
@@ -40,7 +50,7 @@ class PairDecoder(DecoderBody):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three sources and targets, no padding token inside them."""
+        """Three pairs without padding tokens among their real tokens."""
         generator = torch.Generator().manual_seed(seed)
         source, mask = ragged(config.source_vocab_size, generator)
         target = torch.randint(4, config.target_vocab_size, (3, 6), generator=generator)
@@ -48,12 +58,12 @@ class PairDecoder(DecoderBody):
 
 
 class LanguageModel(DecoderBody):
-    """A model that continues a sequence.
+    """A model that continues a sequence; its configuration is a `TextConfig`.
 
     Attributes:
-        carries: Whether its state sums up all that it has read, so that it is trained on contiguous streams, the state
-            carried from batch to batch, and text runs on from one document into the next. Others read each document
-            from its start.
+        carries: Whether training carries the state from batch to batch over contiguous streams, across document
+            boundaries, because the state summarises everything read so far. A model that does not carry its state
+            reads each document from its start.
     """
 
     interface: ClassVar[Interface] = "language_model"
@@ -64,33 +74,38 @@ class LanguageModel(DecoderBody):
 
         Args:
             tokens: `(batch, length)`.
-            documents: `(batch, length)`, the number of the document within its row that each token lies in, never
-                falling along a row; None where each row is one document. Attention stays within a document, and
-                positions start again with each. A model that `carries` its state is never given it.
+            documents: `(batch, length)`, index of each token's document within the row, non-decreasing; None if each
+                row is one document. Attention stays within a document, and positions restart at each. Always None for
+                a model that `carries` its state.
 
         Returns:
             hidden `(batch, length, d)`: position t predicts token t + 1.
         """
-        assert documents is None, f"{type(self).__name__} reads one document a row"
+        assert documents is None, f"{type(self).__name__} reads one document per row: documents must be None"
         rows = Rows.repeat(len(tokens), device=tokens.device)
         return self.read(tokens, self.start(None, rows))[0]
 
     def read(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read on, as `step`: tokens `(rows, n)` to hidden `(rows, n, d)` and the state after them.
+        """Read further tokens, as `step`: `(rows, n)` to hidden `(rows, n, d)` and the new state.
 
-        The state is that of `start`, or of the batch before (`unpack`) in training with carried state.
+        The state is from `start`, or from the previous batch (`unpack`) when training carries it.
         """
         return self.step(tokens, state)
 
     def pack(self, state: Any) -> dict[str, Tensor]:
-        """A carried state as named tensors without their gradient, one row of each (dimension 0) per sequence.
+        """Convert a carried state to named, detached tensors whose dimension 0 is the row; undone by `unpack`.
 
-        The inverse is `unpack`; only a model that `carries` has them.
+        Raises:
+            TypeError: The model does not carry its state.
         """
         raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> Any:
-        """The state that `pack` gave, to read on from."""
+        """Restore a state from the tensors of `pack`.
+
+        Raises:
+            TypeError: The model does not carry its state.
+        """
         raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
 
     @classmethod
@@ -101,38 +116,41 @@ class LanguageModel(DecoderBody):
 
 
 class TurnDecoder(DecoderBody):
-    """A model that reads conversations turn by turn and writes responses.
+    """A model that reads conversations turn by turn and generates responses; its configuration is a `TurnConfig`.
 
-    Every utterance is read once, however many responses look back at it: a response says how many turns of its
-    conversation it has been given, and knows nothing of later ones. Its configuration is a `TurnConfig`.
+    Every utterance is encoded once, even if several responses depend on it. A response reads a given number of turns of
+    its conversation and does not depend on later ones.
     """
 
     interface: ClassVar[Interface] = "turn_decoder"
 
     @property
     def aligns(self) -> bool:
-        """Whether it attends to words or turns; if not, all it knows of them is the state of the dialogue."""
+        """Whether the decoder attends to words or turns; if not, it reads only the dialogue state."""
         return any(isinstance(module, Attends) for module in self.modules())
 
     @abstractmethod
     def encode(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor) -> Memory:
-        """Read conversations.
+        """Encode conversations.
 
         Args:
             tokens: `(utterances, words)`, each utterance of the batch once.
             mask: `(utterances, words)`, True on real words, which come first; an utterance has at least one.
-            turns: `(batch, turn)`, which utterance each turn of each conversation is; -1 behind its last turn.
-            speakers: `(utterances,)`, who said it, a number below `num_speakers`.
+            turns: `(batch, turn)`, index of the utterance of each turn; -1 after the last turn of a conversation.
+            speakers: `(utterances,)`, index of the speaker, below `num_speakers`.
 
         Returns:
-            A memory of as many sources as there are conversations.
+            A memory with one source per conversation.
         """
 
     @abstractmethod
     def start(self, memory: Memory | None, rows: Rows, read: Tensor | None = None) -> Any:
-        """The state before the first token of each response; see `DecoderBody.start`.
+        """Initial decoding state of each response; see `DecoderBody.start`.
 
-        `read` is the number of turns that each row has been given, `(rows,)`; None for all of its conversation.
+        Args:
+            memory: The encoded conversations.
+            rows: The conversation of each row.
+            read: `(rows,)`, number of turns that each row may read; None for all turns of its conversation.
         """
 
     def forward(
@@ -145,16 +163,16 @@ class TurnDecoder(DecoderBody):
         conversation: Tensor,
         read: Tensor,
     ) -> Tensor:
-        """Read conversations as `encode` and, by teacher forcing, whole responses.
+        """Encode conversations and read whole responses (teacher forcing).
 
         Args:
-            tokens: As `mask`, `turns` and `speakers`, see `encode`.
-            mask: See there.
-            turns: See there.
-            speakers: See there.
-            target: `(rows, length)`, responses from the start token on.
-            conversation: `(rows,)`, the conversation that each belongs to.
-            read: `(rows,)`, how many of its turns come before it.
+            tokens: As `encode`.
+            mask: As `encode`.
+            turns: As `encode`.
+            speakers: As `encode`.
+            target: `(rows, length)`, responses, beginning with the start token.
+            conversation: `(rows,)`, index of each response's conversation.
+            read: `(rows,)`, number of turns that precede each response.
 
         Returns:
             hidden `(rows, length, d)`: position t predicts token t + 1.
@@ -164,9 +182,10 @@ class TurnDecoder(DecoderBody):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Two conversations of three turns and of one, and three responses: two of the first, after one turn and all.
+        """Two conversations, of three turns and of one, and three responses.
 
-        No padding token is inside an utterance.
+        The first conversation has two of the responses: after its first turn and after all three. Utterances have no
+        padding tokens among their real tokens.
         """
         generator = torch.Generator().manual_seed(seed)
         mask = torch.arange(7) < torch.tensor([7, 2, 4, 5]).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Models that read: texts, rows of numbers, series, pictures."""
+"""Interfaces of models that encode texts, rows of numbers, series or pictures."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from heed.models.base.config import ImageConfig
 
 
 class TextReader(Body):
-    """A model that reads a text. Pooling, heads and losses belong to the tasks; dropout on its result is its own."""
+    """A model that encodes a text and applies dropout to the result; the task adds pooling, head and loss."""
 
     interface: ClassVar[Interface] = "encoder"
     d_output: int  # width of the result
-    embedding_scale: float = 1.0  # factor on embeddings before they are read
+    embedding_scale: float = 1.0  # factor applied to the token embeddings
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three texts of unequal length, no padding token inside them."""
+        """Three texts of unequal length without padding tokens among their real tokens."""
         tokens, mask = ragged(config.vocab_size, torch.Generator().manual_seed(seed))
         return {"tokens": tokens, "mask": mask}
 
 
 class TokenEncoder(TextReader):
-    """A model that gives a state for each token: it can tag, and with a pooling over its states classify.
+    """A model that returns a state for each token: for tagging and, after pooling, for classification.
 
-    Its configuration is a `TokenConfig`; `layers.TokenInput` is the input layer that fits it.
+    Its configuration is a `TokenConfig`; its input layer is `layers.TokenInput`.
     """
 
-    sees_all: ClassVar[bool] = False  # whether the state of every token, of the first one too, has seen the whole text
-    framed: ClassVar[bool] = False  # whether a text stands between the start token and an end token, as in BERT
-    fine_tuned: ClassVar[bool] = False  # whether it is made to be trained on much text first, and then fine-tuned
+    sees_all: ClassVar[bool] = False  # whether every state, even the first token's, depends on the whole text
+    framed: ClassVar[bool] = False  # whether texts are put between a start and an end token, as in BERT
+    fine_tuned: ClassVar[bool] = False  # whether the model is meant to be pretrained, then fine-tuned
 
     @abstractmethod
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """Read texts.
+        """Encode texts.
 
         Args:
             tokens: `(batch, length)`.
             mask: `(batch, length)`, True on real tokens, which come first; a row may have none.
-            features: `(batch, length, d_features)`, what else is known of each token (its characters); None where
+            features: `(batch, length, d_features)`, additional features of each token, such as its characters; None if
                 the configuration's `d_features` is 0.
 
         Returns:
@@ -52,30 +52,29 @@ class TokenEncoder(TextReader):
         """
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """One vector per text, `(batch, d_output)`: the states after everything was read.
+        """One vector per text, `(batch, d_output)`: the state after the whole text; zeros for a text without tokens.
 
-        That of the last token here; a model whose states were read in another order has its own. Zeros for a text
-        without tokens.
+        By default the last token's state; models that do not read from left to right override it.
         """
         return state_at(hidden, mask, mask.sum(1) - 1)
 
     def pooled(self, vector: Tensor) -> Tensor:
-        """One vector per text `(batch, d_output)` through what `last` puts behind a state; nothing here."""
+        """Apply to vectors `(batch, d_output)` the layers that `last` applies to a state; none by default."""
         return vector
 
     def without_last(self) -> None:
-        """Stop training the parameters that only `last` reads; a task that never calls `last` says so here.
+        """Freeze the parameters that only `last` uses; called by tasks that do not use `last`.
 
-        Every parameter that is trained must get a gradient (several processes wait for each one).
+        Distributed training waits for a gradient of every trainable parameter.
         """
 
 
 class TextEncoder(TextReader):
-    """A model that gives one vector for a whole text: it can classify. Its configuration is a `TextConfig`.
+    """A model that returns one vector per text, for classification. Its configuration is a `TextConfig`.
 
     Attributes:
-        hierarchical: Whether it reads sentence by sentence: its tokens and mask are `(batch, sentences, words)`,
-            where real sentences come first, real words come first in each, and a real sentence has at least one.
+        hierarchical: Whether the model reads sentence by sentence. Tokens and mask are then `(batch, sentences,
+            words)`: real sentences come first, real words come first in each, and a real sentence has at least one.
     """
 
     hierarchical: ClassVar[bool] = False
@@ -86,9 +85,9 @@ class TextEncoder(TextReader):
 
 
 class RowEncoder(Body):
-    """A model that gives one vector of width `d_output` for a row of numbers.
+    """A model that returns one vector of width `d_output` per row of numbers.
 
-    The field `num_columns` of its configuration is set by the task, which has head and loss.
+    The task sets the configuration's `num_columns` and adds head and loss.
     """
 
     interface: ClassVar[Interface] = "rows"
@@ -100,15 +99,15 @@ class RowEncoder(Body):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Four rows."""
+        """Four random rows."""
         generator = torch.Generator().manual_seed(seed)
         return {"values": torch.randn(4, config.num_columns, generator=generator)}
 
 
 class ImageEncoder(Body):
-    """A model that gives one vector of width `d_output` for a picture. Its configuration is an `ImageConfig`.
+    """A model that returns one vector of width `d_output` per picture. Its configuration is an `ImageConfig`.
 
-    The task has normalisation, head and loss.
+    The task adds normalisation, head and loss.
     """
 
     interface: ClassVar[Interface] = "image_encoder"
@@ -121,32 +120,32 @@ class ImageEncoder(Body):
 
     @abstractmethod
     def features(self, pixels: Tensor) -> Tensor:
-        """The last feature map, `(batch, d, rows, columns)`: what is known of each part of a picture."""
+        """The last feature map, `(batch, d, rows, columns)`: one vector for each part of a picture."""
 
     def receptive_field(self) -> int | None:
-        """Side in pixels of the square that a place of the last feature map can see; None for the whole picture."""
+        """Side in pixels of the square seen by one position of the last feature map; None for the whole picture."""
         return None
 
     @classmethod
     def adapted(cls, tensors: Mapping[str, Tensor], old: Any, new: Any) -> dict[str, Tensor]:
-        """The tensors of a model of one configuration for a model of another, which reads pictures of another size.
+        """Adapt the tensors of a model of configuration `old` to `new`, for another picture size.
 
-        Tensors that do not depend on that size are left as they are, and so are those that cannot be brought over.
+        Tensors that do not depend on the picture size, or that cannot be adapted, are returned unchanged.
         """
         return {**tensors}
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three pictures."""
+        """Three random pictures."""
         generator = torch.Generator().manual_seed(seed)
         shape = (3, config.num_channels, config.height, config.width)
         return {"pixels": torch.randn(shape, generator=generator)}
 
 
 class SeriesEncoder(Body):
-    """A model that gives a state of width `d_output` after each row of a series, from the rows up to it.
+    """A model that returns a state of width `d_output` after each row of a series, from that row and earlier ones.
 
-    The field `num_columns` of its configuration is set by the task, which has head and loss.
+    The task sets the configuration's `num_columns` and adds head and loss.
     """
 
     interface: ClassVar[Interface] = "series"
@@ -154,9 +153,14 @@ class SeriesEncoder(Body):
 
     @abstractmethod
     def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
-        """Read on, from the states that an earlier call returned.
+        """Read further rows, continuing from the states returned by an earlier call.
 
-        Standardised rows `(batch, length, num_columns)` to hidden `(batch, length, d_output)` and the next states.
+        Args:
+            values: `(batch, length, num_columns)`, standardised.
+            states: As returned by an earlier call; None at the start of a series.
+
+        Returns:
+            hidden `(batch, length, d_output)` and the states after the last row.
         """
 
     def forward(self, values: Tensor) -> Tensor:
@@ -165,13 +169,13 @@ class SeriesEncoder(Body):
 
     @classmethod
     def example(cls, config: Any, seed: int) -> dict[str, Tensor]:
-        """Three series of seven rows."""
+        """Three random series of seven rows."""
         generator = torch.Generator().manual_seed(seed)
         return {"values": torch.randn(3, 7, config.num_columns, generator=generator)}
 
 
 def state_at(hidden: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
-    """Hidden states `(batch, length, d)` at positions `(batch,)`: `(batch, d)`, zeros for a text without tokens."""
+    """Hidden states `(batch, length, d)` at positions `(batch,)`, `(batch, d)`; zeros for a text without tokens."""
     rows = torch.arange(len(hidden), device=hidden.device)
     states = hidden[rows, positions.clamp_min(0)]
     return states.masked_fill(~mask.any(1, keepdim=True), 0.0)

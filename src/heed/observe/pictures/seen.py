@@ -59,7 +59,7 @@ class Patches:
         rows, columns = self.grid
         if not (0 <= row < rows and 0 <= column < columns):
             raise ConfigError(
-                f"there is no patch in row {row}, column {column}: this model reads {rows} rows and {columns} columns "
+                f"no patch in row {row}, column {column}: this model reads {rows} rows and {columns} columns "
                 "of patches, counted from 0"
             )
         return self.leading + row * columns + column

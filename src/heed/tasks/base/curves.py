@@ -164,7 +164,7 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
         config = check_config(*folders.read_settings(folder))
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
-        raise RunError(f"{folder} was imported from {source}, so it has no training curves; give a text to look at")
+        raise RunError(f"'{folder}' was imported from {source}, so it has no training curves; give a text to look at")
     if not log.updates:
         raise RunError(f"{folder / folders.METRICS} has no updates yet, so there are no curves to draw")
     select_by = config.evaluation.select_by
@@ -212,9 +212,9 @@ def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | Non
         if not (finished and "kept" in training):
             yield f"best validation so far: {where} ({scores})"
         elif training["kept"] == where:
-            yield f"kept {where}, the best on the validation set ({scores})"
+            yield f"kept the weights of {where}, the best on the validation set ({scores})"
         else:
-            yield f"kept {training['kept']}; best validation of a single update: {where} ({scores})"
+            yield f"kept the weights of {training['kept']}; best validation of a single update: {where} ({scores})"
     if log.bin_size > 1:
         yield f"each point of training loss and speed is a mean over {log.bin_size} updates"
     if config.training.label_smoothing:

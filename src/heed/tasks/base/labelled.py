@@ -70,7 +70,7 @@ class LabelledTask(Task[C, E], Generic[C, E, T, B]):
         """
         for field in ("sampling", "shared"):
             if value := getattr(config.tokenizer, field):
-                raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; leave it out")
+                raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; remove it")
         config, parent, spoken = with_parents(config, cls)
         splits = cls.read_splits(config, given)
         train = splits.examples["train"]

@@ -61,7 +61,7 @@ def data_frame(rows: Any, **options: Any) -> Any:
         import pandas
     except ImportError:
         hint = "install it: pip install 'heed-attention[pandas]'"
-        raise ConfigError(f"to_frame needs the library pandas; {hint}") from None
+        raise ConfigError(f"to_frame needs the package pandas; {hint}") from None
     return pandas.DataFrame(rows, **options)
 
 

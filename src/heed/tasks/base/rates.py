@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, nearest
 from heed.training.optimizer import Group
 
 _STACKS = ("blocks", "layers", "encoder", "decoder")
@@ -110,8 +110,8 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
             tops = dict.fromkeys(name.split(".")[0] for name in layers)
             known = [*dict.fromkeys(["body", "embeddings", f"layers<{max(1, count)}", *tops])]
             raise ConfigError(
-                f"training.freeze: '{part}' is not a part of the model{suggest(part, known)}; its parts are "
-                f"{', '.join(known)}, and starts of tensor names, such as {next(iter(layers))}"
+                f"training.freeze: '{part}' is not a part of the model{nearest(part, known)}; its parts are "
+                f"{', '.join(known)}, and the beginnings of tensor names such as {next(iter(layers))}"
             )
         frozen |= found
     return frozen

@@ -35,6 +35,7 @@ from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows
 from heed.tasks.base.settling import NoHead, check_model_section
 from heed.tasks.base.started import Started, Taken
 from heed.training.weights import load_weights
+from heed.visible import shell_word
 
 C = TypeVar("C", bound=RunConfig)
 _OWN = frozenset({"sampling", "extend"})
@@ -130,7 +131,10 @@ class Parent:
             path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
             if folders.state_of(path) is not folders.State.FINISHED:
-                raise ConfigError(f"{field}: {path} holds no final {folders.WEIGHTS}: its training has not finished")
+                raise ConfigError(
+                    f"{field}: '{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
+                    f"heed train {shell_word(path)} --resume"
+                )
             folders.verify(path, force=None)
             config = check_config(*folders.read_settings(path))
             return cls(path, task_class(config.task).restore(config, path))
@@ -171,8 +175,8 @@ class Parent:
             value = getattr(section, name)
             if value not in (None, "auto", getattr(theirs, name)):
                 raise ConfigError(
-                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} as they "
-                    f"are, with {getattr(theirs, name)!r}; leave one of the two fields out"
+                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} "
+                    f"unchanged, with {getattr(theirs, name)!r}; set only one of the two"
                 )
         known = type(section).model_fields  # theirs may have more
         values = {name: value for name, value in theirs.model_dump().items() if name in known}
@@ -283,8 +287,8 @@ def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Pa
             config = config.model_copy(update={"tokenizer": section})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
-            "tokenizer.extend is true, but no run is given whose tokenizer to extend; add tokenizer.from, or "
-            "--from RUN with a run of a model that keeps its tokenizer (bert, gpt)"
+            "tokenizer.extend is true, but there is no tokenizer to extend; set tokenizer.from to a run, or give "
+            "--from RUN with a model that keeps its tokenizer (bert, gpt)"
         )
     if config.tokenizer.from_ is not None:
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")

@@ -34,7 +34,7 @@ class TextColumns(Section):
         if len(text) != 2 or values.get("second") is not None:
             raise ValueError(
                 f"data.columns.text is {list(text)!r}, expected one column, or the two columns of a pair such as "
-                "[premise, hypothesis]; with two columns, leave out data.columns.second"
+                "[premise, hypothesis]; with two columns, remove data.columns.second"
             )
         return {**values, "text": text[0], "second": text[1]}
 
@@ -84,7 +84,7 @@ class HubTexts(HubSection, TextsData):
     def _no_files(cls, value: str) -> str:
         if value != "auto":
             raise ValueError(
-                f"data.format is {value}, but data sets of the Hub have no file format; leave data.format out"
+                f"data.format is {value}, but data sets of the Hub have no file format; remove data.format"
             )
         return value
 

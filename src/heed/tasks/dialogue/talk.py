@@ -12,7 +12,7 @@ from heed.data.batch.turns import TokenTurn
 from heed.data.examples import Conversation
 from heed.data.tokens.special import MASKS
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, nearest
 
 UNKNOWN_SPEAKER = 0
 """Number of an unknown speaker."""
@@ -102,10 +102,10 @@ class Speakers:
         if name in self.known:
             return
         if not self.known:
-            raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; leave it out")
+            raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; remove the setting")
         raise ConfigError(
             f"{field} is '{name}', but the speakers of the training conversations are {', '.join(self.known)}"
-            f"{suggest(name, self.known)}"
+            f"{nearest(name, self.known)}"
         )
 
     def next_after(self, speaker: str, respond: str) -> str:

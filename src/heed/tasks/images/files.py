@@ -31,7 +31,7 @@ def _places(name: str) -> Sequence[str]:
         if is_archive(path):
             found = [one for one in open_archive(path).names if is_picture(one) and not is_hidden(one.split("/"))]
             if not found:
-                raise ConfigError(f"there is no picture in '{name}'")
+                raise ConfigError(f"'{name}' contains no pictures")
             return [f"{name}!{one}" for one in sorted(found)]
         if not is_picture(name) and is_idx(path):
             return [f"{name}#{i}" for i in range(len(read_idx(path)))]
@@ -51,5 +51,5 @@ def _inside(folder: Path) -> list[str]:
         folders[:] = sorted(one for one in folders if not is_hidden([one]))
         found += [os.path.join(root, one) for one in files if is_picture(one) and not is_hidden([one])]
     if not found:
-        raise ConfigError(f"there is no picture in the folder '{folder}'; its files do not end in .jpg, .png, ...")
+        raise ConfigError(f"folder '{folder}' contains no pictures (files that end in .jpg, .png and so on)")
     return sorted(found)

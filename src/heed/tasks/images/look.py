@@ -77,7 +77,7 @@ def look_at_picture(
         choice.heads(attention.num_heads)
     elif unknown := [name for name in maps if name in ("attention", "rollout")]:
         raise ConfigError(
-            f"model {task.config.model.name} has no attention, so there is no map '{unknown[0]}'; use gradient, "
+            f"model {task.config.model.name} has no attention and so no map '{unknown[0]}'; use gradient, "
             "saliency or field"
         )
     elif choice != Choice():
@@ -250,7 +250,7 @@ class LooksAtPictures:
             if found[2] is not None:
                 if int(found[2]) >= len(own):
                     raise ConfigError(
-                        f"there is no picture {text}: the {found[1]} set has {len(own):,}, counted from 0"
+                        f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0"
                     )
                 own = [own[int(found[2])]]
         elif "#" in text:

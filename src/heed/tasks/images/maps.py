@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
@@ -69,8 +69,8 @@ class Looking:
             return int(self.probabilities.argmax()) if self.task.labels else -1
         if label not in self.task.labels:
             raise ConfigError(
-                f"there is no label '{label}'{suggest(label, self.task.labels)}; this run has "
-                f"{', '.join(self.task.labels[:20])}"
+                f"unknown label '{label}'{nearest(label, self.task.labels)}; the labels are "
+                f"{', '.join(self.task.labels[:20])}{', ...' if len(self.task.labels) > 20 else ''}"
             )
         return self.task.labels.index(label)
 
@@ -83,7 +83,7 @@ class Looking:
     def maps(self, name: str, choice: Choice, patch: Place | None, number: int) -> list[PictureMap]:
         """The maps of one kind."""
         if name not in MAPS:
-            raise ConfigError(f"there is no map '{name}'{suggest(name, MAPS)}; there are {', '.join(MAPS)}")
+            raise ConfigError(f"unknown map '{name}'{nearest(name, MAPS)}; the maps are {', '.join(MAPS)}")
         if name in ("attention", "rollout"):
             assert self.attention is not None
             return (
@@ -147,7 +147,7 @@ class Looking:
         row, column = unit
         if not (0 <= row < rows and 0 <= column < columns):
             raise ConfigError(
-                f"there is no unit in row {row}, column {column}: the last feature maps of this model have {rows} rows "
+                f"no unit in row {row}, column {column}: the last feature maps of this model have {rows} rows "
                 f"and {columns} columns, counted from 0"
             )
         grid = saliency(lambda pixels: body.features(pixels)[:, :, row, column].sum(1), self.pixels).cpu()

@@ -14,7 +14,7 @@ from heed.data.pictures.stored import PictureForm
 from heed.data.read.pictures import class_names
 from heed.data.store.pictures import open_pictures
 from heed.data.store.splits import Splits
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import ConfigError, DataError, nearest
 from heed.tasks.base.contents import advice
 
 
@@ -48,7 +48,7 @@ def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
     if unknown := [label for label in label_order(found) if label not in names]:
         raise DataError(
             f"data.classes names {', '.join(names)}, but there are pictures of '{unknown[0]}'"
-            f"{suggest(unknown[0], names)}"
+            f"{nearest(unknown[0], names)}"
         )
     return names
 

@@ -83,7 +83,7 @@ class WritingOptions:
         if "" in self.stop:
             raise ConfigError("a stop text is empty; give the text before which the output should end")
         if self.sampling is not None and self.beam_size > 1:
-            raise ConfigError(f"beam_size {self.beam_size} cannot be combined with sampling; give only one of them")
+            raise ConfigError(f"beam_size {self.beam_size} cannot be combined with sampling; give only one")
         if self.sampling is None and self.num_best > self.beam_size:
             raise ConfigError(
                 f"num_best {self.num_best} needs a beam_size of at least {self.num_best}, or sampling; "

@@ -79,7 +79,7 @@ class LanguageModelOutputs(TextOutputs):
         options, given = self.options, [name for name in _WRITING if self._given(name)]
         if options["score"]:
             if self._choices:
-                raise ConfigError("--score reads whole texts and --choice ranks continuations; give one of them")
+                raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
             if given:
                 raise ConfigError(f"--score writes nothing, so --{given[0]} does not apply to it")
         if self._choices and given:
@@ -90,7 +90,7 @@ class LanguageModelOutputs(TextOutputs):
                     value = options[name.replace("-", "_")]
                     raise ConfigError(f"--{name} {value} applies only to drawn outputs; add --sample")
         elif options["beam"] is not None:
-            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
+            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
 
     def _given(self, name: str) -> bool:
         return bool(self.options[name.replace("-", "_")] != _WRITING[name])

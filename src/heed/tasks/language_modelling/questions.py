@@ -82,7 +82,7 @@ def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) 
     if choices is not None:
         _check(choices, place)
         if ranked:
-            raise ConfigError(f"{place} has choices of its own; leave out --choice and --choices")
+            raise ConfigError(f"{place} has its own choices; omit --choice and --choices")
         if field == "text":
             raise ConfigError(f"{place} has choices, but --score reads whole texts")
     if (choices is None) == chooses:
@@ -98,7 +98,7 @@ def _check(choices: Any, place: str) -> None:
         if not choice.strip():
             raise ConfigError(f"{place}: choice {n} is blank: {choice!r}")
         if choice in choices[: n - 1]:
-            raise ConfigError(f"{place}: choice {choice!r} is given twice")
+            raise ConfigError(f"{place}: choice {choice!r} occurs twice")
 
 
 def texts_of(line: str) -> list[str]:

@@ -129,4 +129,4 @@ def _check(choices: Sequence[str]) -> None:
         if not choice.strip():
             raise ConfigError(f"choice {n} is blank: {choice!r}")
         if choice in choices[: n - 1]:
-            raise ConfigError(f"choice {choice!r} is given twice; give each choice once")
+            raise ConfigError(f"choice {choice!r} occurs twice; give each choice once")

@@ -71,7 +71,7 @@ def open_parents(
     growth = {name: getattr(asked, name) for name in _GROWTH}
     if growth["extend"] and "from" not in values:
         raise ConfigError(
-            "tokenizer.extend is true, but no run is given whose tokenizer to extend; add --from RUN or tokenizer.from"
+            "tokenizer.extend is true, but there is no tokenizer to extend; give --from RUN, or set tokenizer.from"
         )
     config, parent_of_model, spoken = with_parents(
         config.model_copy(update={"tokenizer": type(asked).model_validate(values)}), task

@@ -250,7 +250,7 @@ def check_choices(choices: Sequence[str]) -> None:
         if not choice.strip():
             raise ConfigError(f"choice {number} is blank")
     if twice := next((one for n, one in enumerate(choices) if one in choices[:n]), None):
-        raise ConfigError(f"the choice {twice!r} is given twice")
+        raise ConfigError(f"choice {twice!r} occurs twice; give each choice once")
 
 
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:

@@ -12,22 +12,22 @@ from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunCo
 
 
 class SeriesData(Section):
-    """Series of numbers in the order of time: CSV or TSV with column names first (`heed.data.read.numbers`)."""
+    """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.read.numbers`)."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files, each a series of its own, with the same columns. Relative to the configuration."""
     valid: list[DataPath] | int | None = None
     """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
     test: list[DataPath] | int | None = None
-    """Test files, or how many of each training file's last rows to hold out, behind those for validation."""
+    """Test files, or how many of each training file's last rows to hold out, after the validation rows."""
     columns: tuple[int | str, ...] | None = None
     """Columns to read and forecast, by name or by number from 0; all by default."""
     window: int = Field(48, gt=1)
-    """Rows that are read before the first forecast one, and rows of a training example."""
+    """Rows read before the first forecast row, and rows of a training example."""
     horizon: int = Field(12, gt=0)
-    """Rows that are forecast, each from those forecast before it."""
+    """Rows to forecast; each forecast row is fed back to forecast the next."""
     season: int | None = Field(None, gt=0)
-    """Rows after which the series repeats itself (12 for months): for the seasonal naive forecast to compare with."""
+    """Period of the series in rows (12 for monthly data); adds the seasonal naive forecast as a baseline."""
 
     @field_validator("train", "valid", "test", mode="before")
     @classmethod
@@ -36,7 +36,7 @@ class SeriesData(Section):
 
     @property
     def name(self) -> str:
-        """What to call the data: the first training file without its endings."""
+        """Name of the data: the first training file without its endings."""
         return Path(self.train[0]).name.split(".")[0] or "series"
 
 
@@ -45,19 +45,19 @@ class MemorySeries(InMemory, SeriesData):
 
 
 class SeriesModelSection(ModelSection):
-    """Which model of a series; all other fields are the model's and the task's own."""
+    """Which model of a series; all other fields are the model's and the head's own."""
 
     name: str = "rnn"
     """File in `heed/models`."""
 
 
 class SeriesHead(Section):
-    """From the states of a network to the next row; these fields stand in `model` beside the model's own."""
+    """Head that maps the network's states to the next row; its fields are in `model`, with the model's own."""
 
     difference: bool = True
-    """The network gives the change from the last row, x(t+1) = x(t) + V h(t) + b; if not, the row itself."""
+    """Whether the output is the change from the last row, x(t+1) = x(t) + V h(t) + b; false: the next row itself."""
     bidirectional: Literal[False] = False
-    """Always false: a network that also reads backwards would see the row to predict."""
+    """Always false: a network that also reads backwards would see the row it has to predict."""
 
 
 class SeriesEvaluation(EvaluationConfig):
@@ -88,7 +88,7 @@ class SeriesConfig(RunConfig):
         for field in ("bidirectional", "backward"):
             if isinstance(model, dict) and model.get(field) is True:
                 raise ValueError(
-                    f"model.{field} is true, but a forecaster must not read backwards: it would see the row to predict "
-                    f"and learn to copy it; leave model.{field} out"
+                    f"model.{field} is true, but a forecaster that reads backwards would see the row to predict and "
+                    f"learn to copy it; leave model.{field} out"
                 )
         return values

@@ -1,4 +1,4 @@
-"""Columns of dates: no numbers to forecast, but they say when each forecast row is."""
+"""Columns of dates: they are not forecast but continued, one date for each forecast row."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CLOCKS = ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M", "T%H:%M:%SZ")
 _DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y")
 _FORMATS = (*(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS), "%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y")
 _FEW = 50
-"""Cells by which most formats are ruled out."""
+"""Cells tried first, to rule out most formats quickly."""
 _UNITS = {1: "second", 60: "minute", 3_600: "hour", 86_400: "day", 604_800: "week"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """How far each date of an evenly spaced column is from the one before."""
+    """Interval between consecutive dates of an evenly spaced column."""
 
     name: str  # for people: "every day", "every 3 months"
     after: Callable[[datetime], datetime]  # the date one step later
@@ -30,16 +30,16 @@ class Step:
 
 @dataclass(frozen=True)
 class DateColumn:
-    """A column of dates in the order of the rows."""
+    """A column of dates, in row order."""
 
     name: str
     dates: list[datetime]
     format: str  # as `strptime` reads it
     padded: bool  # whether days and months have two digits
-    step: Step | None  # None where they are not evenly spaced
+    step: Step | None  # None if the dates are not evenly spaced
 
     def following(self, count: int) -> list[str]:
-        """The dates of the rows that follow, written as those of the column; it has a step."""
+        """The next `count` dates, in the column's format; the dates must be evenly spaced."""
         assert self.step is not None
         date, written = self.dates[-1], []
         for _ in range(count):
@@ -56,10 +56,10 @@ class DateColumn:
 
 
 def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColumn | None:
-    """The first column of dates of a file, if it has one; `numbers` are columns that it cannot be.
+    """The first column of dates in a file, or None; columns in `numbers` are skipped.
 
     Raises:
-        DataError: The file cannot be read; or its first line is a row, so that the columns have no names.
+        DataError: The file cannot be read, or its first line holds data instead of column names.
     """
     for name, cells in text_columns(path).items():
         if (numbers is None or name not in numbers) and (column := _as_dates(name, cells)) is not None:
@@ -81,9 +81,9 @@ def _as_dates(name: str, cells: Sequence[str]) -> DateColumn | None:
 
 
 def _parsed(cells: Sequence[str], form: str) -> list[datetime]:
-    """Cells as dates; none if one of them is no date of the format."""
+    """The cells as dates; an empty list if any cell does not match the format."""
     try:
-        return [datetime.strptime(cell, form) for cell in cells]  # dates of a file have no time zone
+        return [datetime.strptime(cell, form) for cell in cells]  # naive: the formats have no time zone
     except ValueError:
         return []
 
@@ -95,7 +95,7 @@ def _written(date: datetime, form: str, padded: bool) -> str:
 
 
 def _step(dates: Sequence[datetime]) -> Step | None:
-    """The step of dates that are evenly spaced: a time, months of the calendar, or days from Monday to Friday."""
+    """The step of evenly spaced dates: a fixed interval, calendar months or weekdays; None if they are uneven."""
     if len(dates) < 3:
         return None
     gap = dates[1] - dates[0]

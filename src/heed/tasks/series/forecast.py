@@ -1,4 +1,4 @@
-"""Forecast rows: an array that knows its columns."""
+"""Forecast rows: an array with column names."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from heed.tasks.base.predictions import data_frame
 
 
 class Forecast(np.ndarray[Any, np.dtype[np.float64]]):
-    """The rows that follow a series, `(horizon, columns)`; `columns` are their names."""
+    """Forecast of a series, `(horizon, columns)`; `columns` holds the column names."""
 
     columns: tuple[str, ...]
 
     @classmethod
     def of(cls, values: Any, columns: tuple[str, ...]) -> Self:
-        """An array with the names of its columns."""
+        """Make a forecast from an array and the names of its columns."""
         made = np.asarray(values, dtype=np.float64).view(cls)
         made.columns = columns
         return made
 
     def __array_finalize__(self, made: Any) -> None:
-        """What is cut out of a forecast, or computed from it, keeps the names where it keeps the columns."""
+        """Keep the column names on slices and results that have as many columns; otherwise drop them."""
         names = getattr(made, "columns", ())
         self.columns = names if self.ndim == 2 and self.shape[-1] == len(names) else ()
 
     def to_frame(self) -> Any:
-        """As a data frame of pandas, a row for each forecast one.
+        """Convert to a pandas data frame, one row for each forecast row.
 
         Raises:
-            ConfigError: The library pandas is missing.
+            ConfigError: pandas is not installed.
         """
         return data_frame(np.asarray(self), columns=list(self.columns) or None)

@@ -1,4 +1,4 @@
-"""A series under the microscope: the gates and states of the network over its last rows, and what it says next."""
+"""Looks at series: gates and states of the network over the last rows, and the forecast of the next row."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ from heed.tasks.series.task import Series
 def look_at_series(
     task: Series, model: Forecaster, values: NDArray[np.float64], *, name: str = "series", title: str = ""
 ) -> Look:
-    """Look at how a model reads the rows of a series that it forecasts from, `(rows, columns)`: the last `data.window`.
+    """Show how a model reads the last `data.window` rows of a series, from which it forecasts.
+
+    Args:
+        task: The series task.
+        model: The forecaster.
+        values: The series, `(rows, columns)`.
+        name: Name of the series in the look.
+        title: Title of the look.
 
     Raises:
-        ConfigError: The model has no recurrent network, of which something could be shown.
+        ConfigError: The model has no recurrent network, so there are no gates or states to show.
     """
     window, columns = task.config.data.window, task.standard.columns
     read, first = values[-window:], max(0, len(values) - window)

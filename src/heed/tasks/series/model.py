@@ -1,4 +1,4 @@
-"""A forecaster: an encoder of series and one linear layer to the next row."""
+"""Forecaster: a series encoder and a linear layer that predicts the next row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heed.models.base import SeriesEncoder
 
 
 class Forecaster(nn.Module):
-    """An encoder of series and one linear layer to the next row."""
+    """A series encoder and a linear layer that predicts the next row."""
 
     def __init__(self, body: SeriesEncoder, num_columns: int, difference: bool) -> None:
         super().__init__()
@@ -20,11 +20,11 @@ class Forecaster(nn.Module):
         self.difference = difference
 
     def forward(self, values: Tensor) -> Tensor:
-        """Rows `(batch, length, columns)` to the rows one later, as they are thought to be."""
+        """Predict the next row after each row: `(batch, length, columns)` to the same shape."""
         return self.read(values)[0]
 
     def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
-        """The same, going on from earlier rows' states; and the states after these rows."""
+        """As `forward`, starting from the states after earlier rows; also returns the states after these rows."""
         hidden, states = self.body.read(values, states)
         change = self.output(hidden)
         said: Tensor = values + change if self.difference else change
@@ -32,7 +32,7 @@ class Forecaster(nn.Module):
 
     @torch.no_grad()
     def forecast(self, values: Tensor, horizon: int) -> Tensor:
-        """The rows that follow `(batch, length, columns)`, each from those before it, `(batch, horizon, columns)`."""
+        """Forecast `(batch, horizon, columns)` from `(batch, length, columns)`, feeding each forecast row back."""
         said, states = self.read(values)
         rows = [said[:, -1:]]
         while len(rows) < horizon:

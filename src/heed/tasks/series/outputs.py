@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class SeriesOutputs(FileOutputs):
-    """The rows that follow those of a file."""
+    """Forecasts of the series in a file."""
 
     run: SeriesRun
     _noted: Sequence[str] = ()
 
     def notes(self) -> list[str]:
-        """Why the forecast has no dates, where the file has some."""
+        """Why the forecast has no dates although the file has some."""
         return [*self._noted]
 
     def write_file(self, path: Path) -> list[str]:
-        """The header, and a line for each forecast row; a column of dates goes on in front of the numbers."""
+        """The header and one line for each forecast row; a column of dates is continued before the numbers."""
         columns = self.run.task.standard.columns
         rows = self.run.predict_file(path, self.options["horizon"])
         table: list[list[str]] = [[*columns], *([f"{value:.6g}" for value in row] for row in rows)]
@@ -39,7 +39,7 @@ class SeriesOutputs(FileOutputs):
 
 
 def _line(row: Sequence[str]) -> str:
-    """A row of CSV without its line end."""
+    """A CSV row without its line end."""
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(row)
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""The scores of a forecast for people."""
+"""The scores of forecasts as readable text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from heed.visible import escaped
 
 def body(report: dict[str, Any]) -> list[str]:
     """The scores of one set."""
-    lines = [f"  forecasts of {report['horizon']} rows from each of {report['examples']} rows on"]
+    lines = [f"  forecasts: {report['examples']}, each of {report['horizon']} rows"]
     for column, shown in report["columns"].items():
-        lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   MAE of the model is less by")
+        lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   the model's MAE is lower by")
         for name, values in shown.items():
             scores = " ".join(f"{plain(values[kind]):>32}" for kind in ("mae", "rmse"))
             lines.append(f"    {name:<18} {scores}" + (f"   {interval(values['gain'])}" if "gain" in values else ""))

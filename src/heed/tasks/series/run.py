@@ -34,32 +34,32 @@ class SeriesRun(Run[Series, Forecaster]):
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
-        """Series of data in Python, with the run's columns; the first `data.window` rows (or half) are only read."""
+        """Series from Python data, with the run's columns; the first rows of each are only context (`to_forecast`)."""
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
         columns, window = self.task.standard.columns, self.task.config.data.window
         return [to_forecast(aligned(one, columns).values, one.name, window, ConfigError) for one in held]
 
     def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
-        """The rows that follow a series.
+        """Forecast the rows that follow a series.
 
         Args:
             rows: A data frame or a dict of columns; or an array `(rows, columns)` in the order of
                 `run.task.standard.columns`, a plain list for one column.
-            horizon: How many; `data.horizon` by default.
+            horizon: Number of rows; `data.horizon` by default.
 
         Returns:
-            `(horizon, columns)`; `to_frame()` makes a data frame of it.
+            `(horizon, columns)`; `to_frame()` converts it to a data frame.
 
         Raises:
-            ConfigError: The series has no row, or another number of columns.
-            DataError: A value is no number, or a column is missing.
+            ConfigError: The series has no rows, or the wrong number of columns.
+            DataError: A value is not a number, or a column is missing.
         """
         values = self._values(rows)
         horizon = horizon or self.task.config.data.horizon
         return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], self.task.standard.columns)
 
     def _values(self, rows: Any) -> Values:
-        """Rows in one of the forms of `predict` as an array `(rows, columns)`."""
+        """Rows in any form that `predict` accepts, as an array `(rows, columns)`."""
         columns = self.task.standard.columns
         if column_names(rows) is not None:
             values = hold_numbers(rows, "series", columns).values
@@ -67,14 +67,14 @@ class SeriesRun(Run[Series, Forecaster]):
             try:
                 values = np.asarray(rows, dtype=np.float64)
             except (TypeError, ValueError):
-                values = hold_numbers(rows, "series", None).values  # says which value is no number
+                values = hold_numbers(rows, "series", None).values  # its error names the value that is not a number
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
-            raise ConfigError(f"a series of shape {values.shape} was given; expected (rows, {len(columns)})")
+            raise ConfigError(f"the series has shape {values.shape}, expected (rows, {len(columns)})")
         return values
 
     def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
-        """The rows that follow those of a file with the run's columns."""
+        """Forecast the rows that follow those of a file with the run's columns."""
         return self.predict(self.task.read(Path(path)).values, horizon)
 
     def look(
@@ -86,17 +86,17 @@ class SeriesRun(Run[Series, Forecaster]):
         layer: int | str = -1,
         head: int | str = "mean",
     ) -> ShownLook:
-        """Look inside at the rows that a forecast is made from: gates and states of the network, row by row.
+        """Show gates and states of the network for each row that a forecast is made from.
 
         Args:
-            text: A file with the run's columns, or rows as `predict` takes them.
+            text: A file with the run's columns, or rows in any form that `predict` accepts.
             steps: Whether to show every step.
             mechanism: Not applicable: the model has no attention.
             layer: As `mechanism`.
             head: As `mechanism`.
 
         Raises:
-            ConfigError: An attention is asked for, or the series has no row.
+            ConfigError: `mechanism`, `layer` or `head` is given, or the series has no rows.
         """
         if mechanism is not None or layer != -1 or head != "mean":
             raise ConfigError(f"model {self.config.model.name} has no attention; a look shows its gates")
@@ -104,16 +104,16 @@ class SeriesRun(Run[Series, Forecaster]):
         values = self.task.read(Path(text)).values if is_file else self._values(text)
         name = Path(text).name if is_file else "series"
         if not len(values):
-            raise ConfigError(f"{name} has no row")
+            raise ConfigError(f"{name} has no rows")
         return ShownLook(look_at_series(self.task, self.model, values, name=name, title=self.title), steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
-        """Series from files with the run's columns; the first `data.window` rows of each (or half) are only read."""
+        """Series from files with the run's columns; the first rows of each are only context (`to_forecast`)."""
         columns, window = self.task.standard.columns, self.task.config.data.window
         return [whole_series(path, columns, window, ConfigError) for path in map(Path, files)]
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
-        """Forecasts of every row of some series, `data.horizon` at a time, with the errors of each column."""
+        """Forecast every row of some series, `data.horizon` at a time; errors by column."""
         data = self.task.config.data
         made, errors = self._forecasts(examples, outputs)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in made]
@@ -121,7 +121,7 @@ class SeriesRun(Run[Series, Forecaster]):
         return Outcomes(tuple(texts), tuple(measures), details={"horizon": data.horizon})
 
     def report_of(self, examples: Sequence[Part]) -> dict[str, Any]:
-        """The report: by column the errors of the model's forecasts beside those of naive ones."""
+        """The report: for each column the errors of the model's forecasts and of the naive ones."""
         made, errors = self._forecasts(examples)
         columns = error_report(errors, self.config.evaluation.bootstrap)
         horizon = self.task.config.data.horizon
@@ -130,7 +130,7 @@ class SeriesRun(Run[Series, Forecaster]):
     def _forecasts(
         self, examples: Sequence[Part], made: Sequence[Values] | None = None
     ) -> tuple[Sequence[Values], Errors]:
-        """What is forecast from each origin, and how wrong that is, and naive forecasts are."""
+        """The model's forecast from each origin; errors of the model and of the naive forecasts."""
         data = self.task.config.data
         ends = [(p.values, at) for p in examples for at in range(p.start, len(p.values), data.horizon)]
         contexts = [values[:at] for values, at in ends]

@@ -1,8 +1,8 @@
-"""Forecasting series of numbers: a network from left to right that says the next row after each one.
+"""Forecasting series of numbers: a network that reads from left to right and predicts the next row after each one.
 
-    h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) where `difference`;    loss: mean squared error
+    h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) if `difference`;    loss: mean squared error
 
-A forecast of several rows feeds each one back. Columns are standardised by the training rows, and all are forecast.
+In a forecast of several rows each one is fed back. Columns are standardised by the training rows; all are forecast.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of one series that is trained on or forecast, with what came before it."""
+    """A stretch of one series to train on or to forecast, with the rows before it."""
 
     values: Values  # `(rows, columns)`, in their own units
-    start: int  # where the stretch begins; what lies before is only read
-    origin: str  # its file
+    start: int  # first row of the stretch; the rows before it are only context
+    origin: str  # the file it comes from
 
     @property
     def rows(self) -> int:
-        """Rows of the stretch."""
+        """Number of rows in the stretch."""
         return len(self.values) - self.start
 
 
@@ -60,7 +60,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @classmethod
     def prepare(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Self:
-        """Read the series, or take what is `given`, standardise their columns by the training rows."""
+        """Read the series, or take the `given` ones; standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         if config.training.train_size is not None:
@@ -82,7 +82,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         return cls(config, cls.load_standard(folder), None)
 
     def build_model(self) -> Forecaster:
-        """A new model, its weights drawn from torch's random state."""
+        """A new model with random weights, drawn with torch's global generator."""
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, SeriesEncoder)
@@ -95,16 +95,16 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
-        """Series, each with its columns: one of the forms of `hold_numbers`, or a list of several."""
+        """Series with their columns, from data in a form that `hold_numbers` accepts or a list of such data."""
         return hold_series(data, split, config.data.columns)
 
     def read(self, path: Path) -> Numbers:
-        """A series from a file with the run's columns."""
+        """Read a series from a file with the run's columns."""
         return read_numbers(path, self.standard.columns)
 
     @property
     def notes(self) -> str:
-        """Remarks on what was read."""
+        """Rows and columns of the data, and remarks on the files."""
         lines = [
             f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
             for name, parts in self.splits.examples.items()
@@ -113,26 +113,26 @@ class Series(NumericTask[SeriesConfig, Part]):
         return "\n".join([*lines, columns, *self.splits.remarks])
 
     def overview(self) -> str:
-        """Counts, and each column's mean and deviation."""
+        """The notes, then mean and standard deviation of each column."""
         return "\n".join([self.notes, "", *self.column_lines()])
 
     def report_counts(self) -> dict[str, Any]:
-        """Per set: rows and series."""
+        """Numbers of rows and series in each split."""
         return {
             name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
             for name, parts in self.splits.examples.items()
         }
 
     def train_batches(self, epoch: int) -> list[list[int]]:
-        """Windows side by side over every training series, from another row on in each pass, in batches.
+        """Batches of adjacent windows that cover every training series; their first row changes with each pass.
 
-        An index counts rows over all training series: that of a window's first row.
+        A window is given by the index of its first row, counted over all training series.
         """
         training, window = self.config.training, self.config.data.window
         rng = Random(f"{training.seed}:{epoch}")
         starts, base = [], 0
         for part in self.splits.examples["train"]:
-            last = part.rows - window - 1  # of a window's rows and the one after them
+            last = part.rows - window - 1  # last start: a window also needs the row after it
             first = rng.randrange(min(window, last + 1))
             starts += [base + start for start in range(first, last + 1, window)]
             base += part.rows
@@ -154,26 +154,26 @@ class Series(NumericTask[SeriesConfig, Part]):
         raise IndexError(index)
 
     def loss(self, model: Forecaster, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        """Sum of the squared errors of the standardised numbers, one row ahead."""
+        """Sum of squared errors of the standardised numbers, one row ahead."""
         return (model(batch.values).float() - batch.targets).square().sum()  # type: ignore[no-any-return]
 
     def work(self, indices: list[int]) -> int:
-        """Rows of a batch."""
+        """Number of rows in a batch."""
         return len(indices) * self.config.data.window
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some windows."""
+        """Count some windows and name the first."""
         part, at = self._at(indices[0])
         return f"{len(indices)} windows, the first from row {at + 1} of {part.origin}"
 
     @property
     def finishing_work(self) -> float:
-        """Forecasting the test set, in validations."""
+        """Cost of forecasting the test set, in units of one validation."""
         return 2.0 * len(self.splits.examples.get("test", ()))
 
     @torch.no_grad()
     def validate(self, model: Forecaster) -> dict[str, float]:
-        """Mean squared error of the standardised numbers of the validation set, one row ahead."""
+        """Mean squared error on the standardised validation set, one row ahead."""
         model.eval()
         device = next(model.parameters()).device
         total, count = 0.0, 0
@@ -187,7 +187,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         return {"loss": total / count}
 
     def forecast(self, model: Forecaster, contexts: list[Values], horizon: int) -> list[Values]:
-        """The rows that follow each series, in their own units, `(horizon, columns)`; its last rows are read."""
+        """Forecast each series from its last rows, `(horizon, columns)`, in the units of the data."""
         model.eval()
         device = next(model.parameters()).device
         made: list[Values] = []
@@ -200,21 +200,21 @@ class Series(NumericTask[SeriesConfig, Part]):
 
 
 def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
-    """The series of a file; its first `window` rows (or half of them) are only read."""
+    """Read the series of a file; its first `window` rows, at most half of them, are only context."""
     return to_forecast(read_numbers(path, columns).values, str(path), window, error)
 
 
 def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
-    """A series to forecast; its first `window` rows (or half of them) are only read."""
+    """A series to forecast; its first `window` rows, at most half of them, are only context."""
     if len(values) < 3:
-        raise error(f"'{name}' has {len(values)} rows; a series to forecast needs at least three")
+        raise error(f"'{name}' has {len(values)} rows; a series to forecast needs at least 3")
     return Part(values, min(window, len(values) // 2), Path(name).name)
 
 
 def open_series(
     config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[tuple[str, ...], Splits[Part]]:
-    """Read every split: files of their own, or the last rows of each training file; or take the series `given`.
+    """Read every split from its own files or from the last rows of each training file; or take the `given` series.
 
     Raises:
         DataError: A file cannot be read, or a series is too short.
@@ -245,8 +245,9 @@ def open_series(
             cut["valid"] = max(1, (end - cut["test"]) // 10)
         if end - cut["test"] - cut["valid"] < data.window + 2:
             raise DataError(
-                f"'{name}' has {end:,} rows; without {cut['valid']} for validation and {cut['test']} for the test less "
-                f"than data.window {data.window} and two are left to train on; give more rows, or a smaller window"
+                f"'{name}' has {end:,} rows, of which {cut['valid']:,} are held out for validation and {cut['test']:,} "
+                f"for testing; training needs at least {data.window + 2} others (data.window + 2): give more rows or a "
+                "smaller window"
             )
         for split, count in cut.items():  # the test rows are the last ones
             if count:
@@ -263,7 +264,7 @@ def open_series(
 
 
 def _names(columns: Sequence[int | str] | None) -> list[str]:
-    """The columns that were asked for by name: whatever they hold, they are to be forecast."""
+    """The columns requested by name; these are forecast even if they look like dates."""
     return [column for column in columns or () if isinstance(column, str)]
 
 

@@ -1,11 +1,11 @@
-"""Table: give rows of numbers labels."""
+"""Table: classify rows of numbers."""
 
 from heed.tasks.base.flags import ERRORS, JSON
 from heed.tasks.base.spec import TaskSpec
 
 SPEC = TaskSpec(
     unit="row",
-    summary="Give rows of numbers labels.",
+    summary="Classify rows of numbers.",
     example="flowers.csv",
     interfaces=("rows",),
     flags=(JSON, ERRORS),

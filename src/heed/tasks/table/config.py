@@ -12,7 +12,7 @@ from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Sect
 
 
 class TableColumns(Section):
-    """Which columns of a table are read."""
+    """Columns of a table that are read."""
 
     label: int | str = "label"
     """Column of the label, by name or by number from 0."""
@@ -21,7 +21,7 @@ class TableColumns(Section):
 
 
 class TableData(LabelledData):
-    """Rows of numbers with a label: CSV or TSV, the first line names the columns (`heed.data.read.numbers`)."""
+    """Rows of numbers with a label: CSV or TSV, column names first (`heed.data.read.numbers`)."""
 
     columns: TableColumns = TableColumns()
     """Which columns are read."""

@@ -1,4 +1,4 @@
-"""A classifier of rows: an encoder of rows and one linear layer over the labels."""
+"""Row classifier: a row encoder and a linear layer over the labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heed.models.base import RowEncoder
 
 
 class RowClassifier(nn.Module):
-    """An encoder of rows and `logits = V z + b`."""
+    """A row encoder and a linear layer, `logits = V z + b`."""
 
     def __init__(self, body: RowEncoder, num_labels: int) -> None:
         super().__init__()
@@ -16,5 +16,5 @@ class RowClassifier(nn.Module):
         self.output = nn.Linear(body.d_output, num_labels)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Rows `(batch, columns)` to logits `(batch, num_labels)`."""
+        """Map rows `(batch, columns)` to logits `(batch, num_labels)`."""
         return self.output(self.body(values))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Written labels of rows: `label TAB probability` a line, or JSON."""
+"""Output of `heed predict` for rows: `label TAB probability`, one row a line, or JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class TableOutputs(FileOutputs):
-    """A line for each row of a file."""
+    """One line for each row of a file."""
 
     run: TableRun
 
     def write_file(self, path: Path) -> Iterator[str]:
-        """Each row's label."""
+        """The predicted label of each row."""
         for one in self.run.predict_rows(path):
             if self.options["json"]:
                 yield to_json({"label": one.label, "probabilities": one.probabilities})

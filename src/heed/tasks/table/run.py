@@ -37,14 +37,15 @@ class TableRun(Run[Table, RowClassifier]):
     def predict(self, rows: Any) -> Predictions[LabelPrediction]: ...
 
     def predict(self, rows: Any) -> LabelPrediction | Predictions[LabelPrediction]:
-        """The label of a row, given as column -> number, or of each of several.
+        """Predict the label of one row or of several.
 
         Args:
-            rows: A row, a list of rows, a data frame, a dict of columns, or an array in the order of the run's columns.
+            rows: A row (a dict, column -> number), a list of rows, a data frame, a dict of columns, or an array with
+                the run's columns in their order.
 
         Raises:
             ConfigError: A column is missing.
-            DataError: A value is no number.
+            DataError: A value is not a number.
         """
         columns = self.task.standard.columns
         one = isinstance(rows, Mapping) and not column_names(rows)
@@ -60,11 +61,11 @@ class TableRun(Run[Table, RowClassifier]):
         return predictions[0] if one else Predictions(predictions)
 
     def predict_file(self, path: str | Path) -> list[LabelPrediction]:
-        """The label of each row of a file with the run's columns."""
+        """Predict the label of each row of a file with the run's columns."""
         return [*self.predict_rows(path)]
 
     def predict_rows(self, path: str | Path) -> Iterator[LabelPrediction]:
-        """As `predict_file`, while the file is read: of any length it takes the memory of some rows."""
+        """As `predict_file`, but reading the file in parts, so that memory does not grow with its length."""
         first = 0
         for part in self.task.parts(Path(path)):
             yield from self._of(part.values, first)
@@ -74,7 +75,7 @@ class TableRun(Run[Table, RowClassifier]):
         return [self.task.prediction(row) for row in self.task.probabilities(self.model, values, first)]
 
     def held(self, data: Any) -> Numbers:
-        """Rows of data in Python, with the run's columns in their order."""
+        """Rows from Python data, with the run's columns in their order."""
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
         return aligned(held, self.task.standard.columns)
 
@@ -85,8 +86,8 @@ class TableRun(Run[Table, RowClassifier]):
     def outcomes(  # type: ignore[override]
         self, examples: Numbers, outputs: Sequence[LabelPrediction] | None = None
     ) -> Outcomes:
-        """The label of each row, its scores, and the wrong ones, surest first."""
-        self.task.numbers_of(examples)  # labels that training never saw are refused
+        """Predicted labels, their scores, and the errors, most confident first."""
+        self.task.numbers_of(examples)  # raises DataError for labels that are not in the training set
         return outcomes_of(
             self._of(examples.values) if outputs is None else outputs,
             [(label,) for label in examples.labels],
@@ -99,7 +100,7 @@ class TableRun(Run[Table, RowClassifier]):
         )
 
     def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:
-        """The most frequent label of the training rows, for every row, with the probabilities of their shares."""
+        """Majority class: each row gets the most frequent training label, with the training shares as probabilities."""
         known = self.known()
         if known is None:
             return {}

@@ -1,4 +1,4 @@
-"""Classification of rows of numbers: an encoder of rows and one linear layer over the labels."""
+"""Classification of rows of numbers: a row encoder and a linear layer over the labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from heed.tasks.table.model import RowClassifier
 from heed.threads import threads_for
 
 AT_ONCE = 10_000
-"""Rows that are read, and computed, together."""
+"""Rows read, and rows computed, at a time."""
 
 
 class Table(NumericTask[TableConfig, Row]):
@@ -57,7 +57,7 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Self:
-        """Read the rows, or take what is `given`, standardise their columns by the training rows."""
+        """Read the rows, or take the `given` ones; standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         splits = cls.read_splits(config, given)
@@ -77,12 +77,12 @@ class Table(NumericTask[TableConfig, Row]):
         return cls(config, cls.load_standard(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
-        """Write standardisation and label names into a run folder."""
+        """Write the standardisation and the label names into a run folder."""
         super().save(folder)
         save_labels(folder, self.labels)
 
     def build_model(self) -> RowClassifier:
-        """A new model, its weights drawn from torch's random state."""
+        """A new model with random weights, drawn with torch's global generator."""
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, RowEncoder)
@@ -94,7 +94,7 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
-        """Read every split; without validation files some training rows are held out by a hash, equal ones together."""
+        """Read every split; without validation files, training rows are held out by hash, equal rows together."""
         data = config.data
         if given is None and isinstance(data, InMemory):
             raise DataError(data.missing)
@@ -121,7 +121,7 @@ class Table(NumericTask[TableConfig, Row]):
             inside, outside = hold_out(train, wanted)
             if not inside or not outside:
                 raise DataError(
-                    f"{len(train)} rows are too few to hold {wanted} out for validation; add rows, or a validation file"
+                    f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
                 )
             splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
         if data.test is not None:
@@ -130,36 +130,36 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Numbers:
-        """Rows: a data frame or a dict of columns with the label among them, or a tuple (rows, labels)."""
+        """Rows from a data frame or a dict of columns, one of them the label, or from a tuple (rows, labels)."""
         return hold_numbers(data, split, config.data.columns.features, config.data.columns.label)
 
     @property
     def rows(self) -> dict[str, Numbers]:
-        """The same, as columns."""
+        """The splits as `Numbers`, stored by column."""
         return cast("dict[str, Numbers]", self.splits.examples)
 
     def read(self, path: Path) -> Numbers:
-        """Labelled rows of a file with the columns of the run, in its order."""
+        """Read the labelled rows of a file, with the run's columns in their order."""
         return read_numbers(path, self.standard.columns, self.config.data.columns.label, known=self.labels)
 
     def parts(self, path: Path) -> Iterator[Numbers]:
-        """The rows of a file to predict, which needs no labels, some at a time."""
+        """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
         return iter_numbers(path, self.standard.columns, most=AT_ONCE, labelled=False, known=self.labels)
 
     @property
     def notes(self) -> str:
-        """What was read."""
+        """Rows, columns and labels of the data, and remarks on the files."""
         lines = [f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()]
         columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
         counts = {label: self.rows["train"].labels.count(label) for label in self.labels}
         return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(counts, "row")])
 
     def numbers_of(self, rows: Numbers) -> list[int]:
-        """The number of each row's label; DataError for a label missing from the training set."""
+        """The index of each row's label; DataError for a label that is not in the training set."""
         return [number_of(label, self.labels, origin) for label, origin in zip(rows.labels, rows.origins, strict=True)]
 
     def overview(self) -> str:
-        """Counts, labels, and each column's mean and deviation."""
+        """The notes, mean and standard deviation of each column, and label counts by split."""
         counted = [
             f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
             for name, rows in self.rows.items()
@@ -167,14 +167,14 @@ class Table(NumericTask[TableConfig, Row]):
         return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", "labels:", *counted])
 
     def report_counts(self) -> dict[str, Any]:
-        """Per set: rows and labels."""
+        """Numbers of rows and of each label in each split."""
         return {
             name: {"examples": len(rows), "labels": {label: rows.labels.count(label) for label in self.labels}}
             for name, rows in self.rows.items()
         }
 
     def train_batches(self, epoch: int) -> list[list[int]]:
-        """The batches of one pass; a row costs one position."""
+        """The batches of one pass; each row counts as one token of `training.batch_tokens`."""
         training = self.config.training
         return plan_batches([(1, 0)] * len(self.rows["train"]), training.batch_tokens, training.seed, epoch)
 
@@ -184,20 +184,20 @@ class Table(NumericTask[TableConfig, Row]):
         return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
 
     def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        """Sum over the rows of the cross-entropy in nats."""
+        """Cross-entropy in nats, summed over the rows."""
         logits = model(batch.values).float()
         return cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
 
     def work(self, indices: list[int]) -> int:
-        """Rows of a batch."""
+        """Number of rows in a batch."""
         return len(indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training rows."""
+        """Count some training rows and name the first."""
         return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
-        """Loss in nats per row, accuracy, macro and micro F1 on the validation set."""
+        """Loss in nats per row, accuracy, macro F1 and micro F1 on the validation set."""
         rows = self.rows["valid"]
         probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
         loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
@@ -205,7 +205,7 @@ class Table(NumericTask[TableConfig, Row]):
 
     @torch.no_grad()
     def probabilities(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:
-        """Probability of each label of rows in their own units, `(rows, num_labels)`; `first` rows came before them."""
+        """Label probabilities `(rows, num_labels)` of rows in original units; `first` is the index of the first row."""
         model.eval()
         device = next(model.parameters()).device
         parts = self.tensor(values, first).split(AT_ONCE)
@@ -213,20 +213,20 @@ class Table(NumericTask[TableConfig, Row]):
             return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
 
     def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
-        """The most probable label, `(rows, num_labels)` of bool."""
+        """The most probable label as an indicator, bool `(rows, num_labels)`."""
         return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
 
     def indicators(self, rows: Numbers) -> np.ndarray[Any, Any]:
-        """The true labels, `(rows, num_labels)` of bool."""
+        """The true labels as indicators, bool `(rows, num_labels)`."""
         return one_hot(self.numbers_of(rows), len(self.labels))
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one row, by its probabilities."""
+        """The prediction for one row from its probabilities."""
         return most_probable(self.labels, probabilities.tolist())
 
 
 def joined(parts: Sequence[Numbers]) -> Numbers:
-    """The rows of several files with the same columns."""
+    """Join the rows of several files with the same columns."""
     labels = tuple(label for part in parts for label in part.labels)
     origins = tuple(origin for part in parts for origin in part.origins)
     return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)

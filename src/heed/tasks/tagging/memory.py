@@ -63,7 +63,7 @@ def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence
         counts = (f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
                   for name, values in zip(("word", "tag"), lists, strict=True))  # fmt: skip
         message = f"{place} has {' and '.join(counts)}; each word needs one tag"
-        return findings.bad("another number of tags", "", place, message)
+        return findings.bad("different numbers of words and tags", "", place, message)
     read: list[list[str]] = []
     for name, values in zip(("word", "tag"), lists, strict=True):
         texts = []
@@ -85,7 +85,7 @@ def _illegal(sentence: Sentence, findings: Findings) -> bool:
     ]
     if wrong:
         number, tag = wrong[0]
-        message = f"{sentence.origin}: tag {number} is '{tag}', expected O, or B-, I-, E- or S- and a type "
+        message = f"{sentence.origin}: tag {number} is '{tag}', expected O, or B-, I-, E- or S- followed by a type "
         message += "(data.scheme=plain accepts any tag)"
         findings.leave_out(findings.bad("illegal tag", "", sentence.origin, message).rule)
     return bool(wrong)

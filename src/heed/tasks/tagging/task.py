@@ -187,15 +187,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """The head's fields."""
         if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
             name = self.config.model.name
-            raise ConfigError(
-                f"model.delay is {head.delay}, but model {name} sees the whole text; leave model.delay out"
-            )
+            raise ConfigError(f"model.delay is {head.delay}, but model {name} sees the whole text; remove model.delay")
         if head.head not in TAG_HEADS:
             raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
         if self.config.evaluation.select_by == "entity_f1" and self.plain:
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         if head.head == "crf" and self.config.training.label_smoothing:
-            raise ConfigError("training.label_smoothing does not apply to model.head crf; leave label_smoothing out")
+            raise ConfigError("training.label_smoothing does not apply to model.head crf; remove the field")
         return head.model_dump()
 
     def build_model(self) -> Tagger:

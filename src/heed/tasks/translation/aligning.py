@@ -121,7 +121,8 @@ class Direction:
         if self.head is None:
             return [None, *((head,) for head in range(num_heads if num_heads > 1 else 0))]
         if self.head != "mean" and not 0 <= self.head < num_heads:
-            raise ConfigError(f"no head {self.head}: there are {num_heads} in '{self.run.folder}', counted from 0")
+            are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
+            raise ConfigError(f"no head {self.head}: there {are} in '{self.run.folder}', counted from 0")
         return [None if self.head == "mean" else (self.head,)]
 
     def candidates(self, pairs: Sequence[Pair]) -> dict[Place, list[list[Cell]]]:

@@ -40,42 +40,43 @@ class TranslationTraining(TrainingConfig):
     @property
     def supervised_by(self) -> str:
         """The field that turns on guided attention, with its value, for messages; "" if none does."""
-        short = f"training.guided_attention is {self.guided_attention}" if self.guided_attention else ""
-        return f"{given} is given" if (given := self.alignment.given) else short
+        short = f"training.guided_attention={self.guided_attention}" if self.guided_attention else ""
+        return self.alignment.given or short
 
     @model_validator(mode="after")
     def _one_alignment(self) -> Self:
         if self.alignment.given and self.guided_attention:
             raise ValueError(
-                f"training.guided_attention is {self.guided_attention} and {self.alignment.given} is given; attention "
-                "can be guided by one alignment only: leave guided_attention out (it is short for alignment.automatic)"
+                f"training.guided_attention={self.guided_attention} is short for training.alignment.automatic=true and "
+                f"cannot be combined with {self.alignment.given}; set only one of the two"
             )
         return self
 
 
 def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     """Why attention cannot be guided this way in a run, for people; "" if it can."""
-    data, one_of = config.data, "set one of them to 0 or false"
+    data, with_, only_one = config.data, "cannot be combined with", "set only one of the two"
     if config.training.activation_checkpointing:
-        looks = "guided attention reads inside every block, so no activations could be left out"
-        return f"training.activation_checkpointing true; {looks}: {one_of}"
+        reads = "because guided attention reads the activations of every block"
+        return f"{with_} training.activation_checkpointing=true, {reads}; {only_one}"
     if section.automatic and (sampling := config.tokenizer.sampling):
-        holds = "a learned alignment is valid for only one tokenization of a text"
-        return f"tokenizer.sampling {sampling}; {holds}: set one of them to 0, or give links with alignment.files"
+        holds = "because a learned alignment is valid for only one tokenization of a text"
+        return f"{with_} tokenizer.sampling={sampling}, {holds}; {only_one}, or use training.alignment.files"
     if section.data and isinstance(data, FilesData):
-        own = f"data.train {', '.join(data.train)}; only embedded data comes with an alignment"
-        return f"{own}: give it with training.alignment.files, or learn one with training.alignment.automatic=true"
+        own = f"needs embedded data, which comes with an alignment, but data.train is {', '.join(data.train)}"
+        return f"{own}; use training.alignment.files, or learn links with training.alignment.automatic=true"
     if not isinstance(data, FilesData):
-        knows = "embedded data comes with its own alignment: use training.alignment.data=true"
-        return f"data.name {data.name}; {knows}" if section.files else ""
+        knows = "because embedded data comes with its own alignment; use training.alignment.data=true"
+        return f"{with_} data.name={data.name}, {knows}" if section.files else ""
     if data.stream:
         why = "words are aligned over the whole corpus" if section.automatic else "all links are read before training"
-        return f"data.stream true; {why}, and a stream has no end: {one_of}, or leave the files out"
+        return f"{with_} data.stream=true, because {why}, and a stream has no end; {only_one}"
     if section.files and data.shuffle_source:
-        return f"data.shuffle_source {data.shuffle_source}, so source words have no fixed places; leave one of them out"
+        why = "because source words then have no fixed places"
+        return f"{with_} data.shuffle_source={data.shuffle_source}, {why}; {only_one}"
     if len(section.files) > 1 + len(data.extra):
         corpora = "data.train" + (f" and {len(data.extra)} of data.extra" if data.extra else "")
-        return f"training is on {corpora} alone; give a file of links for each corpus, and no more"
+        return f"has {len(section.files)} files, but training is only on {corpora}; give one file for each corpus"
     return ""
 
 
@@ -157,8 +158,8 @@ class TranslationConfig(RunConfig):
     def _one_case(self) -> Self:
         if self.tokenizer.shared and self.tokenizer.lowercase == "source":
             raise ValueError(
-                "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer; set one of them "
-                "to false"
+                "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer; set one of the "
+                "two to false"
             )
         return self
 
@@ -176,7 +177,7 @@ class TranslationConfig(RunConfig):
         section = self.training.supervision
         why = None if section is None else why_not(section, self)
         if why:
-            raise ValueError(f"{self.training.supervised_by} and {why}")
+            raise ValueError(f"{self.training.supervised_by} {why}")
         return self
 
     @model_validator(mode="before")
@@ -185,7 +186,7 @@ class TranslationConfig(RunConfig):
         data = values.get("data") if isinstance(values, dict) else None
         if isinstance(data, dict) and "name" in data and isinstance(data.get("train"), str | list):
             raise ValueError(
-                f"data.name '{data['name']}' selects embedded data and data.train {data['train']} your own files; "
-                "give one of the two"
+                f"data.name is '{data['name']}' (embedded data), but data.train names your own files "
+                f"({data['train']}); set only one of the two"
             )
         return values

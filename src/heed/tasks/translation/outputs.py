@@ -35,7 +35,7 @@ class TranslationOutputs(TextOutputs):
         self.sampling = sampling_of(options)
         if options["align"] and not run.model.aligns:
             raise ConfigError(
-                f"model '{run.config.model.name}' has no attention, so --align cannot link words; leave it out"
+                f"model '{run.config.model.name}' has no attention, so --align cannot link words; omit --align"
             )
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
@@ -104,7 +104,7 @@ def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     """The sampling options, or None; a ConfigError if one was given without --sample."""
     if options["sample"]:
         if options["beam"] is not None:
-            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give one of them")
+            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
         return SamplingOptions(*(options[key] for key in ("temperature", "top_k", "top_p", "seed")))
     for name, default in {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}.items():
         if (value := options[name.replace("-", "_")]) != default:

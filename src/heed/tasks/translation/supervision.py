@@ -83,8 +83,8 @@ def check_model(model: PairDecoder, section: AlignmentSection, field: str, name:
     """
     if not model.aligns:
         raise ConfigError(
-            f"{field}, but model '{name}' has no attention to the source; choose a model that has it (heed models), or "
-            "leave the field out"
+            f"{field} needs attention to the source, but model '{name}' has none; choose a model with attention "
+            "(heed models), or remove the field"
         )
     layers = {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
     numbers = sorted(layers)
@@ -123,8 +123,8 @@ class Supervision:
         self._tables = self._read() if section.files else []
         if section.data and not any(pair.links for pair in task.splits.examples["train"][:1_000]):
             raise ConfigError(
-                "training.alignment.data is true, but this data comes without an alignment; give one with "
-                "training.alignment.files, or leave it out"
+                "training.alignment.data is true, but this data comes without an alignment; set "
+                "training.alignment.files instead, or remove the field"
             )
 
     def _read(self) -> list[LinkTable]:
