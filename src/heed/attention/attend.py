@@ -53,7 +53,7 @@ def attend(
     Args:
         query: `(..., query, d_query)`.
         key: `(..., key, d_key)`, compared with the queries.
-        value: `(..., key, d_value)`, summed by the weights.
+        value: `(..., key, d_value)`, summed with the weights.
         mask: Bool, broadcastable to `(..., query, key)`, True = may attend.
         score: Compares queries with keys; scaled dot product by default.
         dropout: Probability with which a weight is dropped (pass 0 outside training).

@@ -34,7 +34,7 @@ def fused_attend(
     if is_short and dropout == 0.0 and enabled():
         combined = full_mask(mask, causal, num_queries, num_keys, projected.device)
         return short_attend(projected, prepared, value, combined, scale)
-    # torch aligns is_causal at the top left, so it is right for square scores only, and it excludes a mask.
+    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
     square = causal and mask is None and num_queries == num_keys and num_queries > 1
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
     return scaled_dot_product_attention(

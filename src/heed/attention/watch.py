@@ -3,10 +3,10 @@
 Modules test `if watch.slot is not None` once per call and pass on tensors they already have. They compute nothing for
 the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding (about
 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which takes
-about 1.5 times as long; `gpt`, `bert` and `vit` train through their modules instead of one function per block; and the
-last block of `vit`, which otherwise computes its class token alone, computes all positions. `bert` and `vit` then
-process padding and patches too, and so draw different dropout masks. Only an edit changes the result: it takes the
-readable path, because it must replace the weights.
+about 1.5 times as long; `gpt`, `bert` and `vit` train through their modules instead of one fused function per block;
+and the last block of `vit`, which otherwise computes its class token alone, computes all positions. `bert` and `vit`
+then process padding and patches too, and so draw different dropout masks. Only an edit changes the result: it takes
+the readable path, because it must replace the weights.
 
 The observer is `heed.observe.trace`.
 """
@@ -36,8 +36,8 @@ class WatchedEdit(Protocol):
 class AttentionCall:
     """Inputs and results of one call to an attention module, by reference.
 
-    The weights are given for edits and on the readable path; None where the call did not compute them in full, and the
-    observer has to recompute them.
+    `weights` is None if the call did not compute them in this layout; the observer then recomputes them. After an edit
+    they are always given.
     """
 
     projected: Tensor  # (rows, heads, query, d), the projected queries

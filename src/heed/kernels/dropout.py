@@ -81,5 +81,5 @@ def drop_scale(threshold: int) -> float:
 
 
 def _kept(x: Tensor, keep: Tensor, scale: float) -> Tensor:
-    """`x * keep * scale`; the mask is viewed as bytes, because converting bools takes twenty times the product."""
+    """`x * keep * scale`; the mask is viewed as bytes: converting bools takes 20 times as long as the product."""
     return keep.view(torch.uint8).to(x.dtype).mul_(scale).mul_(x)

@@ -159,6 +159,6 @@ class LargeVocabulary:
             torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
             torch.amax(runs[n], 1, out=largest[n])
             torch.sum(logits.sub_(largest[n].unsqueeze(1)).exp_(), 1, out=sums[n])
-        # If all logits of a piece are -inf, its sum is NaN: its log-sum-exp is -inf, as its maximum.
+        # If all logits of a piece are -inf, its sum is NaN, and its log-sum-exp is its maximum, -inf.
         norms = torch.where(largest.isneginf(), largest, sums.log_().add_(largest))
         return pieces, runs, torch.logsumexp(norms, dim=0)

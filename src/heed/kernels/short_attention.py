@@ -21,7 +21,7 @@ VECTOR = 16
 
 
 def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """`softmax(scale * query key') value`, each `(batch, heads, positions, d)`; zero for queries with no key."""
+    """`softmax(scale * query key') value`, each `(batch, heads, positions, d)`; zero where all keys are masked."""
     if (missing := VECTOR - key.shape[2]) > 0:
         if mask is None:
             mask = torch.ones(key.shape[2], dtype=torch.bool, device=key.device)

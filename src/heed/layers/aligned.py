@@ -23,7 +23,7 @@ def read_aligned(
     """`c_t = attend(s_{t-1})`, then `s_t = cell([x_t ; c_t], s_{t-1})`, for each further token.
 
     Args:
-        cell: Reads `[x_t ; c_t]`; if it is narrower, the first elements of c_t.
+        cell: Reads `[x_t ; c_t]`, or x_t and the first elements of c_t if its input is narrower.
         attention: Queried with the state before each step.
         inputs: `(rows, n, d_input)`.
         keys: The memory's keys and values.

@@ -16,7 +16,7 @@ class CharacterFeatures(nn.Module):
     """Convolution of width 3 over the character embeddings of each word, then the maximum over the word.
 
     Source: Ma and Hovy 2016 (arXiv:1603.01354), section 2.1, after dos Santos and Zadrozny 2014.
-    Differs from the paper: the padding at both ends of a word is zeros.
+    Differs from the paper: words are padded with zeros at both ends.
     """
 
     def __init__(self, vocab_size: int, d_character: int, num_filters: int) -> None:

@@ -24,7 +24,7 @@ class TokenEmbedding(nn.Embedding):
         super().__init__(vocab_size, d, padding_idx=padding_token)
 
     def reset_parameters(self) -> None:
-        """Draw the table again."""
+        """Draw new random vectors."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
 

@@ -177,7 +177,7 @@ class FastDecoding:
     def of(cls, blocks: Sequence[nn.Module], state: StackState) -> FastDecoding | None:
         """Continue a state with fast decoding; None if the blocks or the state do not allow it.
 
-        It needs known blocks, rows in order of their sources, at least one visible key per source, and one row per
+        Requires known blocks, rows in the order of their sources, at least one visible key per source, and one row per
         source if there are caches already. Without a memory each row is its own source.
         """
         known = [found for block in blocks if (found := FastBlock.of(block)) is not None]
@@ -301,7 +301,7 @@ class FastDecoding:
         return state
 
     def plain(self) -> StackState:
-        """The same state for the blocks themselves, which can be observed."""
+        """The same state as a `StackState`, to continue through the blocks, which can be observed."""
         device = self._own_mask.device
         sources = torch.tensor(self._source_of, device=device)
         rows = Rows.repeat(len(sources), self.beams, device=device)

@@ -2,7 +2,7 @@
 
 
 def length_groups(lengths: list[int]) -> list[list[int]]:
-    """Group sequence indices, longest first; each length is more than half the longest in its group."""
+    """Group sequence indices, longest first; each length is more than half of the longest in its group."""
     groups: list[list[int]] = []
     longest = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

@@ -9,7 +9,7 @@ from heed.shapes import Bool, Float
 def mean_pooling(
     states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
 ) -> Float[Tensor, "batch d"]:
-    """The mean of the states within the mask; zeros for a text without any."""
+    """The mean of the states within the mask; zeros for an empty text."""
     total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
     return total / mask.sum(1, keepdim=True).clamp_min(1)
 
@@ -17,7 +17,7 @@ def mean_pooling(
 def max_pooling(
     states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
 ) -> Float[Tensor, "batch d"]:
-    """The maximum of each unit over the states within the mask; zeros for a text without any.
+    """The maximum of each unit over the states within the mask; zeros for an empty text.
 
     Source: Kim 2014 (arXiv:1408.5882), "max over time".
     """

@@ -125,7 +125,7 @@ class EncoderBlock(nn.Module):
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
     def whole(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
-        """As `forward` without padding; in training on a CPU a pre-norm block runs as one function."""
+        """As `forward` without padding; in training on a CPU a pre-norm block runs as one fused function."""
         given = self._one_function(x)
         return self(x) if given is None else pre_norm_block(x, *given)
 
@@ -144,7 +144,7 @@ class EncoderBlock(nn.Module):
         return self.around_feed_forward(first, self.feed_forward)  # type: ignore[no-any-return]
 
     def _one_function(self, x: Tensor) -> tuple[PreNormSettings, BlockWeights] | None:
-        """Arguments of `pre_norm_block`; None if it does not fit this block, its observer or its checkpointing."""
+        """Arguments of `pre_norm_block`; None if the block differs from it, is observed or uses checkpointing."""
         f, a, around = self.feed_forward, self.attention, (self.around_attention, self.around_feed_forward)
         if not (self.training and around[0].first) or watch.slot is not None or "forward" in vars(self):
             return None
@@ -169,7 +169,7 @@ class EncoderBlock(nn.Module):
 
     @property
     def can_pack(self) -> bool:
-        """Whether `packed` fits: a post-norm block as BERT's, with all biases, without activation checkpointing."""
+        """Whether `packed` fits: a post-norm block like BERT's, with all biases, without activation checkpointing."""
         f, around = self.feed_forward, (self.around_attention, self.around_feed_forward)
         same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
         drops_inner = f.dropout is not None and f.dropout.p > 0
@@ -255,7 +255,7 @@ class DecoderBlock(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         """Read whole sequences without a memory, as `forward` from the start, but keep no cache.
 
-        In training on a CPU a block as GPT-2's without dropout runs as one function.
+        In training on a CPU a block like GPT-2's without dropout runs as one fused function.
         """
         if turn is None and seen is None and (weights := self._weights_of_one_function(x)) is not None:
             attention = self.attention
@@ -320,8 +320,8 @@ class DecoderBlock(nn.Module):
 def xavier(module: nn.Module) -> None:
     """Initialise linear layers: weights from the uniform distribution of Glorot and Bengio 2010, biases zero.
 
-    Keeps the variance of activations about constant through deep stacks, without which post-norm does not train at all.
-    Use as `module.apply(xavier)`.
+    Keeps the variance of activations about constant through deep stacks; post-norm does not train without it. Use as
+    `module.apply(xavier)`.
     """
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
