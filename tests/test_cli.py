@@ -562,9 +562,23 @@ def test_look_and_evaluate_refuse_in_one_line(call, run):
 
 
 def test_a_wrong_option_is_a_usage_error(call):
-    for words in (["predict", "x", "--nbest", "0"], ["trane"], ["look", "x", "y", "--as", "gif"], ["train"]):
+    for words in (["trane"], ["look", "x", "y", "--as", "gif"], ["train"], ["train", "x", "--minutes"]):
         code, out, err = call(*words)
         assert code == 2 and out == "" and "Traceback" not in err and "Error" in err
+
+
+def test_a_number_option_names_its_value_and_an_example(call):
+    for words, said in (
+        (
+            ["train", "x", "--minutes", "ten"],
+            "--minutes is 'ten', expected a number, such as --minutes 1 or --minutes 0.5",
+        ),
+        (["train", "x", "--seed=1.5"], "--seed is '1.5', expected a whole number, such as --seed 1"),
+        (["demo", "--minutes", "0"], "--minutes is 0, expected at least 0.1"),
+        (["predict", "x", "--nbest", "0"], "--nbest is 0, expected at least 1"),
+        (["align", "x", "y", "--gold-base", "2"], "--gold-base is 2, expected 0 to 1"),
+    ):
+        assert call(*words) == (2, "", f"heed: {said}\n")
 
 
 def test_errors_in_a_process_of_their_own(tmp_path, config):

@@ -1,4 +1,4 @@
-"""Pictures handed over in Python, and those of data sets of the Hub (local folders that the same library reads)."""
+"""Pictures passed in Python, and those of data sets of the Hub (local folders that the same library reads)."""
 
 import gc
 import io

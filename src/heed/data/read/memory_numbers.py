@@ -1,4 +1,4 @@
-"""Rows of numbers from data given in Python; errors name split, position and column."""
+"""Rows of numbers from data passed in Python; errors name split, position and column."""
 
 from __future__ import annotations
 

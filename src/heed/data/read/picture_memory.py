@@ -1,4 +1,4 @@
-"""Pictures given in Python; errors name split and position, as in "train[17]".
+"""Pictures passed in Python; errors name split and position, as in "train[17]".
 
 | given | read as |
 |---|---|
@@ -36,7 +36,7 @@ _FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
 
 
 class HeldPictures(Held[Picture]):
-    """Pictures given in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
+    """Pictures passed in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
 
     def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Source]) -> None:
         super().__init__(examples, findings)

@@ -166,7 +166,9 @@ def column_rows(
 
     def missing(row: list[str], number: int, field: str, place: int) -> BadLine:
         shown = f"{len(row)} column{'s' if len(row) != 1 else ''} ({' | '.join(row)[:40]!r})"
-        message = f"'{path}' line {number} has {shown}, expected {expected.format(field)} {place} (counted from 0); "
+        what = f"{expected.format(field)} {place} (counted from 0) is missing"
+        least = f"expected at least {place + 1}: {what}" if place >= 0 else what
+        message = f"'{path}' line {number} has {shown}, {least}; "
         message += f"columns are separated by {SEPARATORS[separator]}{hint if len(row) < 2 else ''}"
         return findings.bad(f"no column {place}", path, number, message)
 

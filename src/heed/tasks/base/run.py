@@ -159,7 +159,7 @@ class Run(ABC, Generic[T, M]):
 
         Raises:
             ConfigError: The data has no such split.
-            DataError: The split was given as Python data, which is not kept; or the examples cannot be used.
+            DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
         """
         files = [split] if isinstance(split, Path) else split
         if isinstance(files, list | tuple) and files and all(isinstance(one, Path) for one in files):

@@ -40,7 +40,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
     given: Mapping[str, Sequence[E]] | None = None
-    """The examples that were given as Python data, by split."""
+    """The examples that were passed in Python, by split."""
     folder: Path | None = None
     """The run folder that the task was opened from, with the digests of its data; None for a new run."""
 

@@ -103,7 +103,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return found
 
     def held(self, data: Any) -> Sequence[Picture]:
-        """Pictures given as Python data, in the forms that `heed.train` accepts."""
+        """Pictures passed in Python, in the forms that `heed.train` accepts."""
         held = hold_pictures(data, "examples", self.config.data, Findings.of(self.config.data, strict=True))
         self.task.access.know(held.sources)
         return held

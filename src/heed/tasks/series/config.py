@@ -41,7 +41,7 @@ class SeriesData(Section):
 
 
 class MemorySeries(InMemory, SeriesData):
-    """Series of numbers given as Python data."""
+    """Series of numbers passed in Python."""
 
 
 class SeriesModelSection(ModelSection):

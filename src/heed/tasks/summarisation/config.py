@@ -65,7 +65,7 @@ class SummaryHub(HubSection, SummaryFiles):
 
 
 class MemorySummaries(InMemory, SummaryFiles):
-    """Documents and summaries given as Python data; `columns` name those of a data frame."""
+    """Documents and summaries passed in Python; `columns` name those of a data frame."""
 
 
 class NotesData(DocumentOptions, EmbeddedData):

@@ -28,7 +28,7 @@ class TableData(LabelledData):
 
 
 class MemoryRows(InMemory, TableData):
-    """Rows of numbers with a label given as Python data."""
+    """Rows of numbers with a label passed in Python."""
 
 
 class TableModelSection(ModelSection):

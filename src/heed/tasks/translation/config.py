@@ -105,7 +105,7 @@ class TranslationEvaluation(EvaluationConfig):
 
 
 class MemoryPairs(InMemory, FilesData):
-    """Pairs of texts given as Python data; `columns` name those of a data frame."""
+    """Pairs of texts passed in Python; `columns` name those of a data frame."""
 
 
 def _data_kind(value: Any) -> str:
