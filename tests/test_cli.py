@@ -509,7 +509,7 @@ def test_train_refuses_in_one_line(call, config, words, message):
 def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):
     assert len(assert_one_line(call("train", "nowhere.yaml"), "no file 'nowhere.yaml'").splitlines()) == 1
     (tmp_path / "bad.yaml").write_text("data: [\n")
-    assert_one_line(call("train", "bad.yaml"), r"bad.yaml line \d is not YAML")
+    assert_one_line(call("train", "bad.yaml"), r"'bad.yaml' line \d is not YAML")
     assert_one_line(call("train", run.folder), "is a run folder; to resume the run: heed train ")
     assert_one_line(call("train", config, "--out", run.folder), "already exists, and runs are never overwritten")
     assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml"), "already exists, and runs are never over")
