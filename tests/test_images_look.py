@@ -169,7 +169,7 @@ def test_steps_go_from_the_picture_to_its_label(vit, photos):
     assert "Each patch becomes a vector of 3 x 4 x 4 = 48 numbers: a matrix of 64 x 48." in text
     assert "48 x 8 weights and 8 biases turn 64 x 48 into 64 x 8" in text
     said = f"{shown.look.top[0][1]:.3f}"
-    assert f"Were this the last block, the label would be {shown.look.label} with {said}." in text
+    assert f"If this were the last block, the label would be {shown.look.label} with {said}." in text
     label, _, probability = shown.look.steps[-1].table.rows[0]
     assert (label, probability) == (shown.look.label, f"{shown.look.top[0][1]:.4f}")
     assert "step" not in vit.look(photos / "red" / "0.png").text()
