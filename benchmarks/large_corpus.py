@@ -90,9 +90,7 @@ def main() -> None:
     from machine import print_machine  # here, so that it does not count in the measured memory
 
     print_machine()
-    print(
-        "| pairs | start | first batch after, s | peak memory, MiB | anonymous at the end | batches/s | padding |"
-    )
+    print("| pairs | start | first batch after, s | peak memory, MiB | anonymous at the end | batches/s | padding |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         for count in given.pairs:

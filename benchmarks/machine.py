@@ -1,6 +1,6 @@
 """First line of every benchmark: processor, cores, threads, torch version and kernels.
 
-    python benchmarks/machine.py
+python benchmarks/machine.py
 """
 
 from __future__ import annotations

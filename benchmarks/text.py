@@ -156,7 +156,7 @@ def updates(model: nn.Module) -> Callable[[Tensor], None]:
 
 
 def training(model: nn.Module) -> Callable[[list[Lengths]], None]:
-    """Training step on a batch of documents with the given lengths; the words are random (time does not depend on them)."""
+    """Training step on a batch of documents with the given lengths; the words do not matter for time."""
     update = updates(model)
 
     def train(lengths: list[Lengths]) -> None:

@@ -121,7 +121,7 @@ def test_a_document_of_50000_words_is_read_up_to_a_length_and_told(folder, han, 
     assert any("only the first 1000 tokens are read (data.max_length); 55250 more are not" in note for note in notes)
     (tmp_path / "long.txt").write_text(f"pos {LONG}\nneg {LONG.replace('.', '')}\n")
     code, out, _ = call(capsys, "evaluate", han.folder, tmp_path / "long.txt")
-    assert code == 0 and "2 texts are longer than data.max_length and read only up to it" in out
+    assert code == 0 and "2 texts are longer than data.max_length; the rest was not read" in out
     code, _, err = call(
         capsys, "train", "classification", folder / "train.txt", "--test", tmp_path / "long.txt", "--model", "mlp",
         "--out", tmp_path / "mlp", "training.steps=1", "training.threads=1", "training.device=cpu",

@@ -183,9 +183,9 @@ def test_a_network_that_looks_back_shows_where(files, model):
     again = torch.softmax(shown.scores.masked_fill(~shown.mask, -torch.inf), -1)
     torch.testing.assert_close(again[rows], shown.weights[rows])
     if model == "self_rnn":
-        assert "The result enters with word t + 1; that of the last row enters nothing." in shown.caption
+        assert "The result is used when reading word t + 1; that of the last row is not used." in shown.caption
     else:
-        assert "Nothing is before the first, so its row is empty." in shown.caption and not shown.weights[0].any()
+        assert "The first has none before it, so its row is empty." in shown.caption and not shown.weights[0].any()
     traced = {one.mechanism for one in look.maps} - {"self"}
     assert traced == {"forward"}
     for i, frame in enumerate(look.encoder):

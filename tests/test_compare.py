@@ -118,7 +118,7 @@ def test_texts_are_scored_by_sacrebleu_and_per_token_scores_need_the_same_tokens
         assert "token_accuracy" not in row
     assert comparison.length_unit == "characters"  # their tokens differ
     text = comparison.text()
-    assert "The runs write different tokens" in text
+    assert "The runs use different tokens" in text
     assert "chrF: " in text and "version:" in text.replace("\n", "")
 
 

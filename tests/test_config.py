@@ -136,8 +136,8 @@ def test_a_missing_file_is_named(tmp_path):
     [
         ("task: translation\ndata: ]\nmodel: {}\n", "line 2 is not YAML"),
         ("task: translation\n\tdata: 3\n", "line 2 is not YAML"),
-        ("- a\n- b\n", "contains list, expected fields"),
-        ("", "contains NoneType, expected fields"),
+        ("- a\n- b\n", "contains a list, expected fields"),
+        ("", "contains nothing, expected fields"),
         ("a: !!python/object/apply:os.getcwd []\n", "line 1 is not YAML"),
     ],
 )

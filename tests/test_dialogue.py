@@ -118,7 +118,7 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
     counts = task.report_counts()["train"]
     assert counts["responses"] == counts["turns"] - counts["examples"]
     assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
-    assert "read only up to it, and not trained on as responses" in task.overview()
+    assert "; the rest is not read, and they are not trained on as responses" in task.overview()
     assert "(data.max_length 6 tokens)" in task.overview()
 
 
@@ -341,7 +341,7 @@ def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
     ask(outputs_of(run, {"length": 2}))
     out = capsys.readouterr().out
-    assert "(1 turn cut: the first of 3 were not read)" in out
+    assert "(the first of 3 turns is not read)" in out
     assert run.num_cut(run.conversation(["a", "b", "c", "d"])) == 2
 
 

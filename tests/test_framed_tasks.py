@@ -133,7 +133,5 @@ def test_a_look_at_a_tagger_shows_the_frame(folder):
 
 
 def test_a_delay_does_not_apply_to_a_body_that_sees_the_whole_text(folder):
-    with pytest.raises(
-        ConfigError, match=r"model.delay is 1, but model bert sees the whole text; remove model.delay"
-    ):
+    with pytest.raises(ConfigError, match=r"model.delay is 1, but model bert sees the whole text; remove model.delay"):
         made(folder, "tagging", "tags.conll", delay=1)

@@ -135,9 +135,7 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     assert float(field.weights[~inside].abs().max()) == 0 and float(field.weights[inside].max()) > 0
     assert f"Frame: the {receptive.size} x {receptive.size} of 32 x 32 pixels" in field.caption
     assert field.marked.top == pytest.approx(top * 60 / 32) and field.marked.left == pytest.approx(20 + left * 60 / 32)
-    with pytest.raises(
-        ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"
-    ):
+    with pytest.raises(ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"):
         cnn.look(photos / "red" / "1.png", patch=(8, 0))
     pixels = cnn.task.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
     number = cnn.task.labels.index(shown.look.label)
@@ -171,7 +169,7 @@ def test_steps_go_from_the_picture_to_its_label(vit, photos):
     assert "Each patch becomes a vector of 3 x 4 x 4 = 48 numbers: a matrix of 64 x 48." in text
     assert "48 x 8 weights and 8 biases turn 64 x 48 into 64 x 8" in text
     said = f"{shown.look.top[0][1]:.3f}"
-    assert f"Were this the last block, the label would be {shown.look.label} with {said}." in text
+    assert f"If this were the last block, the label would be {shown.look.label} with {said}." in text
     label, _, probability = shown.look.steps[-1].table.rows[0]
     assert (label, probability) == (shown.look.label, f"{shown.look.top[0][1]:.4f}")
     assert "step" not in vit.look(photos / "red" / "0.png").text()

@@ -183,7 +183,7 @@ def test_an_output_that_fills_the_context_is_shaded_alone(file):
     run = random_run(file, "attention_lm", "char", 8)
     look = run.look(PROMPT, length=20).look
     (shading,) = look.shadings
-    assert shading.title == "Surprisal of what the model wrote in bits"
+    assert shading.title == "Surprisal of the generated text in bits"
     assert len(shading.weights) == len(shading.axis) == 7
 
 

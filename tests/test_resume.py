@@ -400,7 +400,7 @@ def test_a_checkpoint_of_another_format_says_so(folder, number, age):
 
 def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
     main_ok(["check", str(folder)])
-    assert "every file is whole" in capsys.readouterr().out
+    assert "all files are intact" in capsys.readouterr().out
     assert heed.check_run(folder).whole
     flip(folder / "model.safetensors")
     (folder / "tokenizer.target.json").unlink()

@@ -208,7 +208,7 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     ended_before_the_seal(out, monkeypatch)
     assert (out / "model.safetensors").is_file() and "scores" in json.loads((out / "report.json").read_text())
     code, said, _ = call("check", out)
-    assert code == 0 and "not finished; every file with a checksum is whole" in said
+    assert code == 0 and "not finished; all files with a checksum are intact" in said
     assert f"training has not finished; resume it with: heed train {out} --resume" in said
     code, said, err = call("predict", out, "1 2")
     assert code == 0 and said and "training has not finished (saved up to update 8 of 8): using the best weights" in err
@@ -326,5 +326,5 @@ def test_check_finds_weights_that_are_not_finite_under_checksums_that_agree(run,
     sums["model.safetensors"] = checksum(path)
     (path.parent / "checksums.json").write_text(json.dumps(sums))
     code, said, _ = call("check", run)
-    assert code == 2 and "missing, altered or not usable" in said
+    assert code == 2 and "missing, altered or unusable" in said
     assert f"not usable: 1 of the {weights[name].numel():,} numbers of tensor '{name}' are not finite" in said

@@ -263,9 +263,7 @@ def compare(
     minutes: Annotated[
         float | None, option("Training", metavar="N", help="Time budget of each run in minutes.")
     ] = None,
-    seeds: Annotated[
-        int, option("Training", metavar="N", help="Runs of each, with seeds 1 to N.", min=1)
-    ] = 1,
+    seeds: Annotated[int, option("Training", metavar="N", help="Runs of each, with seeds 1 to N.", min=1)] = 1,
     size: Annotated[
         str | None,
         option("Training", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
@@ -342,9 +340,7 @@ def look(
         str | None,
         option("View", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
     ] = None,
-    layer: Annotated[
-        str, option("View", metavar="N", help="Layer from 0, negative from the end, or all.")
-    ] = "-1",
+    layer: Annotated[str, option("View", metavar="N", help="Layer from 0, negative from the end, or all.")] = "-1",
     head: Annotated[
         str, option("View", metavar="N", help="Head from 0, mean (over the heads) or all (each separately).")
     ] = "mean",

@@ -46,7 +46,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     return f"{name} is {problem['input']!r}{_expected(problem)}"
 
 
-_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "a text"}
+_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "text"}
 
 
 def _expected(problem: Any) -> str:

@@ -41,9 +41,7 @@ def need_ctranslate2() -> Any:
 def expressible(model: PairDecoder, name: str) -> Transformer:
     """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
     if not isinstance(model, Transformer):
-        raise ConfigError(
-            f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'"
-        )
+        raise ConfigError(f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'")
     return model
 
 

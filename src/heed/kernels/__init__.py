@@ -1,4 +1,4 @@
-"""CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and the switch between them."""
+"""CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
 from heed.kernels.aligned_gru import aligned_gru
 from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def choice() -> str:
-    """What computes, for a report: "plain", or "fast" with the library of large products where it is not torch's."""
+    """The kernels in use, for reports: "plain", or "fast", with the library of large products if it is not torch's."""
     if not enabled():
         return "plain"
     return "fast" if onednn_linear() is None else "fast, products by oneDNN"

@@ -1,14 +1,14 @@
-"""A decoder block without a memory, trained on a CPU as one function with its gradient by hand.
+"""Decoder block without cross-attention, trained on a CPU as one function with a hand-written gradient.
 
     x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
 
-What it saves beside autograd over the modules (benchmarks/NOTES.md): memory is used again from update to update, since
-the first touch of fresh pages takes longer than filling them; queries, keys and values are read where they lie, without
-a copy for each head; the products add residual connections and write over what is no longer needed; gelu's slope is
-computed with gelu.
+Savings over autograd on the modules (benchmarks/NOTES.md): memory is reused from update to update, since the first
+touch of fresh pages takes longer than filling them; queries, keys and values are read in place, without a copy for each
+head; the products include the residual additions and overwrite tensors that are no longer needed; the derivative of
+gelu is computed together with gelu.
 
-Source: the gradients of a linear layer, of layer normalisation and of attention by torch's own operations, those of the
-whole by the chain rule; the block is that of Radford et al. 2019.
+Source: the gradients of linear layers, layer normalisation and attention by torch's own operations, combined by the
+chain rule; the block is that of Radford et al. 2019.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heed.shapes import Float
 
 
 class BlockWeights(NamedTuple):
-    """The parameters of a block, in the order in which they are used."""
+    """The parameters of a block, in the order of use."""
 
     norm_1: Tensor
     norm_1_bias: Tensor
@@ -48,7 +48,7 @@ class BlockWeights(NamedTuple):
 
 
 def trains_whole_block(x: Tensor) -> bool:
-    """Whether `decoder_block` can be used and pays: a gradient is wanted, in float32, on a CPU."""
+    """Whether `decoder_block` can be used: fast forms are on, and a float32 gradient is needed on a CPU."""
     return (
         enabled()
         and x.device.type == "cpu"
@@ -64,14 +64,17 @@ def trains_whole_block(x: Tensor) -> bool:
 def decoder_block(
     x: Float[Tensor, "batch length d"], weights: BlockWeights, num_heads: int, scale: float, eps: float
 ) -> Float[Tensor, "batch length d"]:
-    """The block's output, each position seeing those up to it.
+    """The block's output, `(batch, length, d)`, with causal self-attention; only if `trains_whole_block`.
 
     Args:
         x: `(batch, length, d)`.
         weights: All in float32.
-        num_heads: Heads of d / num_heads numbers.
-        scale: Factor of the products of query and key.
-        eps: Of both layer normalisations.
+        num_heads: Number of heads, each of width d / num_heads.
+        scale: Factor of the dot products of query and key.
+        eps: Epsilon of both layer normalisations.
+
+    Raises:
+        RuntimeError: Backward runs a second time, but the memory has been reused.
     """
     result: Tensor = _Block.apply(x, num_heads, scale, eps, *weights)
     return result
@@ -112,7 +115,8 @@ class _Block(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         if ctx.settings is None:
             raise RuntimeError(
-                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+                "backward cannot run twice through this block, because its memory is reused; run its forward pass "
+                "within heed.kernels.plain()"
             )
         x, first, mean_1, inverse_1, q, k, v, context, log_sums, middle, second, *rest = ctx.saved_tensors
         mean_2, inverse_2, inner, slope, *weights = rest

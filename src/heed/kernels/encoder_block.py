@@ -1,19 +1,19 @@
-"""A post-norm encoder block over texts laid end to end, trained on a CPU as one function with its gradient by hand.
+"""Post-norm encoder block over packed texts, trained on a CPU as one function with a hand-written gradient.
 
     x = norm(x + dropout(MultiHead(x, x))); x = norm(x + dropout(W_2 g(W_1 x + b_1) + b_2))
 
-The tokens of all texts are the rows of one matrix, without padding, texts of one length side by side: `groups` says how
-many texts of which length follow one another. Attention goes from group to group, so that no weight is computed for
-padding and no mask is needed; everything else is computed for all rows at once.
+The tokens of all texts are the rows of one matrix, without padding; texts of equal length are adjacent, and `groups`
+lists their number and length. Attention runs group by group, so that no weight is computed for padding and no mask is
+needed; everything else runs over all rows at once.
 
-What it saves beside autograd over the modules on padded texts (benchmarks/NOTES.md): the padding; memory is used again
-from block to block and update to update (`kernels/pool.py`); weights of attention stay in the processor's cache between
-the products, softmax and dropout; random bytes decide what is dropped (`kernels/dropout.py`).
+Savings over autograd on the modules with padded texts (benchmarks/NOTES.md): no padding; memory is reused from block to
+block and update to update (`kernels/pool.py`); attention weights stay in the processor's cache between products,
+softmax and dropout; dropout uses random bytes (`kernels/dropout.py`).
 
 The plain form draws the same dropout masks.
 
-Source: the gradients of a linear layer, of layer normalisation and of the activations by torch's own operations; that
-of attention by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; those of the whole by the chain rule.
+Source: the gradients of linear layers, layer normalisation and activations by torch's own operations; that of attention
+by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; combined by the chain rule.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from heed.kernels.switch import enabled
 from heed.shapes import Float
 
 Groups = Sequence[tuple[int, int]]
-"""How many texts, and how many tokens each of them has, from the first row on."""
+"""Groups of adjacent texts of equal length, from the first row on: (number of texts, tokens per text)."""
 
 _TOGETHER = 2**16
-"""Weights of attention that are computed together: with what is computed of them they stay in a processor's cache."""
+"""Attention weights computed at once: few enough to stay in a processor's cache."""
 
 BlockActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
 class BlockSettings(NamedTuple):
-    """What a block has beside its parameters."""
+    """Settings of a block other than its parameters."""
 
     num_heads: int
-    scale: float  # of the products of query and key
+    scale: float  # of the dot products of query and key
     eps: float  # of both layer normalisations
     activation: BlockActivation
     dropout: float  # of both sublayers' outputs
@@ -54,7 +54,7 @@ class BlockSettings(NamedTuple):
 
 
 def trains_packed(x: Tensor) -> bool:
-    """Whether `encoder_block` is for it, fast or plain: a gradient is wanted, in float32, on a CPU."""
+    """Whether `encoder_block`, fast or plain, can be used: a float32 gradient is needed on a CPU."""
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
@@ -67,13 +67,16 @@ def trains_packed(x: Tensor) -> bool:
 def encoder_block(
     x: Float[Tensor, "rows d"], groups: Groups, settings: BlockSettings, weights: BlockWeights
 ) -> Float[Tensor, "rows d"]:
-    """The block's output, every token looking at all tokens of its text, in training on a CPU.
+    """The block's output, `(rows, d)`, with self-attention within each text; only if `trains_packed`.
 
     Args:
-        x: `(rows, d)` in float32, the texts' tokens one after the other.
-        groups: Lengths of the texts; they sum up to the rows.
+        x: `(rows, d)` in float32, the tokens of all texts, concatenated.
+        groups: Number and length of the texts; the lengths of all texts add up to the rows.
         settings: Heads, activation, dropout.
         weights: All in float32.
+
+    Raises:
+        RuntimeError: Backward runs a second time, but the memory has been reused.
     """
     if enabled() and private.layer_norm() is not None and private.activation(settings.activation) is not None:
         return _EncoderBlock.apply(x, groups, settings, *weights)  # type: ignore[no-any-return]
@@ -137,7 +140,8 @@ class _EncoderBlock(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         if ctx.settings is None:
             raise RuntimeError(
-                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+                "backward cannot run twice through this block, because its memory is reused; run its forward pass "
+                "within heed.kernels.plain()"
             )
         x, q, k, v, context, attention, kept, h, keep_1, first, mean_1, inverse_1, *rest = ctx.saved_tensors
         inner, active, g, keep_2, mean_2, inverse_2, *weights = rest
@@ -175,7 +179,7 @@ class _EncoderBlock(torch.autograd.Function):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, groups: Groups, s: BlockSettings) -> tuple[Tensor, Tensor, Tensor]:
-    """The context `(rows, d)`, and the weights of all groups, `(numbers,)`, before and after dropout."""
+    """The context `(rows, d)`, and the weights of all groups, flattened, before and after dropout."""
     context, numbers = _pool.take(*q.shape), sum(texts * s.num_heads * length**2 for texts, length in groups)
     attention = _pool.take(numbers)
     kept = attention if s.attention_dropout == 0 else _pool.take(numbers)
@@ -205,8 +209,8 @@ def _d_attend(
 ) -> list[Tensor]:
     """The gradients of queries, keys and values, `(rows, d)` each.
 
-    With weights w, dropped ones u = w keep / (1 - p) and the gradient dc of the context c: dv = u' dc, du = dc v', and
-    the softmax gives ds = u du - w (dc . c), since the sum over keys of u du is dc . c.
+    With weights w, weights after dropout u = w keep / (1 - p) and the gradient dc of the context c: dv = u' dc,
+    du = dc v', and the softmax gives ds = u du - w (dc . c), since the sum over keys of u du is dc . c.
     """
     d_three = [_pool.take(*q.shape) for _ in range(3)]
     start = 0
@@ -226,7 +230,7 @@ def _d_attend(
 
 
 def _places(groups: Groups, num_heads: int) -> list[tuple[slice, int]]:
-    """The rows of texts of one length whose weights fit a processor's cache together, and their number."""
+    """Batches of texts of equal length whose weights together fit a processor's cache: (rows, number of texts)."""
     found, start = [], 0
     for texts, length in groups:
         most = max(1, _TOGETHER // (num_heads * length**2))
@@ -238,13 +242,13 @@ def _places(groups: Groups, num_heads: int) -> list[tuple[slice, int]]:
 
 
 def _square(start: int, query: Tensor) -> tuple[slice, int]:
-    """Where the weights of these queries, `(texts * heads, length, d_head)`, lie, and where the next begin."""
+    """Slice of the flattened weights for these queries, `(texts * heads, length, d_head)`, and its end."""
     end = start + query.shape[0] * query.shape[1] ** 2
     return slice(start, end), end
 
 
 def _heads(x: Tensor, texts: int, num_heads: int) -> Tensor:
-    """`(texts * length, d)` as `(texts * heads, length, d_head)`; of one text it is not copied."""
+    """`(texts * length, d)` as `(texts * heads, length, d_head)`; a single text is not copied."""
     return x.view(texts, -1, num_heads, x.shape[1] // num_heads).transpose(1, 2).flatten(0, 1)
 
 
@@ -261,7 +265,7 @@ def _write(rows: Tensor, x: Tensor, texts: int) -> None:
 
 
 def _drop(x: Tensor, out: Tensor, p: float) -> Tensor:
-    """`x` with numbers dropped, into `out`; what was kept."""
+    """Write `dropout(x)` to `out`; returns the mask of kept elements."""
     threshold = threshold_of(p)
     keep = drawn(x, threshold)
     out.copy_(keep.view(torch.uint8)).mul_(x).mul_(drop_scale(threshold))
@@ -269,7 +273,7 @@ def _drop(x: Tensor, out: Tensor, p: float) -> Tensor:
 
 
 def _add_dropped(x: Tensor, h: Tensor, p: float) -> Tensor:
-    """Turn h into `x + dropout(h)`; what was kept."""
+    """Replace h by `x + dropout(h)`; returns the mask of kept elements, or h without dropout."""
     if p == 0:
         h += x
         return h
@@ -282,7 +286,7 @@ def _add_dropped(x: Tensor, h: Tensor, p: float) -> Tensor:
 
 
 def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
-    """The gradient before dropout, into `out`."""
+    """The gradient of dropout's input, in `out`; `d` itself without dropout."""
     if p == 0:
         return d
     out.copy_(keep.view(torch.uint8)).mul_(d).mul_(drop_scale(threshold_of(p)))
@@ -290,7 +294,7 @@ def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
 
 
 def _sum(ones: Tensor, x: Tensor) -> Tensor:
-    """The sum over the rows, as a product: half the time of `sum`."""
+    """The sum over the rows, as a matrix product, which takes half the time of `sum`."""
     total: Tensor = torch.mm(ones, x)
     return total.squeeze(0)
 

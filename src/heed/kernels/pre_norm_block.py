@@ -1,14 +1,13 @@
-"""A pre-norm encoder block without padding, trained on a CPU as one function with its gradient by hand.
+"""Pre-norm encoder block without padding, trained on a CPU as one function with a hand-written gradient.
 
     x = x + dropout(MultiHead(norm(x))); x = x + dropout(W_2 dropout(g(W_1 norm(x) + b_1)) + b_2)
 
-What it saves beside autograd over the modules (benchmarks/NOTES.md): memory is used again from block to block and
-update to update (`kernels/pool.py`); one product makes queries, keys and values, which attention reads where they lie;
-sums over rows are products; random bytes decide what is dropped (`kernels/dropout.py`). It draws the dropout masks that
-the modules draw.
+Savings over autograd on the modules (benchmarks/NOTES.md): memory is reused from block to block and update to update
+(`kernels/pool.py`); queries, keys and values come from one product, and attention reads them in place; sums over rows
+are matrix products; dropout uses random bytes (`kernels/dropout.py`). It draws the same dropout masks as the modules.
 
-Source: the gradients of a linear layer, of layer normalisation, of the activations and of attention by torch's own
-operations, those of the whole by the chain rule; the block is that of Dosovitskiy et al. 2021 (arXiv:2010.11929).
+Source: the gradients of linear layers, layer normalisation, activations and attention by torch's own operations,
+combined by the chain rule; the block is that of Dosovitskiy et al. 2021 (arXiv:2010.11929).
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from heed.shapes import Float
 
 
 class PreNormSettings(NamedTuple):
-    """What a block has beside its parameters."""
+    """Settings of a block other than its parameters."""
 
     num_heads: int
-    scale: float  # of the products of query and key
+    scale: float  # of the dot products of query and key
     eps: float  # of both layer normalisations
     activation: BlockActivation
     dropout: float  # of both sublayers' outputs
-    inner_dropout: float  # behind the activation
+    inner_dropout: float  # after the activation
 
 
 def trains_pre_norm(x: Tensor, activation: BlockActivation) -> bool:
-    """Whether `pre_norm_block` can be used: a gradient is wanted, in float32, on a CPU."""
+    """Whether `pre_norm_block` can be used: fast forms are on, and a float32 gradient is needed on a CPU."""
     return (
         enabled()
         and x.device.type == "cpu"
@@ -57,12 +56,15 @@ def trains_pre_norm(x: Tensor, activation: BlockActivation) -> bool:
 def pre_norm_block(
     x: Float[Tensor, "batch length d"], settings: PreNormSettings, weights: BlockWeights
 ) -> Float[Tensor, "batch length d"]:
-    """The block's output, every position looking at all of its sequence; only where `trains_pre_norm`.
+    """The block's output, `(batch, length, d)`, with unmasked self-attention; only if `trains_pre_norm`.
 
     Args:
         x: `(batch, length, d)` in float32.
         settings: Heads, activation, dropout.
         weights: All in float32.
+
+    Raises:
+        RuntimeError: Backward runs a second time, but the memory has been reused.
     """
     return _PreNormBlock.apply(x, settings, *weights)  # type: ignore[no-any-return]
 
@@ -102,7 +104,8 @@ class _PreNormBlock(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         if ctx.settings is None:
             raise RuntimeError(
-                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
+                "backward cannot run twice through this block, because its memory is reused; run its forward pass "
+                "within heed.kernels.plain()"
             )
         x, first, mean_1, inverse_1, qkv, context, log_sums, keep_1, middle, *rest = ctx.saved_tensors
         second, mean_2, inverse_2, inner, active, kept, keep_2, *weights = rest
@@ -143,12 +146,12 @@ class _PreNormBlock(torch.autograd.Function):
 
 
 def _together(w: BlockWeights) -> tuple[Tensor, Tensor]:
-    """The layers of queries, keys and values as one."""
+    """The projections to queries, keys and values as one weight and bias."""
     return torch.cat([w.query, w.key, w.value]), torch.cat([w.query_bias, w.key_bias, w.value_bias])
 
 
 def _heads(qkv: Tensor, length: int, num_heads: int) -> list[Tensor]:
-    """Queries, keys and values `(rows, 3 d)`, each as `(batch, heads, length, d_head)`, where they lie."""
+    """Queries, keys and values `(rows, 3 d)` as views, `(batch, heads, length, d_head)` each."""
     return [_split(part, length, num_heads) for part in qkv.chunk(3, dim=1)]
 
 
@@ -163,7 +166,7 @@ def _joined(x: Tensor) -> Tensor:
 
 
 def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, p: float, out: Tensor) -> tuple[Tensor, Tensor]:
-    """`x + dropout(y weight' + bias)` into `out`, and what dropout multiplied by."""
+    """`x + dropout(y weight' + bias)`, in `out` or new memory, and the dropout factors."""
     if p == 0:
         result = residual_into(x, y, weight, bias, out)
         return result, result
@@ -173,7 +176,7 @@ def _residual(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, p: float, out:
 
 
 def _drop(x: Tensor, p: float) -> Tensor:
-    """Drop numbers of x in place; what each was multiplied by."""
+    """Apply dropout to x in place; returns the factor of each element, or x without dropout."""
     if p == 0:
         return x
     threshold = threshold_of(p)
@@ -183,7 +186,7 @@ def _drop(x: Tensor, p: float) -> Tensor:
 
 
 def _sum(ones: Tensor, x: Tensor) -> Tensor:
-    """The sum over the rows, as a product: half the time of `sum`."""
+    """The sum over the rows, as a matrix product, which takes half the time of `sum`."""
     total: Tensor = torch.mm(ones, x)
     return total.squeeze(0)
 

@@ -1,4 +1,4 @@
-"""Parts used by two or more models."""
+"""Layers shared by two or more models."""
 
 from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF

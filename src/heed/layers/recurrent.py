@@ -1,16 +1,16 @@
-"""Recurrent layers: steps written from their equations, torch's fused kernels, and gates replayed from the states.
+"""Recurrent layers: single steps from their equations, torch's fused kernels, and gates recomputed from the states.
 
-The steps are the specification. Training runs torch's fused kernels, one per layer and direction; what they do not
-return (gates, an LSTM's cell states) is replayed from the states they do return: every gate is one product over
-(x_t, h_{t-1}), and cells follow by scanning `f * c + i * g`.
+The steps are the specification. Training runs fused kernels, one call per layer and direction; these do not return
+gates or an LSTM's cell states, which are recomputed from the hidden states when observed: the gates are one product
+over (x_t, h_{t-1}), and the cells follow by scanning `f * c + i * g`.
 
 Sequences are padded, never packed: one kernel runs over the padded batch, and the backward direction flips each
-sequence inside its own length, so that padding is only read after the sequence. Where no state depends on a context
+sequence within its own length, so that padding is only read after the sequence. If no state depends on a context
 (`seq2seq`, `rnn`, `luong` without input feeding), a teacher-forced target is one kernel call too.
 
 Shapes: B batch, T length, `d_input`, `d_hidden`; weights `(gates * d_hidden, d_input or d_hidden)` in torch's order.
-Symbols: the notes write [h, x] for a concatenation and one matrix on it; torch keeps two matrices, `w_ih` on the
-input and `w_hh` on the state, which is the same matrix cut in two.
+Symbols: the notes write one matrix on the concatenation [h, x]; torch keeps two matrices, `w_ih` on the input and
+`w_hh` on the state, which is the same matrix split in two.
 """
 
 import math
@@ -54,7 +54,7 @@ def lstm_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
 def gru_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """Torch's GRU: h~ = tanh(W x + b + r (U h + b')); h' = (1 - z) h~ + z h.
 
-    Source: Cho et al. 2014 (arXiv:1406.1078), equations 5-8, whose z keeps the old state.
+    Source: Cho et al. 2014 (arXiv:1406.1078), equations 5-8, where z also weighs the old state.
     Differs from the paper and from the notes (`gru_notes_gates`): the reset gate acts after the matrix U.
     """
     x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
@@ -67,7 +67,7 @@ def gru_notes_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
     """The notes' GRU: z = s(W_z [h, x]), r = s(W_r [h, x]); h~ = tanh(W [r h, x]); h' = (1 - z) h + z h~.
 
     The reset gate acts before the matrix, and z weighs the candidate instead of the old state.
-    Source: docs/systems.md, A5. Differs from the notes: biases, which they leave out.
+    Source: docs/systems.md, A5. Differs from the notes: with biases.
     """
     x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
     (u_r, u_z, u_n), (b_r, b_z, b_n) = w["w_hh"].chunk(3), w["b_hh"].chunk(3)
@@ -84,7 +84,7 @@ _GATES = {
 
 
 def _next_state(cell: str, gates: tuple[Tensor, ...], state: State) -> State:
-    """The state after a step, from its gates and the state before it."""
+    """The state after a step, from its gates and the previous state."""
     if cell == "rnn":
         return gates
     if cell == "lstm":
@@ -104,7 +104,7 @@ def replay_gates(
     initial: State,
     started: tuple[Tensor, ...] | None = None,
 ) -> dict[str, Tensor]:
-    """Compute every gate of a finished run from its inputs and its states.
+    """Recompute every gate of a finished run from its inputs and states.
 
     Args:
         cell: Kind of cell.
@@ -112,13 +112,13 @@ def replay_gates(
         inputs: `(batch, length, d_input)`.
         hidden: `(batch, length, d_hidden)`, the states that the run returned.
         initial: State before the first position.
-        started: The state that each position started from, `(batch, length, d_hidden)` each, where that is not the one
-            after the position before.
+        started: The state from which each position started, `(batch, length, d_hidden)` each, if that is not the one
+            after the previous position.
 
     Returns:
-        Per gate name `(batch, length, d_hidden)`: reset, update, candidate for a GRU; input, forget, candidate,
-        output and cell for an LSTM; candidate for an RNN. Also "hidden", the states computed again from the gates,
-        which a caller compares with the states it had.
+        `(batch, length, d_hidden)` by gate name: reset, update, candidate for a GRU; input, forget, candidate,
+        output and cell for an LSTM; candidate for an RNN. Also "hidden", the states recomputed from the gates, which
+        the caller can compare with `hidden`.
     """
     previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1) if started is None else started[0]
     compute, names = _GATES[cell]
@@ -136,10 +136,10 @@ def replay_gates(
 
 
 class RecurrentCell(nn.Module):
-    """One layer in one direction: the same weights for a single step and for a whole sequence in one kernel.
+    """One layer in one direction: the same weights for single steps and for whole sequences in one kernel.
 
     Args of the constructor: widths of input and state, and the kind of cell: "rnn" (tanh), "lstm", "gru" (torch's)
-    or "gru_notes" (the notes' gating, no fused kernel: it runs step by step).
+    or "gru_notes" (the notes' gating, which has no fused kernel and runs step by step); others raise ConfigError.
     """
 
     def __init__(self, d_input: int, d_hidden: int, cell: str = "gru") -> None:
@@ -154,7 +154,7 @@ class RecurrentCell(nn.Module):
         self.w_hh = nn.Parameter(torch.empty(gates * d_hidden, d_hidden))
         self.b_ih = nn.Parameter(torch.empty(gates * d_hidden))
         self.b_hh = nn.Parameter(torch.empty(gates * d_hidden))
-        for parameter in self.parameters():  # torch's own initialisation of recurrent layers
+        for parameter in self.parameters():  # as torch initialises recurrent layers
             nn.init.uniform_(parameter, -1 / math.sqrt(d_hidden), 1 / math.sqrt(d_hidden))
 
     def weights(self) -> Weights:
@@ -162,16 +162,16 @@ class RecurrentCell(nn.Module):
         return {"w_ih": self.w_ih, "w_hh": self.w_hh, "b_ih": self.b_ih, "b_hh": self.b_hh}
 
     def zero_state(self, like: Float[Tensor, "batch *any"]) -> State:
-        """State of zeros for a batch on the device and in the type of `like`."""
+        """State of zeros for a batch, with the device and dtype of `like`."""
         zero = like.new_zeros(len(like), self.d_hidden)
         return (zero, zero) if self.cell == "lstm" else (zero,)
 
     def readable_step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
-        """One step from the equations; the specification of `step`."""
+        """One step by the equations; the specification of `step`."""
         return _next_state(self.cell, _GATES[self.cell][0](x, state[0], self.weights()), state)
 
     def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
-        """The next state, by torch's own cell."""
+        """The next state, by torch's cell."""
         parameters = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
         if self.cell == "gru":
             return (torch.gru_cell(x, state[0], *parameters),)
@@ -182,7 +182,7 @@ class RecurrentCell(nn.Module):
         return self.readable_step(x, state)
 
     def sequence(self, inputs: Float[Tensor, "batch length d_input"], initial: State) -> tuple[Tensor, State]:
-        """Run over whole sequences in one kernel: hidden `(batch, length, d_hidden)` and the last state."""
+        """Run over whole sequences in one kernel; returns hidden `(batch, length, d_hidden)` and the last state."""
         if self.cell == "gru_notes":
             states, state = [], initial
             for t in range(inputs.shape[1]):
@@ -213,7 +213,7 @@ class RecurrentCell(nn.Module):
         mask: Tensor | None = None,
         started: State | None = None,
     ) -> None:
-        """Show a finished run to whoever watches; arguments as in `watch.RecurrentCall`."""
+        """Report a finished run to the observer, if any; arguments as in `watch.RecurrentCall`."""
         if watch.slot is not None:
             call = watch.RecurrentCall(self.cell, self.weights(), inputs, hidden, initial, final, order, mask, started)
             watch.slot.recurrence(self, call)
@@ -224,10 +224,10 @@ class RecurrentCell(nn.Module):
 
 
 class StepwiseRun:
-    """A run of one cell whose inputs depend on its own states: taken step by step, observed as a whole.
+    """A run of one cell whose inputs depend on its states: computed step by step, observed as a whole.
 
     Attributes:
-        state: After the last step.
+        state: The state after the last step.
     """
 
     def __init__(self, cell: RecurrentCell, initial: State) -> None:
@@ -239,7 +239,7 @@ class StepwiseRun:
         self._started: list[State] = []
 
     def step(self, x: Float[Tensor, "batch d_input"], started: State | None = None) -> State:
-        """Read one input; from another state than the one after the step before where `started` is given."""
+        """Read one input, starting from `started` if given, otherwise from the current state."""
         self.state = self._cell.step(x, self.state if started is None else started)
         self._inputs.append(x)
         self._states.append(self.state)
@@ -248,7 +248,7 @@ class StepwiseRun:
         return self.state
 
     def finish(self, mask: Bool[Tensor, "batch length"] | None = None) -> Float[Tensor, "batch length d_hidden"]:
-        """The hidden state after each step; shows the run to whoever watches."""
+        """Return the hidden state after each step, and report the run to the observer, if any."""
         hidden = torch.stack([state[0] for state in self._states], dim=1)
         if watch.slot is not None:
             started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
@@ -257,17 +257,17 @@ class StepwiseRun:
         return hidden
 
     def state_at(self, lengths: Int[Tensor, " batch"] | None) -> State:
-        """The state of each row after its own last step; None for the last of all."""
+        """The state of each row after `lengths` steps; after the last step if `lengths` is None."""
         if lengths is None:
             return self.state
         return tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*self._states, strict=True))
 
 
 class Recurrent(nn.Module):
-    """Recurrent layers over ragged batches, one direction or both.
+    """Recurrent layers over ragged batches, in one direction or both.
 
-    Outputs of positions beyond a sequence's length are zero and change nothing else. The backward direction reads
-    each sequence from its own last position. Both directions are concatenated: `[forward ; backward]`.
+    Outputs at padding are zero, and padding does not affect other outputs. The backward direction reads each sequence
+    from its own last position. The outputs of both directions are concatenated: `[forward ; backward]`.
 
     Source: Schuster and Paliwal 1997 for both directions; docs/systems.md, A3-A6.
     """
@@ -283,10 +283,10 @@ class Recurrent(nn.Module):
         backward: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        """Build the layers, each reading the outputs of the one before.
+        """Build the layers, each reading the outputs of the previous one.
 
-        `bidirectional` adds a net that reads from the end; `backward` has only that one. Inputs of the second and later
-        layers are dropped with probability `dropout`.
+        `bidirectional` adds a network that reads from the end; `backward` builds only that one. Inputs of the second
+        and later layers are dropped with probability `dropout`.
         """
         super().__init__()
         self.d_output = d_hidden * (2 if bidirectional else 1)
@@ -301,7 +301,7 @@ class Recurrent(nn.Module):
         self.dropout = Dropout(dropout)
 
     def zero_states(self, like: Float[Tensor, "batch *any"]) -> States:
-        """States of zeros of every layer and direction, for a batch on the device and in the type of `like`."""
+        """Zero states of every layer and direction for a batch, with the device and dtype of `like`."""
         directions = [cells for cells in (self.forward_cells, self.backward_cells) if cells]
         return [
             [cast(RecurrentCell, cells[i]).zero_state(like) for cells in directions] for i in range(self.num_layers)
@@ -317,13 +317,13 @@ class Recurrent(nn.Module):
 
         Args:
             inputs: `(batch, length, d_input)`.
-            mask: `(batch, length)`, True inside each sequence (positions 0 .. length - 1); None for full ones.
-            initial: The state of each layer and direction before the first position, as an earlier run returned it;
+            mask: `(batch, length)`, True within each sequence, whose tokens come first; None if nothing is padded.
+            initial: The state of each layer and direction before the first position, as returned by an earlier run;
                 zeros by default.
 
         Returns:
             outputs `(batch, length, d_output)`, zero outside the mask; and per layer and direction the state after
-            the sequence's last position (for the backward direction: after its first).
+            the last position of the sequence (for the backward direction: after its first).
         """
         flipped = _reversed_within(inputs, mask) if self.backward_cells else None
         finals: States = []
@@ -346,9 +346,9 @@ class Recurrent(nn.Module):
 def _run(
     cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None, initial: State | None
 ) -> tuple[Tensor, State]:
-    """One cell over one batch, in another order of the positions if one is given (its own inverse).
+    """One cell over one batch, with positions permuted by `order` if given (which must be its own inverse).
 
-    The final state of each row is taken at its own last position.
+    The final state of each row is that after its own last position.
     """
     assert isinstance(cell, RecurrentCell)
     inputs = inputs if order is None else _take(inputs, order)
@@ -364,13 +364,13 @@ def _run(
 def _ragged(
     cell: RecurrentCell, inputs: Tensor, lengths: Int[Tensor, " batch"], initial: State
 ) -> tuple[Tensor, State]:
-    """Run over all positions; an empty sequence ends where it began."""
+    """Run over all positions; the final state of an empty sequence is its initial one."""
     last = (lengths.clamp_min(1) - 1).unsqueeze(1)
     if cell.cell != "lstm":
         hidden, _ = cell.sequence(inputs, initial)
         return hidden, (torch.where(lengths.unsqueeze(1) > 0, _take(hidden, last).squeeze(1), initial[0]),)
-    # The kernel returns an LSTM's cell at the end of what it was given only, so it stops wherever a sequence ends.
-    # Lengths within a batch are much alike: a few stops, where replaying every gate would double the work.
+    # The kernel returns an LSTM's cell state after its last input only, so split the run wherever a sequence ends.
+    # Lengths within a batch are similar, so there are few splits; recomputing every gate would double the work.
     stops = sorted({*lengths.tolist(), inputs.shape[1]} - {0})
     parts, state, final = [], initial, initial
     for start, stop in pairwise([0, *stops]):
@@ -382,7 +382,7 @@ def _ragged(
 
 
 def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch length"]:
-    """Positions that flip each sequence inside its own length: length 3 of 5 gives 2 1 0 3 4. It is its own inverse."""
+    """Positions that flip each sequence within its length (3 of 5: 2 1 0 3 4); the permutation is its own inverse."""
     length = inputs.shape[1]
     position = torch.arange(length, device=inputs.device).expand(len(inputs), -1)
     if mask is None:
@@ -391,7 +391,7 @@ def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch 
 
 
 def last_of(x: Float[Tensor, "rows n d"], lengths: Int[Tensor, " rows"] | None) -> Float[Tensor, "rows d"]:
-    """Each row at its last real position; at the last of all without lengths."""
+    """Each row at its last real position; at the last position if `lengths` is None."""
     return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 

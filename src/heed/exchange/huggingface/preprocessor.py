@@ -85,9 +85,7 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
         scaled = {"shortest_edge": sizing.shorter or height}
         fields |= {**cut, "image_processor_type": "CLIPImageProcessor", "size": scaled}
         if sizing.shorter is None:
-            notes.append(
-                "transformers crops pictures that are not square up to one pixel differently"
-            )
+            notes.append("transformers crops pictures that are not square up to one pixel differently")
     elif sizing.crop != "squash":
         notes.append(
             f"data.crop={sizing.crop} cannot be exported for pictures of {height} x {width} pixels: {PREPROCESSOR} "

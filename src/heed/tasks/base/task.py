@@ -249,4 +249,4 @@ def _refuse_pipes(config: RunConfig) -> None:
         except (OSError, ValueError):  # reported when it is read
             continue
         if kind and not os.path.isdir(path):
-            raise DataError(f"{field}: '{path}' is {kind}; a run can read its data again only from files and folders")
+            raise DataError(f"{field}: '{path}' is {kind}, but a run reads its data again later; save it to a file")

@@ -48,14 +48,14 @@ def _counts(task: DialogueData) -> list[str]:
         )
         if counts["history_cut"]:
             lines.append(
-                f"  {counted(counts['history_cut'], 'response')} to a history that is not read from its first turn "
+                f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
                 f"({_limits(task)})"
             )
         if counts["turns_cut"]:
-            trained = ", and not trained on as responses" if split == "train" else ""
+            trained = ", and they are not trained on as responses" if split == "train" else ""
             lines.append(
-                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens, read "
-                f"only up to it{trained}"
+                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; the "
+                f"rest is not read{trained}"
             )
     return lines
 

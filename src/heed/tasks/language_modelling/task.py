@@ -231,7 +231,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """Describe some rows by their number and the text of the first."""
         batch = self.collate(indices[:1], max(self._passes, default=0))
         text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
-        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+        return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: LanguageModel, batch: TokenBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's tokens, end tokens among them, of the cross-entropy in nats."""

@@ -266,7 +266,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         one = self._newest
         row = indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
-        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+        return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: Pretrainer, batch: MaskedBatch, label_smoothing: float) -> Loss:
         """Cross-entropy of masked words plus that of pairs, weighted to count as much over a pass, in nats."""

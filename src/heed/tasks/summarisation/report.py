@@ -25,7 +25,7 @@ def body(report: dict[str, Any]) -> list[str]:
     if report.get("cut"):
         more = ", ..." if report["cut"] > 3 else ""
         lines.append(
-            f"  {counted_are(report['cut'], 'document')} longer than data.max_source and read only up to it: "
+            f"  {counted_are(report['cut'], 'document')} longer than data.max_source; only the beginning was read: "
             f"{', '.join(report['cut_first'][:3])}{more}"
         )
     if report.get("cut_off"):

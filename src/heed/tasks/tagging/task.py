@@ -187,9 +187,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """The head's fields."""
         if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
             name = self.config.model.name
-            raise ConfigError(
-                f"model.delay is {head.delay}, but model {name} sees the whole text; remove model.delay"
-            )
+            raise ConfigError(f"model.delay is {head.delay}, but model {name} sees the whole text; remove model.delay")
         if head.head not in TAG_HEADS:
             raise ConfigError(f"model.head is '{head.head}'{suggest(head.head, TAG_HEADS)}")
         if self.config.evaluation.select_by == "entity_f1" and self.plain:
