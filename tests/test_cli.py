@@ -163,7 +163,7 @@ def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
     blocks = dict(block.split("\n", 1) for block in out.split("\n\n")[: len(task_names())])
     rows = {head.partition(":")[0]: [line.split()[:2] for line in text.splitlines()] for head, text in blocks.items()}
     assert list(rows) == task_names()
-    assert ["cnn", "filters"] in rows["classification"] and ["cnn", "filters"] not in rows["tagging"]
+    assert ["cnn", "convolutions"] in rows["classification"] and ["cnn", "convolutions"] not in rows["tagging"]
     for task, words in rows.items():
         default = config_class(task).model_fields["model"].default.name
         assert [second for first, second in words if first == "*"] == [default]

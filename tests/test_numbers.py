@@ -235,7 +235,7 @@ def test_the_last_rows_are_held_out_in_time(folder):
     batch = task.collate([0, 7])
     assert_close(batch.values[1, 1:], batch.targets[1, :-1])
     with pytest.raises(
-        DataError, match=r"'sales.csv' has 180 rows; without 12 for validation and 150 for the test less"
+        DataError, match=r"'sales.csv' has 180 rows, of which 12 are held out for validation and 150 for testing"
     ):
         Series.prepare(series(folder, test=150, valid=12))
 

@@ -188,7 +188,7 @@ def test_a_damaged_picture_of_a_data_set_is_named_by_its_row(tmp_path):
         of_hub(hub, valid=2)
     missing = [{"img": None, "id": 0, "fine": 0}, {"img": Image.fromarray(noise(1)), "id": 1, "fine": None}]
     splits, _ = of_hub(saved(tmp_path / "other", test=missing), valid=2, bad_lines="skip")
-    assert splits.counts["test"].filtered == {"not a picture": 1, "no label": 1}
+    assert splits.counts["test"].filtered == {"no picture": 1, "no label": 1}
 
 
 def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):

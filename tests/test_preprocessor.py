@@ -115,7 +115,7 @@ def test_what_is_written_makes_the_same_tensors_and_is_read_again(tmp_path, sizi
 @pytest.mark.parametrize(
     ("sizing", "said"),
     [
-        (Sizing(32, 32, 3, "pad"), "data.crop=pad cannot be written"),
+        (Sizing(32, 32, 3, "pad"), "data.crop=pad cannot be exported"),
         (Sizing(32, 24, 3, "centre"), "data.crop=centre cannot be exported for pictures of 32 x 24 pixels"),
         (Sizing(32, 32, 3, "centre"), "up to one pixel differently"),
         (Sizing(32, 32, 1, "squash"), 'image.convert("L")'),

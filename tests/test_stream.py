@@ -210,7 +210,7 @@ def test_a_stream_is_looked_at_without_its_end(file):
 def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     path = tmp_path / "blank.tsv"
     path.write_text("\t\n" * 50, encoding="utf-8")
-    with pytest.raises(DataError, match="no validation pair is left"):
+    with pytest.raises(DataError, match="no validation pairs left"):
         prepare(path)
     path.write_text(lines(5), encoding="utf-8")
     with pytest.raises(DataError, match=r"no training pairs left in '.*': 0 of 5 pairs kept, 5 left out: held out"):
