@@ -55,8 +55,9 @@ def _expected(problem: Any) -> str:
         if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
             return f", but must be {what}"
     message = problem["msg"]
-    if message.startswith("Input should "):
-        return f", but must {message.removeprefix('Input should ')}"
+    subject, _, rule = message.partition(" should ")
+    if subject in ("Input", "List", "Dictionary"):
+        return f", but must {rule.partition(' after validation')[0]}"
     return f": {message[0].lower()}{message[1:]}"
 
 

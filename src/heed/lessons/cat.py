@@ -6,11 +6,9 @@ Small classifiers name who sat, small translators say it in Spanish. None has se
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,8 +19,8 @@ from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
@@ -41,14 +39,10 @@ _SHARED: dict[str, Any] = {
     "training.batch_tokens": 600,
     "training.warmup": 20,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 _OF_TASK: dict[str, dict[str, Any]] = {
     "classification": {"training.learning_rate": 0.005},
-    "translation": {"training.guided_attention": 0.0, "generation.beam_size": 1},
+    "translation": {"training.learning_rate": 0.01, "training.guided_attention": 0.0, "generation.beam_size": 1},
 }
 
 
@@ -70,17 +64,12 @@ WHO = (
     Kind("self-attention, positions", True, {"model.name": "encoder"}),
 )
 """Classifiers: who sat?"""
-_RATE = "training.learning_rate"
 SPANISH = (
-    Kind("attention layer, no positions", False, {"model.name": "attention_only", _RATE: 0.01}),
-    Kind(
-        "attention layer, positions",
-        True,
-        {"model.name": "attention_only", "model.positions": "sinusoidal", _RATE: 0.01},
-    ),
-    Kind("recurrent (seq2seq)", True, {"model.name": "seq2seq", _RATE: 0.01}),
-    Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau", _RATE: 0.01}),
-    Kind("transformer", True, {"model.name": "transformer", _RATE: 0.002}),
+    Kind("attention layer, no positions", False, {"model.name": "attention_only"}),
+    Kind("attention layer, positions", True, {"model.name": "attention_only", "model.positions": "sinusoidal"}),
+    Kind("recurrent (seq2seq)", True, {"model.name": "seq2seq"}),
+    Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau"}),
+    Kind("transformer", True, {"model.name": "transformer", "training.learning_rate": 0.002}),
 )
 """Translators: the same in Spanish."""
 
@@ -105,13 +94,8 @@ def cat_stages() -> tuple[Stage, ...]:
     """Train the models and give both sentences to each; takes half a minute."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     spanish = {pair.source: pair.target for pair, _ in drawn["test"]}
-    with tempfile.TemporaryDirectory() as name:
-        files = {task: _write(Path(name), task, drawn) for task in _STEPS}
-        who = torch.stack([_who(_train("classification", kind, files, Path(name))) for kind in WHO])
-        asked = [
-            _translated(_train("translation", kind, files, Path(name)), [spanish[text] for text in _PAIR])
-            for kind in SPANISH
-        ]
+    who = torch.stack([_who(_train("classification", kind, drawn)) for kind in WHO])
+    asked = [_translated(_train("translation", kind, drawn), [spanish[text] for text in _PAIR]) for kind in SPANISH]
     said, written = torch.stack([numbers for numbers, _ in asked]), [texts for _, texts in asked]
     return (
         _sentences({split: len(pairs) for split, pairs in drawn.items()}),
@@ -121,20 +105,12 @@ def cat_stages() -> tuple[Stage, ...]:
     )
 
 
-def _write(folder: Path, task: str, drawn: dict[Split, list[tuple[Pair, str]]]) -> dict[str, Any]:
-    files: dict[str, Any] = {}
-    for split, pairs in drawn.items():
-        lines = [f"{pair.source}\t{sitter if task == 'classification' else pair.target}\n" for pair, sitter in pairs]
-        path = folder / f"{task}-{split}.tsv"
-        path.write_text("".join(["text\tlabel\n"] * (task == "classification") + lines), encoding="utf-8")
-        files[split] = str(path)
-    return files
-
-
-def _train(task: str, kind: Kind, files: dict[str, dict[str, Any]], folder: Path) -> Any:
-    settings = {**_SHARED, **_OF_TASK[task], **kind.settings}
-    out = folder / f"{task} {kind.title}"
-    return train(task, **files[task], steps=_STEPS[task], out=out, settings=settings, quiet=True)
+def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) -> Any:
+    data = {
+        split: [(pair.source, sitter if task == "classification" else pair.target) for pair, sitter in pairs]
+        for split, pairs in drawn.items()
+    }
+    return train_small(task, _STEPS[task], {**_SHARED, **_OF_TASK[task], **kind.settings}, **data)
 
 
 def _who(run: Any) -> Tensor:
@@ -142,7 +118,7 @@ def _who(run: Any) -> Tensor:
     rows = run.probabilities(list(_PAIR)).double()
     right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
     accuracy = run.report["scores"]["test"]["accuracy"]["value"]
-    return torch.tensor([*right, float((rows[0] - rows[1]).abs().max()), accuracy], dtype=torch.float64)
+    return double([*right, float((rows[0] - rows[1]).abs().max()), accuracy])
 
 
 def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
@@ -152,7 +128,7 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     apart = max(abs(p[0] - p[2]), abs(p[1] - p[3]))
     exact = run.report["scores"]["test"]["exact_match"]["value"]
     values = [p[0], p[1], p[3], p[2], apart, exact]
-    return torch.tensor(values, dtype=torch.float64), [one.text for one in run.predict(list(_PAIR))]
+    return double(values), [one.text for one in run.predict(list(_PAIR))]
 
 
 def _sentences(sizes: dict[Split, int]) -> Stage:
@@ -176,7 +152,7 @@ def _who_stage(numbers: Tensor) -> Stage:
         _rows(WHO),
         ("1st: cat", "2nd: wall", "apart", "held-out"),
         numbers,
-        heat=(True,) * len(WHO),
+        heat=True,
         notes=tuple("knows order" if kind.order else "no order" for kind in WHO),
     )
     return Stage(
@@ -202,7 +178,7 @@ def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
         _rows(SPANISH),
         ("1st right", "1st turned", "2nd right", "2nd turned", "apart", "held-out"),
         numbers,
-        heat=(True,) * len(SPANISH),
+        heat=True,
         notes=tuple("knows order" if kind.order else "no order" for kind in SPANISH),
     )
     return Stage(
@@ -241,7 +217,7 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
             "Attention by itself is such a model. It sees order only because positions are added to its words.",
         ),
         "",
-        {"apart": torch.tensor(apart, dtype=torch.float64)},
+        {"apart": double(apart)},
         lines=(
             "Claim: without order, the two sentences cannot be distinguished. "
             + (

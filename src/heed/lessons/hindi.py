@@ -13,7 +13,8 @@ from torch import Tensor
 from heed.data.examples import Pair, Span
 from heed.data.read.links import WordLink, linked, word_spans, written_links
 from heed.data.tokens.link_rows import rows_of
-from heed.lessons.parts import Check, Stage, Table, number
+from heed.lessons.parts import Check, Stage, Table, double
+from heed.observe.number_tables import number
 from heed.tasks.translation.supervision import attention_loss
 
 TITLE = "Main ghar ja raha hoon -> I am going home"
@@ -23,6 +24,7 @@ LINKS = (WordLink(0, 0), WordLink(4, 1), WordLink(2, 2), WordLink(3, 2), WordLin
 PREDICTED = (0.1, 0.1, 0.35, 0.35, 0.1)
 """Attention of the notes' model while it writes "going"."""
 _GOING = 2
+_SOURCES = tuple(HINDI.split())
 _PIECES = ("Main", "ghar", "ja", "ra", "ha", "ho", "on"), ("I", "am", "go", "ing", "home")
 _AFTER = (0, 1, 2, 5, 10, 50)
 _RATE = 1.0
@@ -32,7 +34,7 @@ def hindi_stages() -> tuple[Stage, ...]:
     """All stages."""
     pair = linked(Pair(HINDI, ENGLISH), LINKS)
     true = rows_of(pair.links or (), word_spans(HINDI), word_spans(ENGLISH)).double()
-    predicted = torch.tensor(PREDICTED, dtype=torch.float64)
+    predicted = double(PREDICTED)
     return (
         _pair(),
         _true(true),
@@ -47,8 +49,8 @@ def hindi_stages() -> tuple[Stage, ...]:
 
 
 def _pair() -> Stage:
-    sources, targets = HINDI.split(), ENGLISH.split()
-    said = [f"{one.written()}: {sources[one.source]} - {targets[one.target]}" for one in LINKS]
+    targets = ENGLISH.split()
+    said = [f"{one.written()}: {_SOURCES[one.source]} - {targets[one.target]}" for one in LINKS]
     return Stage(
         "pair",
         "a sentence, its translation, and which word says which",
@@ -77,13 +79,13 @@ def _true(true: Tensor) -> Stage:
         ),
         "a_true[t, j] = 1 / number of links of t, if t and j are linked, else 0",
         {"true": true},
-        (Table("a_true", _rows(), tuple(HINDI.split()), true, heat=(True,) * 4),),
+        (Table("a_true", _rows(), _SOURCES, true, heat=True),),
         checks=(
-            Check("a_true[I][Main]", 1.0, float(true[0, 0]), 0.0),
-            Check("a_true[am][hoon]", 1.0, float(true[1, 4]), 0.0),
-            Check("a_true[going][ja]", 0.5, float(true[2, 2]), 0.0),
-            Check("a_true[going][raha]", 0.5, float(true[2, 3]), 0.0),
-            Check("a_true[home][ghar]", 1.0, float(true[3, 1]), 0.0),
+            Check("a_true[I][Main]", 1.0, float(true[0, 0])),
+            Check("a_true[am][hoon]", 1.0, float(true[1, 4])),
+            Check("a_true[going][ja]", 0.5, float(true[2, 2])),
+            Check("a_true[going][raha]", 0.5, float(true[2, 3])),
+            Check("a_true[home][ghar]", 1.0, float(true[3, 1])),
         ),
     )
 
@@ -99,8 +101,8 @@ def _predicted(true: Tensor, predicted: Tensor) -> Stage:
         ),
         "a_pred = softmax(scores)",
         {"predicted": predicted},
-        (Table("row t3", ("a_true", "a_pred"), tuple(HINDI.split()), both, heat=(True, True)),),
-        checks=(Check("sum of a_pred", 1.0, float(predicted.sum()), 0.0),),
+        (Table("row t3", ("a_true", "a_pred"), _SOURCES, both, heat=True),),
+        checks=(Check("sum of a_pred", 1.0, float(predicted.sum())),),
     )
 
 
@@ -123,8 +125,8 @@ def _cross_entropy(true: Tensor, predicted: Tensor) -> Stage:
         {"loss": loss},
         lines=(f"-0.5 ln 0.35 - 0.5 ln 0.35 = {loss:.4f}",),
         checks=(
-            Check("printed cross-entropy", 1.0498, float(loss), 0.0),
-            Check("as training computes it", float(loss), _of_library(true, predicted, "cross_entropy"), 0.0),
+            Check("printed cross-entropy", 1.0498, float(loss)),
+            Check("as training computes it", float(loss), _of_library(true, predicted, "cross_entropy")),
         ),
     )
 
@@ -149,8 +151,8 @@ def _divergence(true: Tensor, predicted: Tensor) -> Stage:
             f"1.0498 - {entropy:.4f} = {divergence:.4f}",
         ),
         checks=(
-            Check("printed KL(true, pred)", 0.3567, float(divergence), 0.0),
-            Check("entropy of a_true: ln 2", 0.6931, float(entropy), 0.0),
+            Check("printed KL(true, pred)", 0.3567, float(divergence)),
+            Check("entropy of a_true: ln 2", 0.6931, float(entropy)),
         ),
     )
 
@@ -167,11 +169,11 @@ def _squared(true: Tensor, predicted: Tensor) -> Stage:
         ),
         "L = 1 / m sum_j (a_true[j] - a_pred[j])^2,  m source words",
         {"squares": squares, "loss": squares.mean()},
-        (Table("(a_true - a_pred)^2", ("t3 going",), tuple(HINDI.split()), squares.unsqueeze(0)),),
+        (Table("(a_true - a_pred)^2", ("t3 going",), _SOURCES, squares.unsqueeze(0)),),
         lines=(f"(0.01 + 0.01 + 0.0225 + 0.0225 + 0.01) / 5 = {squares.mean():.4f}",),
         checks=(
-            Check("printed mean squared error", 0.0150, float(squares.mean()), 0.0),
-            Check("as training computes it", float(squares.mean()), _of_library(true, predicted, "mse"), 0.0),
+            Check("printed mean squared error", 0.0150, float(squares.mean())),
+            Check("as training computes it", float(squares.mean()), _of_library(true, predicted, "mse")),
         ),
     )
 
@@ -197,10 +199,10 @@ def _gradient(true: Tensor, predicted: Tensor) -> Stage:
         "dL / de_j = a_pred[j] - a_true[j]",
         {"weights": torch.stack(rows), "losses": torch.stack(losses), "gradient": predicted - true},
         (
-            Table("gradient", ("t3 going",), tuple(HINDI.split()), (predicted - true).unsqueeze(0)),
-            Table("a_pred after so many steps, and L", tuple(map(str, _AFTER)), (*HINDI.split(), "L"), table),
+            Table("gradient", ("t3 going",), _SOURCES, (predicted - true).unsqueeze(0)),
+            Table("a_pred after so many steps, and L", tuple(map(str, _AFTER)), (*_SOURCES, "L"), table),
         ),
-        checks=(Check("sum of the gradient", 0.0, float((predicted - true).sum()), 0.0),),
+        checks=(Check("sum of the gradient", 0.0, float((predicted - true).sum())),),
     )
 
 
@@ -219,11 +221,11 @@ def _free() -> Stage:
         ),
         "L = - sum_t sum_j a_true[t, j] ln a_pred[t, j]",
         {"true": rows, "losses": loss},
-        (Table("a_true without 4-1, and the loss of even weights", _rows(), (*HINDI.split(), "L"),
+        (Table("a_true without 4-1, and the loss of even weights", _rows(), (*_SOURCES, "L"),
                torch.cat([rows, loss.unsqueeze(1)], 1)),),
         checks=(
-            Check("loss of the row of 'am'", 0.0, float(loss[1]), 0.0),
-            Check("loss of a linked row: ln 5", 1.609, float(loss[0]), 0.0),
+            Check("loss of the row of 'am'", 0.0, float(loss[1])),
+            Check("loss of a linked row: ln 5", 1.609, float(loss[0])),
         ),
     )  # fmt: skip
 
@@ -252,15 +254,15 @@ def _pieces(pair: Pair) -> Stage:
         ),
         "A_tj = 1 / |L_t| sum over links l of t: [j in S_l] / |S_l|",
         {"rows": rows},
-        (Table("a_true over pieces", _rows(targets), sources, rows, heat=(True,) * 5),),
+        (Table("a_true over pieces", _rows(targets), sources, rows, heat=True),),
         lines=(
             "To train with such links, one line of them for each pair:",
             "  heed train translation my.hi my.en training.alignment.files=my.links",
             f"The weights of 'ing': {', '.join(number(value) for value in rows[3].tolist())}.",
         ),
         checks=(
-            Check("a_true[ing][ja]", 0.5, float(rows[3, 2]), 0.0),
-            Check("a_true[ing][ra]", 0.25, float(rows[3, 3]), 0.0),
-            Check("a_true[am][on]", 0.5, float(rows[1, 6]), 0.0),
+            Check("a_true[ing][ja]", 0.5, float(rows[3, 2])),
+            Check("a_true[ing][ra]", 0.25, float(rows[3, 3])),
+            Check("a_true[am][on]", 0.5, float(rows[1, 6])),
         ),
     )

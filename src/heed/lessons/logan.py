@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from heed.lessons.parts import Check, Stage, Table
+from heed.lessons.parts import Check, Stage, Table, double
 from heed.lessons.turns import (
     OUTPUTS,
     STATE,
@@ -76,7 +76,7 @@ def _conversation() -> Stage:
         {"embeddings": values},
         (Table("embeddings x", words, TOPICS, values),),
         lines=tuple(f"turn {n + 1}, speaker {'AB'[n % 2]}: {turn}" for n, turn in enumerate(said)),
-    )  # fmt: skip
+    )
 
 
 def _word_states(reading: Reading, weights: Weights) -> Stage:
@@ -96,8 +96,8 @@ def _word_states(reading: Reading, weights: Weights) -> Stage:
         {f"turn {n + 1}": states for n, states in enumerate(reading.words)} | {"U": weights.u},
         tuple(tables),
         checks=(
-            Check("wish after 'suggest'", 0.762, float(reading.words[0][2, 2]), 0.0),
-            Check("wish after 'a': tanh(0.8 * 0.762)", 0.544, float(reading.words[0][3, 2]), 0.0),
+            Check("wish after 'suggest'", 0.762, float(reading.words[0][2, 2])),
+            Check("wish after 'a': tanh(0.8 * 0.762)", 0.544, float(reading.words[0][3, 2])),
         ),
     )
 
@@ -131,7 +131,7 @@ def _dialogue(reading: Reading, weights: Weights) -> Stage:
             Table("dialogue states d", _numbered(3), TOPICS, reading.dialogue),
         ),
         lines=("After turn 3 the state knows that an actor is asked for, and, at 0.377 instead of 1, of which film.",),
-        checks=(Check("film after turn 3: tanh(0.8 * 0.496)", 0.377, float(reading.dialogue[2, 0]), 0.0),),
+        checks=(Check("film after turn 3: tanh(0.8 * 0.496)", 0.377, float(reading.dialogue[2, 0])),),
     )
 
 
@@ -141,8 +141,8 @@ def _written(answer: Answer) -> str:
 
 
 def _probabilities(answer: Answer) -> Table:
-    heat = (True,) * len(ANSWER)
-    return Table("probabilities of the words", _steps(), OUTPUTS, answer.probabilities, heat=heat)
+    rows = tuple(f"{t + 1} {word}" for t, word in enumerate(answer.words))
+    return Table("probabilities of the words", rows, OUTPUTS, answer.probabilities, heat=True)
 
 
 def _decoder(plain: Answer, weights: Weights) -> Stage:
@@ -167,7 +167,7 @@ def _decoder(plain: Answer, weights: Weights) -> Stage:
             _written(plain),
             f"Leonardo still has {float(plain.probabilities[0, 1]):.3f}: the film has faded on its way here.",
         ),
-    )  # fmt: skip
+    )
 
 
 def _turns(looking: Answer, weights: Weights) -> Stage:
@@ -184,9 +184,9 @@ def _turns(looking: Answer, weights: Weights) -> Stage:
         (
             Table("A, row 'actor'", ("actor",), TOPICS, weights.a[3:4]),
             Table("scores s' A d", _steps(), _numbered(3), looking.scores),
-            Table("weights of the turns", _steps(), _numbered(3), looking.turns, heat=(True,) * len(ANSWER)),
+            Table("weights of the turns", _steps(), _numbered(3), looking.turns, heat=True),
         ),
-        checks=(Check("sum of the weights at step 1", 1.0, float(looking.turns[0].sum()), 0.0),),
+        checks=(Check("sum of the weights at step 1", 1.0, float(looking.turns[0].sum())),),
     )
 
 
@@ -196,7 +196,7 @@ def _inside(looking: Answer) -> Stage:
         share = looking.turns[0, n]
         both = torch.stack([weights[0], share * weights[0]])
         title = f"turn {n + 1}, whose weight is {float(share):.3f}"
-        tables.append(Table(title, ("beta", "alpha beta"), tuple(turn.split()), both, heat=(True, True)))
+        tables.append(Table(title, ("beta", "alpha beta"), tuple(turn.split()), both, heat=True))
     total = sum(
         float(share * weights[0].sum()) for share, weights in zip(looking.turns[0], looking.inside, strict=True)
     )
@@ -216,8 +216,8 @@ def _inside(looking: Answer) -> Stage:
             "before 'who' have most: from 'who' on the states have the question in them, which A counts against them.",
             "The '?' of turn 2 has some weight because its state still has the film in it.",
         ),
-        checks=(Check("sum over all words of all turns", 1.0, total, 0.0),),
-    )  # fmt: skip
+        checks=(Check("sum over all words of all turns", 1.0, total),),
+    )
 
 
 def _response(looking: Answer) -> Stage:
@@ -233,7 +233,7 @@ def _response(looking: Answer) -> Stage:
         {"contexts": looking.contexts, "probabilities": looking.probabilities},
         (Table("contexts c", _steps(), TOPICS, looking.contexts), _probabilities(looking)),
         lines=(_written(looking),),
-        checks=(Check("probability of Hugh", 0.997, float(looking.probabilities[0, 0]), 0.0),),
+        checks=(Check("probability of Hugh", 0.997, float(looking.probabilities[0, 0])),),
     )
 
 
@@ -249,14 +249,9 @@ def _other_film(weights: Weights) -> Stage:
         ),
         "",
         {"probabilities": answer.probabilities, "turns": answer.turns},
-        (_probabilities_of(answer),),
+        (_probabilities(answer),),
         lines=(_written(answer),),
     )
-
-
-def _probabilities_of(answer: Answer) -> Table:
-    rows = tuple(f"{t + 1} {word}" for t, word in enumerate(answer.words))
-    return Table("probabilities of the words", rows, OUTPUTS, answer.probabilities, heat=(True,) * len(rows))
 
 
 def _distance(weights: Weights) -> Stage:
@@ -265,7 +260,7 @@ def _distance(weights: Weights) -> Stage:
         reading = read_turns((*TURNS[:2], *[_FILLER] * count, TURNS[2]), weights)
         both = [write_answer(reading, weights, attends=attends) for attends in (False, True)]
         rows.append([float(reading.dialogue[-1, 1]), *(float(one.probabilities[0, 0]) for one in both)])
-    values = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     return Stage(
         "distance",
         "more turns in between",
@@ -292,7 +287,7 @@ def _cost() -> Stage:
     own = [len(turn.split()) for turn in TURNS]
     rows = [[len(own), sum(own), sum(sum(own[: n + 1]) for n in range(len(own)))]]
     rows += [[turns, 8 * turns, 8 * turns * (turns + 1) // 2] for turns in (5, 10, 20)]
-    values = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     names = ("this conversation", *(f"{row[0]} turns of 8 words" for row in rows[1:]))
     return Stage(
         "cost",
@@ -306,5 +301,5 @@ def _cost() -> Stage:
         {"counts": values},
         (Table("words read in training", names, ("turns read", "turn by turn", "joined"), values),),
         lines=("Trained on conversations of your own: heed train dialogue FILE.jsonl --model hred.",),
-        checks=(Check("7 + 15 + 23 words of joined history", 45, float(values[0, 2]), 0.0),),
+        checks=(Check("7 + 15 + 23 words of joined history", 45, float(values[0, 2])),),
     )

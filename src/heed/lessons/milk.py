@@ -19,11 +19,12 @@ from torch.nn.functional import cross_entropy
 from heed.data.batch.framed import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.masked_words import MaskedWords
-from heed.lessons.parts import Check, Stage, Table
+from heed.lessons.parts import Check, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
 from heed.tasks.pretraining.masking import Masking, mask_rows
 
 TITLE = "[CLS] the man went to the store [SEP] he bought a gallon of milk [SEP]"
+SOURCE = "An example of the lecture notes; the weights are drawn from a seed, and every number is computed from them."
 _FIRST, _FOLLOWS, _ELSEWHERE = "The man went to the store", "He bought a gallon of milk", "Penguins are flightless"
 _VOCABULARY = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the man went to store he bought a gall ##on of milk penguins are flight ##less"
@@ -113,13 +114,13 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     read, chosen = _masked(many, 0)
     mask, same = read == _VOCABULARY.index("[MASK]"), read == many
     kinds = [(chosen & mask).sum(), (chosen & ~mask & ~same).sum(), (chosen & same).sum()]
-    shares = torch.tensor([[float(kind) / float(chosen.sum()) for kind in kinds]], dtype=torch.float64)
+    shares = double([[float(kind) / float(chosen.sum()) for kind in kinds]])
     table = Table(
         f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one",
         ("share",),
         ("[MASK]", "another word", "unchanged"),
         shares,
-        heat=(True,),
+        heat=True,
     )
     return Stage(
         "masks",
@@ -178,7 +179,7 @@ def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) ->
 
 def _equal(name: str, by_hand: Tensor, by_library: Tensor) -> tuple[Check, ...]:
     pairs = zip(by_hand.flatten().tolist(), by_library.flatten().tolist(), strict=True)
-    return tuple(Check(f"library {name}[{n}]", theirs, ours, 0.0) for n, (ours, theirs) in enumerate(pairs))
+    return tuple(Check(f"library {name}[{n}]", theirs, ours) for n, (ours, theirs) in enumerate(pairs))
 
 
 def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chosen: Tensor) -> Stage:
@@ -190,7 +191,6 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
     wanted = true[chosen]
     of_wanted = probabilities[torch.arange(len(wanted)), wanted]
     losses = -of_wanted.log()
-    shown = [(logits, exponents, probabilities)[k] for k in range(3)]
     tables = []
     for row, word in enumerate(wanted.tolist()):
         best = [i for i in probabilities[row].argsort(descending=True).tolist() if i != word][:4]
@@ -200,7 +200,7 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
                 f"position {int(chosen[0].nonzero()[row])}: the word is {_VOCABULARY[word]}",
                 tuple(_VOCABULARY[i] for i in picked),
                 ("score", "exp(score)", "probability"),
-                torch.stack([one[row, picked] for one in shown], dim=1),
+                torch.stack([one[row, picked] for one in (logits, exponents, probabilities)], dim=1),
                 notes=(f"loss -ln {float(of_wanted[row]):.3f} = {float(losses[row]):.3f}", *[""] * len(best)),
             )
         )

@@ -20,8 +20,8 @@ from torch import Tensor
 from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.examples import Pair
 from heed.data.read.shuffled import shuffle_words, words_of
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 
 TITLE = "What is now time it? The imaginative was brisk, fun and movie."
@@ -60,11 +60,7 @@ _SETTINGS: dict[str, Any] = {
     "training.warmup": 30,
     "training.guided_attention": 0.0,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
     "generation.beam_size": 1,
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -105,8 +101,7 @@ def order_stages() -> tuple[Stage, ...]:
     drawn = {split: draw_sentences(split) for split in SPLITS}
     with tempfile.TemporaryDirectory() as name:
         files: dict[str, Any] = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
-        out = Path(name) / "run"
-        run: Any = train("translation", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
+        run = train_small("translation", _STEPS, _SETTINGS, **files)
         trigrams = learn_trigrams(run.task)
         exact = torch.stack([_exact_match(run, set(texts)) for texts in drawn["test"].values()])
     return (
@@ -139,7 +134,7 @@ def _exact_match(run: Any, targets: set[str]) -> Tensor:
     examples = [pair for pair in run.examples("test") if pair.target in targets]
     shuffled, ordered = run.baselines(examples).values()
     outcomes = (run.outcomes(examples), ordered, shuffled)
-    return torch.tensor([one.measure("exact_match").score() for one in outcomes], dtype=torch.float64)
+    return double([one.measure("exact_match").score() for one in outcomes])
 
 
 def _task() -> Stage:
@@ -182,18 +177,18 @@ def _asked(
 ) -> Stage:
     source, right = example
     nll = run.task.forced_scores(run.model, run.task.encode_pairs([Pair(source, order) for order in orders]))[0]
-    network = torch.tensor([math.exp(-one) for one in nll], dtype=torch.float64)
+    network = double([math.exp(-one) for one in nll])
     _, words, closing = words_of(source)
     logs = {order: trigrams.score([*order, closing]) for order in set(permutations(words))}
     total = math.fsum(map(math.exp, logs.values()))
     shares = [math.exp(logs[tuple(words_of(order)[1])]) / total for order in orders]
-    counted = torch.tensor(shares, dtype=torch.float64)
+    counted = double(shares)
     table = Table(
         f"probability of some of the {len(logs):,} orders",
         tuple(orders),
         ("network", "trigrams"),
         torch.stack([network, counted], dim=1),
-        heat=(True,) * len(orders),
+        heat=True,
         notes=tuple("the reference" if order == right else "" for order in orders),
     )
     best = run.predict(source).text
@@ -221,7 +216,7 @@ def _judged(exact: Tensor, count: int) -> Stage:
                 ("one good order", "two good orders"),
                 ("network", "trigrams", "shuffled input"),
                 exact,
-                heat=(True, True),
+                heat=True,
             ),
         ),
     )

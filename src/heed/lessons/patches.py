@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from heed.layers.grid import patches_of
-from heed.lessons.parts import Check, Stage, Table
+from heed.lessons.parts import Check, Stage, Table, double
 
 TITLE = "A picture is worth 16 x 16 words."
 SOURCE = "224 / 16 is the lecture notes' example, the small picture ours; nothing is trained, its weights were chosen."
@@ -20,17 +20,17 @@ _E = ((0.5, -0.5, -0.5), (0.5, 0.5, -0.5), (0.5, -0.5, 0.5), (0.5, 0.5, 0.5))
 _CLASS = (1.0, 0.0, 0.0)
 _POSITIONS = ((0.0, 0.0, 0.0), (0.0, -0.5, -0.5), (0.0, 0.5, -0.5), (0.0, -0.5, 0.5), (0.0, 0.5, 0.5))
 _SIDE = 2
+_CORNERS = ("up left", "up right", "low left", "low right")
 
 
 def patches_stages() -> tuple[Stage, ...]:
     """All stages."""
-    picture = torch.tensor(_PICTURE, dtype=torch.float64)
+    picture = double(_PICTURE)
     flat = patches_of(picture[None, None].float(), _SIDE, _SIDE)[0].double()
-    weights = torch.tensor(_E, dtype=torch.float64)
+    weights = double(_E)
     embedded = flat @ weights
-    first = torch.tensor(_CLASS, dtype=torch.float64)
-    positions = torch.tensor(_POSITIONS, dtype=torch.float64)
-    states = torch.cat([first[None], embedded]) + positions
+    positions = double(_POSITIONS)
+    states = torch.cat([double([_CLASS]), embedded]) + positions
     return (
         _count(),
         _cut(picture, flat),
@@ -52,7 +52,7 @@ def _count() -> Stage:
         numbers = channels * patch * patch
         rows.append([side, side * side, numbers, (side * side + 1) ** 2])
         labels.append(f"{size} x {size} x {channels}, patches of {patch}")
-    values = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     every = (224 * 224 + 1) ** 2
     return Stage(
         "count",
@@ -68,8 +68,8 @@ def _count() -> Stage:
         (Table("counts", tuple(labels), ("a side", "patches", "numbers in each", "weights"), values),),
         lines=("Weights: of one head, one for each pair of tokens, the class token among them.",),
         checks=(
-            Check("patches of 224 / 16", 196, float(values[0, 1]), 0.0),
-            Check("numbers in each", 768, float(values[0, 2]), 0.0),
+            Check("patches of 224 / 16", 196, float(values[0, 1])),
+            Check("numbers in each", 768, float(values[0, 2])),
         ),
     )
 
@@ -86,12 +86,11 @@ def _cut(picture: Tensor, flat: Tensor) -> Stage:
         "x_p = the P x P pixels of a patch in one row",
         {"picture": picture, "patches": flat},
         (
-            Table("the picture", tuple(f"row {i}" for i in range(4)), columns, picture, heat=(True,) * 4),
-            Table("its patches, flattened", _names(4), ("up left", "up right", "low left", "low right"), flat,
-                  heat=(True,) * 4),
+            Table("the picture", tuple(f"row {i}" for i in range(4)), columns, picture, heat=True),
+            Table("its patches, flattened", _names(4), _CORNERS, flat, heat=True),
         ),
         lines=("Nothing in a row of numbers says where its patch was; that comes with the positions.",),
-    )  # fmt: skip
+    )
 
 
 def _embed(weights: Tensor, embedded: Tensor) -> Stage:
@@ -108,12 +107,12 @@ def _embed(weights: Tensor, embedded: Tensor) -> Stage:
         "z = x_p E",
         {"weights": weights, "embedded": embedded},
         (
-            Table("E", ("up left", "up right", "low left", "low right"), units, weights),
+            Table("E", _CORNERS, units, weights),
             Table("embedded patches", _names(4), units, embedded),
         ),
         checks=(
-            Check("brightness of patch 2", 2.0, float(embedded[1, 0]), 0.0),
-            Check("right - left of patch 4", 0.0, float(embedded[3, 1]), 0.0),
+            Check("brightness of patch 2", 2.0, float(embedded[1, 0])),
+            Check("right - left of patch 4", 0.0, float(embedded[3, 1])),
         ),
     )
 
@@ -141,6 +140,7 @@ def _look(states: Tensor) -> Stage:
     scores = states[:1] @ states.T / states.shape[1] ** 0.5
     weights = torch.softmax(scores, -1)
     context = weights @ states
+    grid = weights[0, 1:].reshape(2, 2)
     names = ("class token", *_names(4))
     return Stage(
         "look",
@@ -155,18 +155,16 @@ def _look(states: Tensor) -> Stage:
         {"scores": scores, "weights": weights, "context": context},
         (
             Table("scores and weights", ("score", "weight"), names, torch.cat([scores, weights]), heat=(False, True)),
-            Table("weights on the grid", ("upper", "lower"), ("left", "right"), weights[0, 1:].reshape(2, 2),
-                  heat=(True, True)),
+            Table("weights on the grid", ("upper", "lower"), ("left", "right"), grid, heat=True),
             Table("context", ("class token",), ("z1", "z2", "z3"), context),
         ),
         lines=("The brightest patch, upper right, gets the largest weight.",),
-        checks=(Check("sum of the weights", 1.0, float(weights.sum()), 0.0),),
-    )  # fmt: skip
+        checks=(Check("sum of the weights", 1.0, float(weights.sum())),),
+    )
 
 
 def _overlap(picture: Tensor) -> Stage:
     flat = patches_of(picture[None, None].float(), _SIDE, 1)[0].double()
-    columns = ("up left", "up right", "low left", "low right")
     names = tuple(f"row {i // 3}, column {i % 3}" for i in range(9))
     return Stage(
         "overlap",
@@ -178,6 +176,6 @@ def _overlap(picture: Tensor) -> Stage:
         ),
         "(H - P) / S + 1 rows and (W - P) / S + 1 columns",
         {"patches": flat},
-        (Table("patches of 2 x 2 pixels, one every pixel", names, columns, flat, heat=(True,) * 9),),
-        checks=(Check("patches", 9, float(len(flat)), 0.0),),
+        (Table("patches of 2 x 2 pixels, one every pixel", names, _CORNERS, flat, heat=True),),
+        checks=(Check("patches", 9, float(len(flat))),),
     )

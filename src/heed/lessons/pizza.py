@@ -7,19 +7,14 @@ prompts. It is compared with a bigram model of the same text, which no longer se
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from heed.errors import DataError
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.tasks.language_modelling.meals import distribution
 from heed.tasks.language_modelling.ranking import RankedChoice
 
@@ -38,10 +33,6 @@ _SETTINGS: dict[str, Any] = {
     "training.batch_tokens": 1_024,
     "training.learning_rate": 0.01,
     "training.warmup": 20,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 _END = "</s>"
 _BLANK = "\u2581"  # marks the space before a word in a token
@@ -50,10 +41,8 @@ _COLUMNS = ("total", "per token", "probability", "grammar")
 
 def pizza_stages() -> tuple[Stage, ...]:
     """Train the model, count the bigrams, and rank; takes some seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        run: Any = train("language_modelling", data="meals", steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
-        texts = [document.text for document in run.examples("train")]
+    run = train_small("language_modelling", _STEPS, _SETTINGS, data="meals")
+    texts = [document.text for document in run.examples("train")]
     perplexity = run.report["scores"]["test"]["perplexity"]["value"]
     return (
         _question(),
@@ -81,9 +70,8 @@ def _question() -> Stage:
 def _trained_on(texts: Sequence[str]) -> Stage:
     """How often each candidate follows either activity in the training text, for any subject of the sentence."""
     activities = [prompt.removeprefix("I love ") for prompt in _PROMPTS.values()]
-    counts = torch.tensor(
-        [[sum(text.endswith(f" {a} {choice}") for text in texts) for choice in _CHOICES] for a in activities],
-        dtype=torch.float64,
+    counts = double(
+        [[sum(text.endswith(f" {a} {choice}") for text in texts) for choice in _CHOICES] for a in activities]
     )
     exact = [sum(text.startswith(f"{prompt} ") for text in texts) for prompt in _PROMPTS.values()]
     totals = counts.sum(1).long().tolist()
@@ -93,7 +81,7 @@ def _trained_on(texts: Sequence[str]) -> Stage:
         tuple(f"... {activity}" for activity in activities),
         _CHOICES,
         shares,
-        heat=(True, True),
+        heat=True,
         notes=tuple(f"of {total:,} sentences" for total in totals),
     )
     seen = " and ".join(f"'{prompt}' {count:,} times" for prompt, count in zip(_PROMPTS.values(), exact, strict=True))
@@ -124,10 +112,7 @@ _SAYS = {
 def _ranked(run: Any, name: str) -> Stage:
     prompt = _PROMPTS[name]
     ranked, true = run.rank(prompt, _CHOICES, end=True), distribution(prompt)
-    values = torch.tensor(
-        [[one.log_prob, one.per_token, math.exp(one.log_prob), true[one.choice]] for one in ranked],
-        dtype=torch.float64,
-    )
+    values = double([[one.log_prob, one.per_token, math.exp(one.log_prob), true[one.choice]] for one in ranked])
     other = sorted(ranked, key=lambda one: -one.per_token)
     notes = tuple(map(_by_token, ranked))
     table = Table(f"{prompt} ...", tuple(one.choice for one in ranked), _COLUMNS, values, notes=notes)
@@ -164,9 +149,7 @@ def _bigram(texts: Sequence[str]) -> Stage:
         logs.append([math.log(pairs[pair] / before[pair[0]]) for pair in pairwise(words)])
     totals = [math.fsum(log) for log in logs]
     order = sorted(range(len(_CHOICES)), key=lambda i: -totals[i])
-    values = torch.tensor(
-        [[totals[i], totals[i] / len(logs[i]), math.exp(totals[i])] for i in order], dtype=torch.float64
-    )
+    values = double([[totals[i], totals[i] / len(logs[i]), math.exp(totals[i])] for i in order])
     table = Table("... with ____, after either prompt", tuple(_CHOICES[i] for i in order), _COLUMNS[:3], values)
     return Stage(
         "bigram",
@@ -188,7 +171,7 @@ def _decides(run: Any, perplexity: float) -> Stage:
     for prompt in prompts:
         ranked = {one.choice: math.exp(one.log_prob) for one in run.rank(prompt, _CHOICES, end=True)}
         rows.append([ranked[choice] for choice in _CHOICES])
-    values: Tensor = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     return Stage(
         "elsewhere",
         "the same candidates where the training text has none of them",
@@ -199,7 +182,7 @@ def _decides(run: Any, perplexity: float) -> Stage:
         ),
         "",
         {"probability": values},
-        (Table("probability", prompts, _CHOICES, values, heat=(True,) * len(prompts)),),
+        (Table("probability", prompts, _CHOICES, values, heat=True),),
         lines=tuple(map(_said_of, prompts)),
     )
 

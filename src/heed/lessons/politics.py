@@ -6,9 +6,7 @@ another kind, and each weight is compared with the change of the answer when tha
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,9 +14,9 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import Stage, Table
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.observe.trace import trace
-from heed.runs.train import train
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
 DOCUMENT = (
@@ -76,10 +74,6 @@ _SETTINGS: dict[str, Any] = {
     "training.learning_rate": 0.01,
     "training.warmup": 10,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -127,29 +121,21 @@ def draw_documents(split: Split) -> list[Document]:
 
 def politics_stages() -> tuple[Stage, ...]:
     """Train the HAN, then read the document and the held-out ones with it; takes some seconds."""
-    held_out = draw_documents("test")
-    with tempfile.TemporaryDirectory() as name:
-        files: dict[str, Any] = {split: _write(Path(name) / f"{split}.tsv", draw_documents(split)) for split in SPLITS}
-        out = Path(name) / "run"
-        run: Any = train("classification", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
-        reading = _read(run, DOCUMENT)
-        dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
-        found = _found(run, [document for document in held_out if document.telling is not None])
-        accuracy = float(run.report["scores"]["test"]["accuracy"]["value"])
-        labels = list(run.task.labels)
+    drawn = {split: draw_documents(split) for split in SPLITS}
+    data = {split: [(one.text, one.label) for one in documents] for split, documents in drawn.items()}
+    run = train_small("classification", _STEPS, _SETTINGS, **data)
+    reading = _read(run, DOCUMENT)
+    dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
+    found = _found(run, [document for document in drawn["test"] if document.telling is not None])
+    accuracy = float(run.report["scores"]["test"]["accuracy"]["value"])
+    labels = list(run.task.labels)
     return (
         _document(labels, reading),
-        _training(),
+        _training(drawn["train"]),
         _sentences(reading, dropped),
         _words(reading),
         _verdict(reading, dropped, labels, found, accuracy),
     )
-
-
-def _write(path: Path, documents: Sequence[Document]) -> str:
-    lines = "".join(f"{document.text}\t{document.label}\n" for document in documents)
-    path.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
-    return str(path)
 
 
 def _read(run: Any, sentences: Sequence[str]) -> Reading:
@@ -202,13 +188,13 @@ def _document(labels: Sequence[str], reading: Reading) -> Stage:
         ),
         "s_i = sum_t alpha_it h_it, alpha_it = softmax_t(tanh(W h_it + b)' u);  v = sum_i alpha_i h_i likewise",
         {"probability": reading.probabilities},
-        (Table("probability", ("document",), tuple(labels), reading.probabilities.unsqueeze(0), heat=(True,)),),
+        (Table("probability", ("document",), tuple(labels), reading.probabilities.unsqueeze(0), heat=True),),
         lines=DOCUMENT,
     )
 
 
-def _training() -> Stage:
-    shown = next(document for document in draw_documents("train") if document.label == "politics")
+def _training(documents: Sequence[Document]) -> Stage:
+    shown = next(document for document in documents if document.label == "politics")
     return Stage(
         "training",
         "what was learned from",
@@ -228,7 +214,7 @@ def _sentences(reading: Reading, dropped: Tensor) -> Stage:
         tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
         ("weight", "lost"),
         torch.stack([reading.sentences, dropped], dim=1),
-        heat=(True,) * len(DOCUMENT),
+        heat=True,
         notes=DOCUMENT,
     )
     return Stage(
@@ -249,7 +235,7 @@ def _words(reading: Reading) -> Stage:
     tables = []
     for i, (words, weights) in enumerate(reading.words):
         said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
-        tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=(True,)))
+        tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
     unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
     return Stage(
         "words",
@@ -297,6 +283,6 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
             "Here the deciding words are known, so the claim can be checked by counting.",
         ),
         "",
-        {"found": found, "accuracy": torch.tensor(accuracy, dtype=torch.float64)},
+        {"found": found, "accuracy": double(accuracy)},
         lines=lines,
     )

@@ -6,16 +6,14 @@ Teddy are then read word by word, and each network shows after which word it can
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.training import train_small
 
 TITLE = "He said Teddy bear is soft. He said Teddy Roosevelt was a President."
 _PAIR = ("He said Teddy Roosevelt was a President".split(), "He said Teddy bear is soft".split())
@@ -30,11 +28,7 @@ _SETTINGS: dict[str, Any] = {
     "training.batch_tokens": 300,
     "training.learning_rate": 0.02,
     "training.warmup": 5,
-    "training.validate_every": _STEPS,
-    "training.threads": 1,
-    "training.device": "cpu",
     "evaluation.words": ["Teddy"],
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -105,9 +99,7 @@ def _sentences() -> Stage:
 
 
 def _read(network: _Network) -> tuple[Stage, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {**_SETTINGS, **network.settings}
-        run: Any = train("tagging", data="teddy", steps=_STEPS, out=Path(folder) / "run", settings=settings, quiet=True)
+    run = train_small("tagging", _STEPS, {**_SETTINGS, **network.settings}, data="teddy")
     outside = run.task.labels.index("O")
     person = [1 - probabilities[:, outside] for _, probabilities in run.tagged(_PAIR)]
     states = []
@@ -151,7 +143,7 @@ def _result(accuracies: list[float]) -> Stage:
                 tuple(network.title for network in _NETWORKS),
                 ("right",),
                 torch.tensor(accuracies).unsqueeze(1),
-                heat=(True,) * len(accuracies),
+                heat=True,
             ),
         ),
     )

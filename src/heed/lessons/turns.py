@@ -23,6 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from heed.lessons.parts import double
+
 STEPS = 6
 """Words that can be written, including the end token."""
 OUTPUTS = ("Hugh", "Leonardo", "Jackman", "DiCaprio", ",", "of", "course", "<end>")
@@ -129,7 +131,7 @@ def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
 
 def embedding(word: str) -> Tensor:
     """The embedding `(4,)` of a word that is read."""
-    return torch.tensor(WORDS.get(word, (0.0,) * 4), dtype=torch.float64)
+    return double(WORDS.get(word, (0.0,) * 4))
 
 
 def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
@@ -138,7 +140,7 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
     state, word = torch.tanh(weights.d @ last), _START
     rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []
     for _ in range(STEPS):
-        previous = torch.tensor(_WRITTEN[word], dtype=torch.float64)
+        previous = double(_WRITTEN[word])
         state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
         query = state @ weights.a
         scores = reading.dialogue @ query
