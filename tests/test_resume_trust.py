@@ -168,7 +168,7 @@ def test_what_is_given_counts_more_than_what_was_edited(case, made):
     ("name", "value", "problem"),
     [
         ("model.name", "bert", "model.name is 'bert', but the run in .* began with 'rnn'"),
-        ("model.d_hidden", 24, "model.d_hidden: .* -> 24: the weights .* have other shapes"),
+        ("model.d_hidden", 24, "model.d_hidden: .* -> 24: the weights .* have different shapes"),
         ("tokenizer.lowercase", True, "tokenizer.lowercase: .* -> True: the tokenizer was trained"),
     ],
 )
