@@ -108,7 +108,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
 
 def test_a_missing_file_that_training_needs_is_named(case):
     (case / "killed" / "labels.json").unlink()
-    with pytest.raises(RunError, match=r"labels.json is missing: training cannot be resumed"):
+    with pytest.raises(RunError, match=r"labels.json is missing; training cannot be resumed"):
         resume(case / "killed")
 
 

@@ -183,12 +183,12 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
     for name, problem in damage.items():
         if name == CHECKSUMS:
             raise RunError(
-                f"{folder / name} is {problem}: the files of the run cannot be verified. Restore it from a copy of the "
+                f"{folder / name} is {problem}; the files of the run cannot be verified. Restore it from a copy of the "
                 "run folder; or delete it, if you are sure that the other files are unaltered"
             )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             raise RunError(
-                f"{folder / name} is {problem}: training cannot be resumed. Restore the file from a copy of the run "
+                f"{folder / name} is {problem}; training cannot be resumed. Restore the file from a copy of the run "
                 "folder, or train a new run with another --out"
             )
 
