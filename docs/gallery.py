@@ -295,8 +295,8 @@ FAMILIES = (
         see=(
             "Words are encoded into turns, and turns into a conversation. The number before a turn is its share of "
             "the response's attention; the shading of each word is the word's share. Most of the attention is on the "
-            "turn that repeats the whole booking. The model nearly always knows which kind of turn comes next, but often "
-            "invents a detail, so half of the responses are exactly right."
+            "turn that repeats the whole booking. The model nearly always knows which kind of turn comes next, but "
+            "often invents a detail, so half of the responses are exactly right."
         ),
     ),
 )
