@@ -1,8 +1,9 @@
 """CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
 from heed.kernels.aligned_gru import aligned_gru
+from heed.kernels.blocks import BlockWeights
 from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
-from heed.kernels.decoder_block import BlockWeights, decoder_block, trains_whole_block
+from heed.kernels.decoder_block import decoder_block, trains_whole_block
 from heed.kernels.dropout import byte_dropout, relu_dropout
 from heed.kernels.encoder_block import BlockSettings, Groups, encoder_block, trains_packed
 from heed.kernels.first_state import attend_first

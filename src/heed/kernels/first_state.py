@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from heed.kernels import private
-from heed.kernels.decoder_block import BlockWeights
+from heed.kernels.blocks import BlockWeights
 from heed.kernels.pre_norm_block import PreNormSettings
 from heed.shapes import Float
 
