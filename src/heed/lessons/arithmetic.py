@@ -1,4 +1,4 @@
-"""The numbers of a lesson. `heed.attention` computes them; this module only asks for each intermediate result."""
+"""The numbers of a lesson: `heed.attention` computes them, and this module keeps every intermediate result."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Bench:
         return compute(every.query[rows], every.key[keys], every.value[keys], mask, self.divisor(self.file.scale))
 
     def divisor(self, scale: str | float) -> float:
-        """The number that a scale of a file stands for."""
+        """The divisor that a scale of a file names."""
         if not isinstance(scale, str):
             return scale
         if scale == "none":

@@ -1,6 +1,6 @@
 """A lesson with training: the same words in two orders, read by models that know order and by models that do not.
 
-Small classifiers name who sat, small translators say it in Spanish. None has seen a sentence with cat and wall.
+Small classifiers name who sat, small translators translate into Spanish. None has seen a sentence with cat and wall.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SPANISH = (
     Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau"}),
     Kind("transformer", True, {"model.name": "transformer", "training.learning_rate": 0.002}),
 )
-"""Translators: the same in Spanish."""
+"""Translators into Spanish."""
 
 
 def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
@@ -134,12 +134,12 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
 def _sentences(sizes: dict[Split, int]) -> Stage:
     return Stage(
         "sentences",
-        "the same words, another order",
+        "the same words in another order",
         (
-            "Both sentences have the same six words. Who sits is told by their order, and by nothing else.",
-            f"{sizes['train']:,} such sentences with {len(_NOUNS)} nouns are learned from (data.name=grammar says "
-            f"them in Spanish). The {sizes['test']} held-out ones put two nouns together that never met in training: "
-            "cat and wall among them.",
+            "Both sentences have the same six words. Only their order tells who sits.",
+            f"The models learn from {sizes['train']:,} such sentences with {len(_NOUNS)} nouns and their Spanish, as "
+            f"in data.name=grammar. The {sizes['test']} held-out sentences combine two nouns that never occur together "
+            "in training, cat and wall among them.",
         ),
         "",
         lines=_PAIR,
@@ -159,7 +159,7 @@ def _who_stage(numbers: Tensor) -> Stage:
         "who",
         "who sat? Six classifiers",
         (
-            f"Each learns to name the noun that sits, of {len(_NOUNS)}. The first two read the words as a set.",
+            f"Each learns which of {len(_NOUNS)} nouns sits. The first two read the words as a set.",
             "apart: the largest difference between the probabilities for the two sentences. held-out: share of right "
             "answers.",
         ),
@@ -185,7 +185,7 @@ def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
         "spanish",
         "the same in Spanish: five translators",
         (
-            "In Spanish, too, the order says who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
+            "In Spanish, too, the order tells who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
             "turned: the probability of the translation of the other sentence. held-out: share of outputs that are "
             "right, letter by letter.",
         ),
@@ -214,7 +214,7 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
         (
             "A model that reads a set of words gives the same answer to both sentences, whatever it has learned, so it "
             "is right for at most one of them.",
-            "Attention by itself is such a model. It sees order only because positions are added to its words.",
+            "Attention by itself is such a model. It distinguishes orders only because positions are added to words.",
         ),
         "",
         {"apart": double(apart)},
@@ -225,19 +225,19 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
                 if apart < _SAME
                 else f"It does not hold here: their probabilities differ by {apart:.3f}."
             ),
-            f"  Held-out sentences right: {_shares(who[blind, 3])}; with order {_shares(who[seeing, 3])}.",
+            f"  Held-out sentences answered correctly: {_shares(who[blind, 3])}; with order {_shares(who[seeing, 3])}.",
             f"With order, {solved} of {len(seeing)} classifiers name the right noun in both sentences, and {right} of "
-            f"{len(SPANISH) - 1} translators give both the right translation a higher probability than the other.",
+            f"{len(SPANISH) - 1} translators find the right translation of both more probable than the other.",
             "Claim of the notes: a feed-forward network has no way to keep the order. "
             + (
-                "It does not hold for words side by side: each place has separate weights, and "
+                "It does not hold for words side by side: each position has its own weights, and "
                 f"{float(who[mlp, 3]):.0%} of the held-out sentences are right. It holds for a bag of words."
                 if float(who[mlp, :2].min()) > 0.5
                 else "Here the network on words side by side did not learn it either."
             ),
-            "A single attention layer knows only the last word that it wrote and, with positions, its place. With "
-            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, and {float(said[-1, 5]):.0%} of the "
-            "transformer's: it has the order, but not everything else that decides a word.",
+            "A single attention layer knows only the last word it wrote and, with positions, where that word is. With "
+            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, compared with "
+            f"{float(said[-1, 5]):.0%} of the transformer's: it knows the order, but not all that decides a word.",
         ),
     )
 

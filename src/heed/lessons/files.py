@@ -15,7 +15,7 @@ from heed.lessons.schema import LessonFile
 
 
 class Trained(NamedTuple):
-    """A lesson with networks."""
+    """A lesson written in Python: networks that it trains, or whose weights are chosen or drawn."""
 
     title: str
     stages: Callable[[], tuple[Stage, ...]]
@@ -36,7 +36,7 @@ TRAINED: dict[str, Trained] = {
     "politics": Trained(politics.TITLE, politics.politics_stages, 10),
     "teddy": Trained(teddy.TITLE, teddy.teddy_stages, 10),
 }
-"""Lessons with networks, by name."""
+"""Lessons written in Python, by name."""
 
 
 def list_lessons() -> dict[str, str]:
@@ -63,6 +63,6 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
 
 
 def _paths() -> dict[str, Path]:
-    """The files of the lessons without networks, by name."""
+    """The YAML files that come with heed, by the names of their lessons."""
     folder = Path(str(files("heed.lessons")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}

@@ -24,7 +24,7 @@ def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[
         alike.setdefault(tuple(row), []).append(i)
         if (found := _moment(i, numbers, tokens)) is not None:
             shown.setdefault(found, []).append(i)
-    equal = ("equal rows", "equal inputs, so equal rows; nothing here knows positions")
+    equal = ("equal rows", "equal inputs, so equal rows; attention by itself ignores positions")
     weights = numbers.weights  # equal inputs have unequal rows if their masks differ
     repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
     return tuple(

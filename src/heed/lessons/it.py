@@ -16,7 +16,7 @@ from heed.attention import MultiHeadAttention, attend
 from heed.lessons.parts import Check, Stage, Table, double
 
 TITLE = "The animal didn't cross the street because it was too tired / too congested."
-SOURCE = "The sentences are the lecture notes'; the weights are ours, chosen by hand, and nothing is trained."
+SOURCE = "The sentences are from the lecture notes; the weights are ours, chosen by hand; nothing is trained."
 FEATURES = ("noun", "adjective", "living", "pronoun")
 _ROWS = {
     "animal": [1, 0, 1, 0],
@@ -83,21 +83,20 @@ def it_stages() -> tuple[Stage, ...]:
 def _words(rows: dict[str, Tensor]) -> Stage:
     prose = (
         'What "it" stands for depends on the last word: an animal can be tired, and a street can be congested.',
-        'Four words decide; the others are left out. "living" is 1 for an animal and what is said of it, -1 for a '
-        "street and what is said of it.",
+        'Only four words matter; the others are left out. "living" is 1 for an animal and its adjective, -1 for a '
+        "street and its adjective.",
     )
     tables = tuple(Table(f"X, ... {last}", SENTENCES[last], FEATURES, x) for last, x in rows.items())
-    lines = ('The row of "it" is the same in both sentences, and says neither.',)
+    lines = ('The row of "it" is the same in both sentences: its "living" is 0.',)
     title = "two sentences that differ in their last word"
     return Stage("words", title, prose, "x = rows of the words", rows, tables, lines=lines)
 
 
 def _projections() -> Stage:
     prose = (
-        "Each head has its own W_Q, W_K and W_V, 4 x 2. Side by side, those of all heads are matrices of 4 x 4, "
-        "which is how they are stored.",
-        "Head 1 compares a pronoun with nouns, head 2 compares it with adjectives. The values say what was found, "
-        "and whether it is living.",
+        "Each head has its own W_Q, W_K and W_V of 4 x 2. They are stored side by side, in matrices of 4 x 4.",
+        "Head 1 compares a pronoun with nouns, head 2 with adjectives. The values hold what was found and whether it "
+        "is living.",
     )
     numbers = {"W_Q": _W_Q, "W_K": _W_K, "W_V": _W_V}
     tables = tuple(Table(f"{name}, columns 1-2 and 3-4", FEATURES, _HEADS, w) for name, w in numbers.items())
@@ -107,9 +106,9 @@ def _projections() -> Stage:
 
 def _heads(first: dict[str, Result]) -> Stage:
     prose = (
-        'Each head has a softmax of its own. For "it", head 1 divides its weight between the two nouns, and head 2 '
-        "gives nearly all of it to the adjective.",
-        "The other words have zero queries, so they look at every word alike.",
+        'Each head has its own softmax. For "it", head 1 divides its weight between the two nouns; head 2 gives nearly '
+        "all of its weight to the adjective.",
+        "The other words have zero queries, so they attend uniformly.",
     )
     numbers = {last: result.weights for last, result in first.items()}
     tables = tuple(
@@ -127,14 +126,14 @@ def _heads(first: dict[str, Result]) -> Stage:
         Check("head 1, it: weight of animal and of street", tired[0], tired[1]),
     )
     equation = "softmax(Q_h K_h' / sqrt(2))"
-    return Stage("heads", "where each head looks", prose, equation, numbers, tables, lines=lines, checks=checks)
+    return Stage("heads", "the weights of each head", prose, equation, numbers, tables, lines=lines, checks=checks)
 
 
 def _concatenated(rows: dict[str, Tensor], first: dict[str, Result]) -> Stage:
     prose = (
-        "The contexts of the two heads stand side by side in one row of 4. W_O mixes them, and the result is added "
-        "to the row that came in.",
-        'Our W_O writes what head 2 found into "living". The row of "it" now says what the sentence says of it.',
+        "The contexts of the two heads are concatenated into one row of 4. W_O mixes them, and the result is added to "
+        "the layer's input row.",
+        'Our W_O writes the "living" that head 2 found into the row of "it", which now tells an animal from a street.',
     )
     names = tuple(f"it, ... {last}" for last in rows)
     contexts = torch.stack([result.contexts[_IT] for result in first.values()])
@@ -150,7 +149,7 @@ def _concatenated(rows: dict[str, Tensor], first: dict[str, Result]) -> Stage:
         for feature, library, ours in zip(FEATURES, _by_library(x)[_IT].tolist(), state, strict=True)
     )
     numbers = {"contexts": contexts, "W_O": _W_O, "states": states}
-    title = "contexts side by side, mixed by one linear layer"
+    title = "contexts concatenated and mixed by one linear layer"
     return Stage("concatenate", title, prose, "x' = x + [head_1; head_2] W_O", numbers, tables, checks=checks)
 
 
@@ -163,17 +162,17 @@ def _of_it(weights: list[Tensor], title: str) -> Table:
 def _second(first: dict[str, Result]) -> Stage:
     prose = (
         'Now the queries of "it" differ: one asks for a noun that is living, the other for a noun that is not.',
-        "One head is enough. Its first number compares pronoun with noun, its second compares living with living.",
+        "One head is enough. Its first number matches pronouns with nouns, its second living with living.",
     )
     weights = _of_it([second_layer(result.states) for result in first.values()], "weights of it in layer 2")
     numbers = {"weights": weights.values, "W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
     made = (Table(f"{name} of layer 2", FEATURES, ("a", "b"), numbers[name]) for name in ("W_Q", "W_K"))
     (animal, _, *_), (_, street, *_) = weights.values.tolist()
     lines = (
-        f'"... too tired": it looks at animal with {animal:.3f}. "... too congested": it looks at street '
-        f"with {street:.3f}.",
-        "In a trained Transformer nobody chooses this: which head does what comes out of training, and most heads "
-        "do nothing that can be named.",
+        f'In "... too tired", "it" gives animal a weight of {animal:.3f}. In "... too congested", it gives street '
+        f"{street:.3f}.",
+        "In a trained Transformer nobody chooses the roles of the heads: they emerge in training, and most heads have "
+        "no role that can be named.",
     )
     title, equation = 'the second layer finds what "it" is', "softmax(X' W_Q (X' W_K)' / sqrt(2))"
     return Stage("second-layer", title, prose, equation, numbers, (*made, weights), lines=lines)
@@ -186,7 +185,7 @@ def _one_head(rows: dict[str, Tensor]) -> Stage:
     living = torch.stack([result.states[_IT, 2] for result in results])
     prose = (
         "A single head of width 4 adds up what two heads keep apart: nouns and adjectives share one softmax.",
-        'So only about a third of what the adjective says arrives in "living": '
+        'So only about a third of the adjective\'s value reaches "living": '
         f"{float(living[0]):.3f} and {float(living[1]):.3f}.",
     )
     numbers = {"first": first.values, "second": second.values, "living": living}

@@ -1,8 +1,8 @@
 """A lesson without training: four turns about a film, read turn by turn and answered by a decoder, all by hand.
 
 One recurrent network reads the words of each turn, a second one reads the turns, and a decoder writes the answer; then
-attention over the turns, and over the words in them, brings back what was said two turns ago. The arithmetic is that of
-Serban et al. 2016 (arXiv:1507.04808) with simple cells; attention over turns and words is ours, in the form of `hred`.
+attention to the turns, and to the words in them, recovers the film named two turns ago. The arithmetic is that of
+Serban et al. 2016 (arXiv:1507.04808) with simple cells; attention to turns and words is ours, in the form of `hred`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heed.lessons.turns import (
 )
 
 TITLE = "Can you suggest a good movie? Yes, sure. How about Logan? Okay, who is the lead actor?"
-SOURCE = "The four turns are the lecture notes' example, the numbers ours, chosen to be read; nothing is trained."
+SOURCE = "The four turns are from the lecture notes; the numbers are ours, chosen to be readable; nothing is trained."
 TURNS = ("Can you suggest a good movie ?", "Yes , sure . How about Logan ?", "Okay , who is the lead actor ?")
 ANSWER = ("Hugh", "Jackman", ",", "of", "course", "<end>")
 _FILLER = "That sounds fine ."
@@ -66,11 +66,11 @@ def _conversation() -> Stage:
     said = (*TURNS, "Hugh Jackman , of course")
     return Stage(
         "conversation",
-        "four turns, and what is known of their words",
+        "four turns, and the embeddings of their words",
         (
             "The fourth turn answers the third, but the third does not say which film is meant: the second does.",
-            "Each word is four numbers: a film is named; which one (1 Logan, -1 Titanic, which is tried later); a "
-            "suggestion is wished for; an actor is asked for. Words that are not in the table are four zeros.",
+            "Each word has four numbers: a film is named; which film (1 for Logan, -1 for Titanic, which is tried "
+            "later); a suggestion is wanted; an actor is asked for. Words that are not in the table have four zeros.",
         ),
         "",
         {"embeddings": values},
@@ -88,7 +88,7 @@ def _word_states(reading: Reading, weights: Weights) -> Stage:
         "words",
         "the first recurrent network reads the words of one turn",
         (
-            "It starts from zeros in every turn, so the turns do not depend on one another and can be read at once.",
+            "It starts from zeros in every turn, so turns do not depend on one another and can be read in parallel.",
             "U is 0.8 on the diagonal and 0 elsewhere: four fifths of each number stay, the word's own are added, and "
             "tanh keeps the sum between -1 and 1. After 'suggest' the wish is tanh(1) = 0.762, after 'a' tanh(0.61).",
         ),
@@ -108,7 +108,7 @@ def _utterances(reading: Reading) -> Stage:
         "one vector for each turn",
         (
             "The last state of a turn stands for the whole turn. The second network reads only these vectors.",
-            "It still has the topics of the turn, weakened by the words that followed them, and no longer the words.",
+            "It still has the topics of the turn, weakened by the words after them, but not the words themselves.",
         ),
         "u_n = the last h_nj of turn n",
         {"utterances": reading.utterances},
@@ -121,8 +121,8 @@ def _dialogue(reading: Reading, weights: Weights) -> Stage:
         "dialogue",
         "the second recurrent network reads the turns",
         (
-            "It reads one vector a turn, so the film is one step away from the question, not nine words.",
-            "V is 0.8 on the diagonal. Z hands u on, and takes the film from the wish: a suggestion fulfils it.",
+            "It reads one vector per turn, so the film is one step away from the question, not nine words.",
+            "V is 0.8 on the diagonal. Z passes u on and subtracts the film from the wish: a suggestion fulfils it.",
         ),
         "d_n = tanh(V d_n-1 + Z u_n),  d_0 = 0",
         {"states": reading.dialogue, "V": weights.v, "Z": weights.z},
@@ -130,14 +130,14 @@ def _dialogue(reading: Reading, weights: Weights) -> Stage:
             Table("Z", TOPICS, TOPICS, weights.z),
             Table("dialogue states d", _numbered(3), TOPICS, reading.dialogue),
         ),
-        lines=("After turn 3 the state knows that an actor is asked for, and, at 0.377 instead of 1, of which film.",),
+        lines=("After turn 3 the state shows that an actor is asked for; the film has faded from 1 to 0.377.",),
         checks=(Check("film after turn 3: tanh(0.8 * 0.496)", 0.377, float(reading.dialogue[2, 0])),),
     )
 
 
 def _written(answer: Answer) -> str:
     said = " ".join(word for word in answer.words if word != "<end>").replace(" ,", ",")
-    return f"Written, the most probable word at each step: {said}."
+    return f"Output, the most probable word at each step: {said}."
 
 
 def _probabilities(answer: Answer) -> Table:
@@ -150,10 +150,10 @@ def _decoder(plain: Answer, weights: Weights) -> Stage:
         "decoder",
         "the decoder writes from the last dialogue state alone",
         (
-            "Its state has seven numbers: the four topics, and three signs that stand for the word written last, from "
-            "which the next one follows. It starts from d_3, which enters every step too (in the paper it does not).",
+            "Its state has seven numbers: the four topics, and three signs that encode the last word written, from "
+            "which the next word follows. It starts from d_3, which is also added at every step (not so in the paper).",
             "D copies the dialogue state, S keeps 0.4 of the topics, E doubles the signs. A row of O has 4 times the "
-            "signs of the word before, and for names +2 or -2 on 'which'. There is no attention yet: c is zero.",
+            "signs of the previous word, and for names +2 or -2 on 'which'. There is no attention yet: c is zero.",
         ),
         "s_0 = tanh(D d_N),  s_t = tanh(S s_t-1 + E y_t-1 + D d_N),  p_t = softmax(O [s_t; 0])",
         {"states": plain.states, "probabilities": plain.probabilities}
@@ -165,7 +165,7 @@ def _decoder(plain: Answer, weights: Weights) -> Stage:
         ),
         lines=(
             _written(plain),
-            f"Leonardo still has {float(plain.probabilities[0, 1]):.3f}: the film has faded on its way here.",
+            f"Leonardo still has {float(plain.probabilities[0, 1]):.3f}: the film has faded in the dialogue state.",
         ),
     )
 
@@ -173,7 +173,7 @@ def _decoder(plain: Answer, weights: Weights) -> Stage:
 def _turns(looking: Answer, weights: Weights) -> Stage:
     return Stage(
         "turns",
-        "attention over the turns",
+        "attention to the turns",
         (
             "Before each word the state of the decoder is compared with every dialogue state, however old.",
             "A has one row that is not zero, for the topic 'actor': 12 for a film, -6 for a question about an actor. "
@@ -202,19 +202,19 @@ def _inside(looking: Answer) -> Stage:
     )
     return Stage(
         "inside",
-        "attention over the words inside each turn, before the first word",
+        "attention to the words inside each turn, before the first word is written",
         (
-            "The same comparison with the states of the words: beta sums to 1 within each turn, also in a turn that "
-            "itself has next to no weight.",
-            "Times the weight of its turn, a word's weight is its share of the whole conversation.",
+            "The same comparison with the states of the words: beta sums to 1 within each turn, even in a turn with "
+            "almost no weight.",
+            "A word's weight times the weight of its turn is its share of the whole conversation.",
         ),
         "beta_tnj = softmax_j(s_t' A h_nj),  weight of a word in the conversation: alpha_tn beta_tnj",
         {f"turn {n + 1}": weights for n, weights in enumerate(looking.inside)},
         tuple(tables),
         lines=(
             "In turn 1 no state has a film or an actor in it, so all words have the same weight. In turn 3 the two "
-            "before 'who' have most: from 'who' on the states have the question in them, which A counts against them.",
-            "The '?' of turn 2 has some weight because its state still has the film in it.",
+            "words before 'who' have the most: from 'who' on, the states contain the question, which A penalises.",
+            "The '?' of turn 2 has some weight because its state still contains the film.",
         ),
         checks=(Check("sum over all words of all turns", 1.0, total),),
     )
@@ -223,11 +223,11 @@ def _inside(looking: Answer) -> Stage:
 def _response(looking: Answer) -> Stage:
     return Stage(
         "response",
-        "the decoder writes with what it looked at",
+        "the decoder writes with attention",
         (
-            "The context is the sum of the states of all words, each times its weight: what those words were about.",
-            "The decoder states are the same as without attention; the context stands beside them. In O, names have +3 "
-            "or -3 on the context's 'which'.",
+            "The context is the sum of the states of all words, each times its weight: the topics of those words.",
+            "The decoder states are the same as without attention; the context is concatenated with them. In O, names "
+            "have +3 or -3 on the context's 'which'.",
         ),
         "c_t = sum_n alpha_tn sum_j beta_tnj h_nj,  p_t = softmax(O [s_t; c_t])",
         {"contexts": looking.contexts, "probabilities": looking.probabilities},
@@ -265,10 +265,10 @@ def _distance(weights: Weights) -> Stage:
         "distance",
         "more turns in between",
         (
-            f"'{_FILLER}' is said some more times between the film and the question.",
+            f"'{_FILLER}' is said up to {max(_BETWEEN)} times between the film and the question.",
             "In the dialogue state the film fades: each turn multiplies it by 0.8 and applies tanh. Without attention "
-            "the decoder ends up guessing. With attention it reads the words of turn 2 directly at any distance, and "
-            "loses only the weight that goes to the turns in between.",
+            "the decoder ends up guessing. With attention it reads the words of turn 2 directly at any distance and "
+            "loses only the weight on the turns in between.",
         ),
         "",
         {"values": values},
@@ -291,7 +291,7 @@ def _cost() -> Stage:
     names = ("this conversation", *(f"{row[0]} turns of 8 words" for row in rows[1:]))
     return Stage(
         "cost",
-        "every turn is an answer to learn, and none is read twice",
+        "every turn is a training example, and no turn is read twice",
         (
             "In training each turn is the answer to those before it: a conversation of N + 1 turns is N examples.",
             "The states of a turn do not depend on later turns, so the hierarchical model reads each turn once for all "

@@ -163,10 +163,10 @@ def _by_distance(run: Any) -> Tensor:
 def _sentences() -> Stage:
     return Stage(
         "sentences",
-        "which way does it tip?",
+        "negative, neutral or positive?",
         (
-            "Three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
-            "The notes say that a recurrent network calls the first one negative, as it has forgotten the beginning.",
+            "There are three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
+            "The notes say that a recurrent network calls the first sentence negative: it has forgotten the beginning.",
         ),
         "",
         lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive"),
@@ -175,14 +175,15 @@ def _sentences() -> Stage:
 
 _PROSE = {
     "short": (
-        "learned from reviews of one opinion",
-        "No review of this training text has two opinions, as in most short reviews. That two opposite ones make a "
-        "neutral review can be learned nowhere here.",
+        "trained on reviews of one opinion",
+        "No review of this training text has two opinions, as in most short reviews. Nothing in it shows that two "
+        "opposite opinions make a neutral review.",
     ),
     "halves": (
-        "learned from reviews of two halves as well",
-        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between. "
-        '"great" and "a bit of a mess" never meet in one, and "but" joins halves that agree as well: it tells nothing.',
+        "trained on reviews of two halves as well",
+        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between "
+        'them. "great" and "a bit of a mess" never occur in the same review, and "but" also joins halves that agree, '
+        "so it says nothing about the label.",
     ),
 }
 
@@ -192,7 +193,7 @@ def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
     rows = tuple(_NETWORKS)
     columns = tuple(f"{label[:3]}." for label in _LABELS)
     held_out = Table(
-        "share of held-out reviews of two halves that is right, by clauses of filler between the halves",
+        "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves",
         rows,
         tuple(f"{distance} clauses" for distance in _DISTANCES),
         right,
@@ -203,11 +204,11 @@ def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
         for i, text in enumerate(_SHOWN)
     )
     last = f"A clause of filler is {min(map(_words, _FILLER))} to {max(map(_words, _FILLER))} words"
-    longer = f"; {_DISTANCES[-1]} of them are more than any review of the training text has."
+    longer = f"; no review of the training text has as many as {_DISTANCES[-1]}."
     numbers = {"probability": said, "accuracy": right}
     lines = (last + (longer if kind == "halves" else "."),)
     return Stage(
-        kind, title, (prose, "Shown are the probabilities of the labels."), "", numbers, (*tables, held_out), (), lines
+        kind, title, (prose, "The tables show the labels' probabilities."), "", numbers, (*tables, held_out), (), lines
     )
 
 
@@ -226,7 +227,7 @@ def _word_by_word(read: Tensor) -> Stage:
         "words",
         "word by word",
         (
-            "Output of the simple recurrent network after each word, once trained on short reviews, once on halves.",
+            "Output of the simple recurrent network after each word, trained on short reviews and on halves.",
             "If it had forgotten the first half, only the second half could decide the last output.",
         ),
         "h(t) = tanh(W_hh h(t-1) + W_hx x(t) + b)        label from h(t)",
@@ -274,7 +275,7 @@ def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
         "what this shows",
         (
             "Claim of the notes: a recurrent network forgets the first half and calls the sentence negative.",
-            "Whether it does depends on the text that it learned from; the network is the same.",
+            "Whether it does depends on the training text; the network is the same.",
         ),
         "",
         {"far": double(far)},

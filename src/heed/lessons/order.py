@@ -114,8 +114,8 @@ def order_stages() -> tuple[Stage, ...]:
 
 
 _TIME_PROSE = (
-    "No training sentence has these words. The network gives the probability of writing an order for this source; it "
-    "might also write other words. The trigrams' probabilities are shares among all orders of the words.",
+    "No training sentence has exactly these words. The network's number is the probability of writing an order for "
+    "this source; it might also write other words. The trigrams' probabilities are shares among all orders.",
     "One order is a sentence like those of the training text, and both models prefer it by far.",
 )
 _MOVIE_PROSE = (
@@ -142,7 +142,7 @@ def _task() -> Stage:
         "task",
         "put the words in order",
         (
-            "The source is a sentence whose words were shuffled; the target is the sentence.",
+            "The source is a sentence whose words were shuffled; the target is the original sentence.",
             "Punctuation at the end stays where it is. A capital letter marks the first word.",
         ),
         "",
@@ -154,11 +154,11 @@ def _training(drawn: dict[str, list[str]]) -> Stage:
     shown = [f"  {shuffle_words(text, 1)}   ->   {text}" for kind in drawn.values() for text in kind[:3]]
     return Stage(
         "training",
-        "what is learned from",
+        "the training text",
         (
             f"{sum(map(len, drawn.values())):,} sentences of a small grammar written for this lesson. The words of "
-            f"{len(drawn['one']):,} of them make a sentence of it in one order, the words of the {len(drawn['two']):,} "
-            "with three adjectives in two.",
+            f"{len(drawn['one']):,} of them form a sentence of the grammar in one order only; those of the "
+            f"{len(drawn['two']):,} with three adjectives, in two orders.",
             "With files of your own: heed train translation sentences.txt data.shuffle_source=words",
         ),
         "p(target | source) = product of p(word | words before it, source)",
@@ -204,9 +204,9 @@ def _judged(exact: Tensor, count: int) -> Stage:
         (
             "Exact match counts an output as right only if it is the reference, letter by letter.",
             f"Where two orders are equally good, any model is right about half of the time ({count} held-out "
-            "sentences): that is the limit of the score and no fault of the model. In a text of your own nobody knows "
-            "how many sentences are of this kind: a score tells which of two models is better, and not how far either "
-            "is from the best.",
+            "sentences): that is a limit of the score, not a fault of the model. In a text of your own nobody knows "
+            "how many sentences are of this kind: a score tells which of two models is better, not how far either is "
+            "from the best possible.",
         ),
         "",
         {"exact_match": exact},

@@ -58,9 +58,9 @@ def _question() -> Stage:
         "question",
         "which continuation is the most probable?",
         (
-            "A language model gives each next token a probability. That of a continuation is the product over its "
-            "tokens, and here over the end of the sentence as well.",
-            "A long continuation has more factors, none above 1: that is why per token stands beside the total.",
+            "A language model gives each next token a probability. The probability of a continuation is the product "
+            "over its tokens, here including the end of the sentence.",
+            "A longer continuation has more factors, none above 1; the mean per token is therefore shown as well.",
         ),
         "log p(choice | prompt) = sum of log p(token | all before it)",
         lines=(*(f"{prompt} ____" for prompt in _PROMPTS.values()), f"candidates: {', '.join(_CHOICES)}"),
@@ -77,7 +77,7 @@ def _trained_on(texts: Sequence[str]) -> Stage:
     totals = counts.sum(1).long().tolist()
     shares = counts / counts.sum(1, keepdim=True)
     table = Table(
-        "how often the training text goes on with each",
+        "how often each candidate follows in the training text",
         tuple(f"... {activity}" for activity in activities),
         _CHOICES,
         shares,
@@ -87,10 +87,10 @@ def _trained_on(texts: Sequence[str]) -> Stage:
     seen = " and ".join(f"'{prompt}' {count:,} times" for prompt, count in zip(_PROMPTS.values(), exact, strict=True))
     return Stage(
         "training",
-        "what the model is trained on decides",
+        "the training text decides",
         (
             f"{len(texts):,} sentences of a grammar written for this lesson (heed train language_modelling "
-            "data.name=meals). It draws 'chilli flakes', 'my friend' or 'sand' with probabilities 0.7, 0.2, 0.1 after "
+            "data.name=meals). It has 'chilli flakes', 'my friend' and 'sand' with probabilities 0.7, 0.2, 0.1 after "
             "pizza, and 0.1, 0.7, 0.2 after playing, whoever eats or plays.",
             "We chose these numbers. That sand comes last on a pizza is a fact of this text; the model knows nothing "
             "about food, and another text would give another ranking.",
@@ -105,7 +105,7 @@ def _trained_on(texts: Sequence[str]) -> Stage:
 _SAYS = {
     "pizza": "Total: the natural logarithm of the probability. Per token: the total divided by the number of tokens, "
     "including the end of the sentence. Grammar: the true probability. Last: the probability of each token.",
-    "playing": "The same candidates in another order, because another verb stands before 'with'.",
+    "playing": "The same candidates in another order, because the verb before 'with' is another.",
 }
 
 
@@ -121,7 +121,7 @@ def _ranked(run: Any, name: str) -> Stage:
     return Stage(
         name,
         f"{prompt} ____",
-        (_SAYS[name], f"Per token the candidates come {per_token}."),
+        (_SAYS[name], f"By the value per token, the candidates are {per_token}."),
         "",
         {"total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]},
         (table,),
@@ -153,11 +153,11 @@ def _bigram(texts: Sequence[str]) -> Stage:
     table = Table("... with ____, after either prompt", tuple(_CHOICES[i] for i in order), _COLUMNS[:3], values)
     return Stage(
         "bigram",
-        "a model that has forgotten the verb",
+        "a model that does not see the verb",
         (
             "A bigram model sees one word back. Both prompts end in 'with', so its answer to both is the same, and "
-            "right for one at most. Its probabilities are small: whatever follows any 'with' shares them.",
-            "More text does not help it. What decides stands two or three words back, and it cannot look there.",
+            "right for at most one. Its probabilities are small, because all words that follow any 'with' share them.",
+            "More text does not help: the deciding word is two or three words back, out of its reach.",
         ),
         "p(word | all before it) = p(word | the word before it) = count of the pair / count of the word before",
         {"total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]},
@@ -174,10 +174,10 @@ def _decides(run: Any, perplexity: float) -> Stage:
     values = double(rows)
     return Stage(
         "elsewhere",
-        "the same candidates where the training text has none of them",
+        "the same candidates after other prompts",
         (
-            "After soup the model gives almost nothing to any of them: in its text, soup is eaten with other things. A "
-            "ranking of given candidates always has a first place; whether it means anything, the probabilities tell.",
+            "After soup the model gives almost no probability to any of them: in its text, soup is eaten with other "
+            "things. A ranking always has a first place; only the probabilities tell whether it means anything.",
             f"Perplexity per token on held-out sentences: {perplexity:.2f}.",
         ),
         "",

@@ -158,7 +158,7 @@ def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
 
 
 def _found(run: Any, documents: Sequence[Document]) -> Tensor:
-    """How often the telling sentence has the largest weight, a telling word or one beside it, and the largest loss.
+    """How often attention finds the telling sentence, and the telling words in it.
 
     Returns:
         The shares of the documents in which the telling sentence has the largest weight; a telling word has the largest
@@ -184,7 +184,7 @@ def _document(labels: Sequence[str], reading: Reading) -> Stage:
         "what is this about?",
         (
             "The document is a definition of politics in our own words, one sentence per line.",
-            "A hierarchical network reads the words of each sentence, then the sentences: attention at both levels.",
+            "A hierarchical network reads words, then sentences, with attention at both levels.",
         ),
         "s_i = sum_t alpha_it h_it, alpha_it = softmax_t(tanh(W h_it + b)' u);  v = sum_i alpha_i h_i likewise",
         {"probability": reading.probabilities},
@@ -197,10 +197,10 @@ def _training(documents: Sequence[Document]) -> Stage:
     shown = next(document for document in documents if document.label == "politics")
     return Stage(
         "training",
-        "what was learned from",
+        "the training documents",
         (
-            f"{_SIZES['train']:,} documents of 2 to {_MOST} sentences about politics, economics, biology, music, or "
-            "nothing. One sentence in each tells the subject; the others occur with every subject.",
+            f"{_SIZES['train']:,} documents of 2 to {_MOST} sentences about politics, economics, biology, music or "
+            "nothing. If there is a subject, one sentence reveals it; the others occur with every subject.",
             "The name of the subject is in none of them: the network has never read the word politics.",
         ),
         "",
@@ -210,7 +210,7 @@ def _training(documents: Sequence[Document]) -> Stage:
 
 def _sentences(reading: Reading, dropped: Tensor) -> Stage:
     table = Table(
-        "each sentence: its weight, and the probability that is lost without it",
+        "the weight of each sentence, and the probability lost without it",
         tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
         ("weight", "lost"),
         torch.stack([reading.sentences, dropped], dim=1),
@@ -219,9 +219,9 @@ def _sentences(reading: Reading, dropped: Tensor) -> Stage:
     )
     return Stage(
         "sentences",
-        "where it looked: sentences",
+        "attention to sentences",
         (
-            "weight: where the attention over sentences looked. It says what was averaged, not what mattered.",
+            "weight: the attention to the sentence. It tells what was averaged, not what mattered.",
             "lost: how much less probable the label is when the document is read without that sentence.",
         ),
         "",
@@ -239,10 +239,10 @@ def _words(reading: Reading) -> Stage:
     unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
     return Stage(
         "words",
-        "where it looked: words",
+        "attention to words",
         (
-            "Weights add up to 1 within each sentence, also in those that have next to no weight themselves.",
-            f"<unk> stands for words that the training documents do not have; '{unknown[0]}' is one of them.",
+            "Weights sum to 1 within each sentence, even in sentences with almost no weight themselves.",
+            f"<unk> stands for words that are not in the training documents; '{unknown[0]}' is one of them.",
         ),
         "",
         {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)},
@@ -264,16 +264,16 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
     else:
         holds = "The claim does not hold here"
     lines = (
-        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has most "
+        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has the most "
         f"weight ({float(reading.sentences[top]):.2f}), and in it '{best}' ({float(weights.max()):.2f}); leaving out "
         f"{where} lowers the probability most ({float(dropped[needed]):.2f}).",
-        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Where there is a telling sentence, it has "
-        f"the largest weight in {telling}, and leaving it out costs most in {costs}. In the telling sentence a telling "
-        f"word has the largest weight in {word}, a telling word or the one next to it in {beside}.",
+        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Of those with a telling sentence, it has "
+        f"the largest weight in {telling}, and leaving it out costs most in {costs}; within it, a telling word has the "
+        f"largest weight in {word}, a telling word or the one next to it in {beside}.",
         f"{holds}, on documents made so that one sentence decides. A weight belongs not to a word but to the state at "
-        "that word, which has read its neighbours from both sides: the weight of 'the' can mean the word after it.",
+        "that word, which has read its neighbours on both sides: the weight of 'the' can be due to the word after it.",
         f"The first sentence, the definition itself, has weight {float(reading.sentences[0]):.3f}: the network knows "
-        "six words of each subject, and none of them is in it.",
+        "six words of each subject, and none of them is in that sentence.",
     )
     return Stage(
         "verdict",

@@ -199,8 +199,8 @@ class LessonFile(Section):
         if widths["w_query"] != widths["w_key"]:
             unweighted = "" if self.w_query and self.w_key else f" (without weights, {d_model})"
             raise ConfigError(
-                f"queries are {widths['w_query']} wide and keys {widths['w_key']}; the product of the two needs "
-                f"w_query and w_key of one width{unweighted}"
+                f"queries are {widths['w_query']} wide and keys {widths['w_key']}; their product needs w_query and "
+                f"w_key of the same width{unweighted}"
             )
         if self.mask is not None:
             _check_count(self.mask, len(names), "row", "mask", ", one per token")

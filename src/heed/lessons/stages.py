@@ -64,10 +64,10 @@ def _input(bench: Bench) -> Stage:
     prose = (
         f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
         f"{x.shape[1]}.",
-        "Attention gives every token a new row: a sum of all rows, weighted by how well each one fits.",
+        "Attention gives every token a new row: the sum of all rows, each weighted by how well it fits.",
     )
-    causal = "Causal: a token may attend to itself and to earlier ones only" if bench.file.causal else ""
-    given = "the file's mask says what may be attended to" if bench.file.mask is not None else ""
+    causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
+    given = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
     masked = "; ".join(part for part in (causal, given) if part)
     drawn = "Masked cells get no weight; they are hatched on the page, and shown as / in a terminal."
     lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
@@ -80,11 +80,11 @@ def _unlearned(bench: Bench) -> Stage:
     when = "For comparison, nothing learned" if _compares(bench.file) else "Before anything is learned"
     prose = (
         f"{when}: each token's row is its query, its key and its value.",
-        "Dot products are hard to compare with one another; softmax turns each row of them into probabilities.",
+        "Raw dot products are hard to compare; softmax turns each row of them into probabilities.",
     )
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
     cosines = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
-    lines = (f"cosine of each context with its own embedding: {cosines}",)
+    lines = (f"cosine of each context with the token's own embedding: {cosines}",)
     tables = _attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX")
     moments = find_moments(bench.x, numbers, bench.tokens)
     equation = "q = k = v = x;  softmax(X X') X"
@@ -102,9 +102,9 @@ def _projections(bench: Bench) -> Stage:
             made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
         projected.append(_vectors(title, rows, bench.tokens))
     prose = (
-        "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
-        "(value).",
-        f"The matrices need not be square: here rows of {bench.x.shape[1]} become queries and keys of "
+        "Three learned matrices turn each row into a query (what it asks for), a key (what it offers) and a value "
+        "(what it contributes).",
+        f"The matrices need not be square: here rows of {bench.x.shape[1]} numbers become queries and keys of "
         f"{learned.query.shape[1]} and values of {learned.value.shape[1]}.",
     )
     equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
@@ -141,7 +141,7 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
         if numbers.mask is not None and not bool(numbers.mask.all()):
             among = f"the {int(numbers.mask.sum())} of {len(keys)} keys that it may attend to"
         prose = (
-            f"One query is compared with {among}: a dot product each{divided}.",
+            f"One query is compared with {among}: one dot product per key{divided}.",
             "Softmax turns the scores into weights; the context is the sum of the values, each times its weight.",
         )
         tables = _one_row_tables(numbers, queries[0], offered, bench.scale)
@@ -149,7 +149,7 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     else:
         prose = (
             f"{count.capitalize()} queries stacked into a matrix are compared with {among} in one product.",
-            "Each row of the result is what that query gives by itself.",
+            "Each row of the result is the same as for that query alone.",
         )
         tables = _attention_tables(numbers, queries, offered, bench.scale, "QKV")
         equation = "softmax({}) V".format(bench.over("[q_i; q_j] K'"))
@@ -196,10 +196,10 @@ def _scales(bench: Bench) -> Stage:
     title = f"weights of {name_of(chosen, bench.tokens)} under each scale"
     table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
     prose = (
-        "Three scales are in use: the roots of the query's width, of the model's width and of the number of rows."
+        "Three scales are in use: the square roots of the query's width, the model's width and the number of rows."
         + (" Here all three are the same number." if len(named) == 1 else ""),
         "The query's width is right: the dot product of two vectors of d independent numbers, each of mean 0 and "
-        "variance 1, has variance d; dividing by the root of d makes the variance 1 again.",
+        "variance 1, has variance d; dividing by the square root of d makes the variance 1 again.",
     )
     equation = "softmax(Q K' / sqrt(d_k)) V"
     return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=lines)
@@ -216,9 +216,9 @@ def _other_width(bench: Bench, width: int) -> Stage:
     }
     query, key, value = (x @ w for w in made.values())
     numbers = compute(query, key, value, bench.learned.mask, bench.divisor(f"sqrt({width})"))
-    change = "keep the width" if width == d_model else f"{'shrink' if width < d_model else 'expand'} it"
+    change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
     prose = (
-        f"Weights of {d_model} x {width} {change}: the context has {width} numbers per token.",
+        f"Weights of {d_model} x {width} {change} the width: the context has {width} numbers per token.",
         f"These weights are OURS, made from seed {bench.file.seed}; they are not in the source.",
     )
     projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
