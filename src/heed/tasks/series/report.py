@@ -15,6 +15,8 @@ def body(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   the model's MAE is lower by")
         for name, values in shown.items():
             scores = " ".join(f"{plain(values[kind]):>32}" for kind in ("mae", "rmse"))
-            gain = interval(values["gain"]) if "gain" in values else "" if name == "model" else "- (its MAE is almost 0)"
+            gain = (
+                interval(values["gain"]) if "gain" in values else "" if name == "model" else "- (its MAE is almost 0)"
+            )
             lines.append(f"    {name:<18} {scores}   {gain}".rstrip())
     return lines

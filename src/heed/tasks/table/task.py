@@ -142,7 +142,9 @@ class Table(NumericTask[TableConfig, Row]):
 
     def read(self, path: Path) -> Numbers:
         """Read the labelled rows of a file, with the run's columns in their order."""
-        return read_numbers(path, self.standard.columns, self.config.data.columns.label, known=self.labels, trained=True)
+        return read_numbers(
+            path, self.standard.columns, self.config.data.columns.label, known=self.labels, trained=True
+        )
 
     def parts(self, path: Path) -> Iterator[Numbers]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
