@@ -46,8 +46,8 @@ def _no_pairs(passages: Passages, cut: Cut) -> str:
     hint = "or set model.next_sentence=false to train on masked words alone"
     if passages.num_documents < 2:
         return (
-            "model.next_sentence needs at least two documents, because a text that does not follow comes from another "
-            f"one, but there is {passages.num_documents}; name more files, split the file by data.separator, {hint}"
+            "model.next_sentence needs at least two documents, because a text that does not follow comes from another, "
+            f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
