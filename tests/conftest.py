@@ -1,6 +1,9 @@
 """Shared fixtures; every test checks the shapes in signatures (attention, kernels, layers) and uses a fresh cache."""
 
+import gc
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
 
 import jaxtyping
 import pytest
@@ -11,6 +14,25 @@ import shape_checks
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Without the garbage collector, which looked through all modules and tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_measurements():
+    """Before each training, time one update, not a quarter of a second of updates."""
+    from heed.training import cost
+
+    cost._ENOUGH = 0.0
 
 
 @pytest.fixture

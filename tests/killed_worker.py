@@ -5,6 +5,7 @@ import signal
 import sys
 
 from heed.cli import main
+from heed.training import cost
 from heed.training.loop import Trainer
 
 real = Trainer._update
@@ -17,4 +18,5 @@ def update(trainer, batches, start):
 
 
 Trainer._update = update
+cost._ENOUGH = 0.0  # as in conftest.py
 main(sys.argv[1:])

@@ -338,8 +338,8 @@ def test_several_labels_are_decisions_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"poling": "mean"}, r"unknown field 'poling' for RNNConfig; did you mean 'pooling'\?"),
-        ({"d_hiden": 3}, r"unknown field 'd_hiden' for RNNConfig; did you mean 'd_hidden'\?"),
+        ({"poling": "mean"}, r"unknown field 'model.poling' for RNNConfig; did you mean 'pooling'\?"),
+        ({"d_hiden": 3}, r"unknown field 'model.d_hiden' for RNNConfig; did you mean 'd_hidden'\?"),
         ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"name": "bahdanau"}, "bahdanau"),
         ({"vocab_size": 7}, "model.vocab_size is 7, but the data has"),

@@ -493,7 +493,7 @@ def assert_one_line(result, message, code=2):
         (["--model", "bahdanou"], "unknown model 'bahdanou'; did you mean 'bahdanau'"),
         (["--model", "attention_lm"], r"does not fit this task; these do: .*bahdanau"),
         (["--model", "../x"], "unknown model '../x'"),
-        (["model.d_hiden=3"], "unknown field 'd_hiden' .*did you mean 'd_hidden'"),
+        (["model.d_hiden=3"], "unknown field 'model.d_hiden' .*did you mean 'd_hidden'"),
         (["data.length=[3, 2]"], r"length is \(3, 2\)"),
         (["data.name=paste"], "data.name is 'paste'"),
         (["--device", "cuda:77"], "training.device is 'cuda:77'"),

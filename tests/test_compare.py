@@ -521,7 +521,7 @@ def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
 
 def test_an_unbuildable_model_is_found_before_anything_trains(call, config):
     code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:d_hiden=3", *COMMON)
-    assert code == 2 and "unknown field 'd_hiden'" in err and not os.path.exists("runs")
+    assert code == 2 and "unknown field 'model.d_hiden'" in err and not os.path.exists("runs")
 
 
 def test_a_failing_run_says_which(call, config):

@@ -312,7 +312,7 @@ def test_score_gives_every_token(run, folder, capsys):
     [
         (["--score", "--beam", "2"], "--score writes nothing, so --beam does not apply to it"),
         (["--score", "--choice", "a"], "--score reads whole texts and --choice ranks continuations; give only one"),
-        (["--temperature", "2"], "--temperature 2.0 applies only to drawn outputs; add --sample"),
+        (["--temperature", "2"], "--temperature 2.0 applies only to sampled outputs; add --sample"),
         (["--sample", "--beam", "2"], "--beam 2 searches and --sample draws; give only one"),
         (["--beam", "2", "--nbest", "3"], "num_best 3 needs a beam_size of at least 3, or sampling"),
         (

@@ -279,10 +279,10 @@ def test_what_was_never_seen_is_counted_and_said(call, run):
 
 def test_predict_refuses_in_one_line(call, run, data):
     for words, message in [
-        (["x", "--temperature", 2], "--temperature 2.0 applies only to drawn outputs; add --sample"),
-        (["x", "--top-k", 2], "--top-k 2 applies only to drawn outputs"),
-        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to drawn outputs"),
-        (["x", "--seed", 2], "--seed 2 applies only to drawn outputs"),
+        (["x", "--temperature", 2], "--temperature 2.0 applies only to sampled outputs; add --sample"),
+        (["x", "--top-k", 2], "--top-k 2 applies only to sampled outputs"),
+        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to sampled outputs"),
+        (["x", "--seed", 2], "--seed 2 applies only to sampled outputs"),
         (["x", "--sample", "--beam", 3], "--beam 3 searches and --sample draws"),
         (["x", "--sample", "--temperature", 0], r"temperature is 0.0, expected"),
         (["x", "--sample", "--top-p", 2], r"top_p is 2.0, expected"),

@@ -411,7 +411,7 @@ def test_settings_that_cannot_be_are_refused(data, model, message):
 def test_documents_of_one_sentence_make_no_pairs(tmp_path):
     lines = [text.split(".")[0] for text in TEXTS]
     config = small({"train": [write_lines(tmp_path / "lines.txt", *lines)], "format": "lines"})
-    with pytest.raises(DataError, match=r"hold two sentences, .*data.separator.*model.next_sentence=false"):
+    with pytest.raises(DataError, match=r"contain two sentences, .*data.separator.*model.next_sentence=false"):
         task_and_model(config)[0].train_batches(0)
     alone = small({"train": [str(tmp_path / "lines.txt")], "format": "lines"}, next_sentence=False)
     assert task_and_model(alone)[0].train_batches(0)

@@ -267,8 +267,8 @@ def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
     ("model", "message"),
     [
         ({"head": "softmaxx"}, r"model.head is 'softmaxx'; did you mean 'softmax'\?"),
-        ({"charakters": "cnn"}, r"unknown field 'charakters' for RNNConfig; did you mean 'characters'\?"),
-        ({"pooling": "mean"}, r"unknown field 'pooling'"),
+        ({"charakters": "cnn"}, r"unknown field 'model.charakters' for RNNConfig; did you mean 'characters'\?"),
+        ({"pooling": "mean"}, r"unknown field 'model.pooling'"),
     ],
 )
 def test_a_wrong_field_is_named(files, model, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -29,7 +30,11 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
     loc, kinds = problem["loc"], _data_kinds(kind)
     # pydantic adds the chosen member of a union to the path, which users never wrote
-    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in kinds)]
+    path = [
+        part
+        for n, part in enumerate(loc)
+        if not (n == 1 and loc[0] == "data" and part in kinds) and not _MEMBER.fullmatch(str(part))
+    ]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
         valid = _fields_at(kind, loc[:-1])
@@ -46,6 +51,8 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     return f"{name} is {problem['input']!r}{_expected(problem)}"
 
 
+_MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*")
+"""Name that pydantic gives to a member of a union of plain types."""
 _KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "text"}
 
 
@@ -55,8 +62,9 @@ def _expected(problem: Any) -> str:
         if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
             return f", but must be {what}"
     message = problem["msg"]
-    if message.startswith("Input should "):
-        return f", but must {message.removeprefix('Input should ')}"
+    subject, _, rule = message.partition(" should ")
+    if subject in ("Input", "List", "Dictionary"):
+        return f", but must {rule.partition(' after validation')[0]}"
     return f": {message[0].lower()}{message[1:]}"
 
 

@@ -44,7 +44,7 @@ _CAPTIONS = {
     "decoder": "Row t: where the position that wrote {kind} t of the response looked, among what was read until then.",
 }
 _INSIDE = " A {kind}'s weight is its share of the weight of its turn."
-_LOOKED = "Where the response looked, the mean over its {kind}s: the share of each "
+_LOOKED = "Attention of the response, averaged over its {kind}s: the share of each "
 _HINT = {
     True: "The model reads the conversation turn by turn, each from its first word on",
     False: "The model reads the conversation as one text, token by token",
@@ -232,7 +232,7 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
                 axis, labels=tuple(f"{label}: {conversation.turns[n]}" for n, label in _numbered(axis, read))
             )
         which = "" if len(looked or turns) == 1 else f" ({one.title})"
-        of_each = f"{axis.kind} and, before them, of each turn" if looked else "turn"
+        of_each = f"{axis.kind} and, at the start of the line, of each turn" if looked else "turn"
         title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
         darkest = float(shares.max()) if len(shares) else 1.0
         shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked))
