@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import reference as ref
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, replay_gates
-from heed.layers.recurrent import CellKind
+from heed.layers.cells import CellKind
 
 CELLS = get_args(CellKind)
 B, T, D_INPUT, D = 3, 5, 4, 3

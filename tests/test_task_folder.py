@@ -182,7 +182,6 @@ MEANS_SOMETHING_ELSE = {
     "models/base/body.py": {"series"},  # an interface
     "models/base/encoders.py": {"series"},
     "models/rnn.py": {"series"},
-    "layers/recurrent.py": set(),
     "layers/grid.py": {"table"},  # of positions
     "observe/pictures/frames.py": {"table"},  # of numbers, under a step
     "data/read/columns.py": {"translation"},  # a column of files from elsewhere

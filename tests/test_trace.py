@@ -12,7 +12,7 @@ from heed.attention import Rows, watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, ShapeError
 from heed.generation import SearchOptions, beam_search, greedy_search
-from heed.layers.recurrent import RecurrentCell
+from heed.layers.cells import RecurrentCell
 from heed.models.attention_lm import AttentionLM
 from heed.models.bahdanau import Bahdanau
 from heed.models.base import DecoderBody

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -312,16 +312,27 @@ class TagOptions(Section):
     """Training sentences with more tokens than this are left out, and counted."""
 
 
-def by_name(files: str, hub: bool = False) -> Callable[[Any], str]:
-    """Discriminator of `data` sections: embedded data by its name, a data set of the Hub by "hub", else files."""
+def by_name(files: str = "files", hub: bool = False, tags: Mapping[str, str] | None = None) -> Callable[[Any], str]:
+    """Discriminator of `data` sections, which returns the tag of a section.
+
+    Args:
+        files: Tag of the user's own files, which have no name.
+        hub: True if there is a section for data sets of the Hub, which has the tag "hub".
+        tags: Tags of embedded data that differ from its name.
+    """
+    others = {files, "hub", "memory"}
 
     def kind(value: Any) -> str:
-        if isinstance(value, EmbeddedLabels):
-            return str(getattr(value, "name", files))
         if is_memory(value):
             return "memory"
         if hub and (isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value)):
             return "hub"
-        return str(value.get("name", files)) if isinstance(value, dict) else files
+        if isinstance(value, dict):
+            name = value.get("name")
+        else:
+            name = value.name if isinstance(value, EmbeddedData) else None
+        if name is None:
+            return files
+        return "unknown" if str(name) in others else (tags or {}).get(str(name), str(name))
 
     return kind

@@ -3,7 +3,7 @@
     e_tj = v' tanh(q_t + k_j),  q_t = W_q s_{t-1};   a_t = softmax(e_t);   c_t = sum_j a_tj v_j
     s_t  = GRU([x_t ; c_t], s_{t-1})
 
-`heed.attention.attend` and `heed.layers.recurrent.gru_gates`, called step by step, are the specification. Differences:
+`heed.attention.attend` and `heed.layers.cells.gru_gates`, called step by step, are the specification. Differences:
 
 - The contribution of the inputs to the gates is one product for all steps, and so is the gradient of each weight and of
   the values.

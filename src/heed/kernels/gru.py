@@ -8,7 +8,7 @@ factors that depend on the forward pass only and are computed for all steps at o
     r, z = sigmoid(x_r + h_r), sigmoid(x_z + h_z);  n = tanh(x_n + r h_n);  h' = n + z (h - n)
     d x_n = g (1 - z)(1 - n^2);  d x_r = d x_n h_n r (1 - r);  d x_z = g (h - n) z (1 - z);  d h_n = d x_n r
 
-`heed.layers.recurrent.gru_gates` is the specification. Shapes: T steps, B rows, D width of the state; the time axis is
+`heed.layers.cells.gru_gates` is the specification. Shapes: T steps, B rows, D width of the state; the time axis is
 first, so that each step is contiguous in memory.
 """
 

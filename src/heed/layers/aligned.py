@@ -6,7 +6,7 @@ from torch.nn.functional import dropout as drop
 
 from heed.attention import Additive, Attention, Keys, Rows, watch
 from heed.kernels import aligned_gru, trains_by_hand
-from heed.layers.recurrent import RecurrentCell, State, StepwiseRun
+from heed.layers.cells import RecurrentCell, State, StepwiseRun
 from heed.shapes import Float, Int
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows
-from heed.layers.recurrent import State, States
+from heed.layers.cells import State, States
 from heed.shapes import Float, Int
 
 _PARTS = ("hidden", "cell")

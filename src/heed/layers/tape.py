@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heed.attention import Attention, Keys
 from heed.attention.keys import Origin
-from heed.layers.recurrent import State
+from heed.layers.cells import State
 from heed.shapes import Int
 
 _LEAST = 16

@@ -13,6 +13,7 @@ _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
 _MOST_OF_THE_TEXT = 0.5
 _MANY_UNKNOWN = 0.2
+_SHOWN_TOKENS = 30
 
 
 @dataclass
@@ -84,6 +85,13 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
     return lines
 
 
+def token_lines(kind: str, tokenizer: TextTokenizer, rows: Sequence[SideCounts]) -> list[str]:
+    """The kind and size of the tokenizer of one side, its token counts and warnings."""
+    tokenizers = dict.fromkeys([row.side for row in rows], tokenizer)
+    title = f"\ntokenizer {kind}: {tokenizer.vocab_size:,} tokens\n"
+    return [title, length_table(rows), *vocabulary_warnings(rows, tokenizers)]
+
+
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
     """One example for people: its text and, below it, the tokens that the model reads.
 
@@ -97,10 +105,10 @@ def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextT
     return "\n".join(lines)
 
 
-def tokens_text(tokenizer: TextTokenizer, ids: list[int], most: int = 30) -> str:
+def tokens_text(tokenizer: TextTokenizer, ids: list[int]) -> str:
     """The first tokens of an example, as they are in the vocabulary."""
-    text = " ".join(shown(tokenizer.piece(i)) for i in ids[:most])
-    return text + (" ..." if len(ids) > most else "")
+    text = " ".join(shown(tokenizer.piece(i)) for i in ids[:_SHOWN_TOKENS])
+    return text + (" ..." if len(ids) > _SHOWN_TOKENS else "")
 
 
 def shown(text: str) -> str:

@@ -232,7 +232,7 @@ class LooksAtPictures:
             # `_named` has opened the run's data if one of its pictures is named.
             return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
         given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
-        examples = pictures_of(given, "pictures", pixels)
+        examples = pictures_of(given, pixels)
         return pixels.read([example.place for example in examples]), [example.origin for example in examples]
 
     def _named(self, text: str) -> list[tuple[str, str]]:

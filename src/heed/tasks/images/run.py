@@ -61,7 +61,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
             raise UnknownKeywordError(f"predict has no keyword '{next(iter(options))}'; this task has no options")
         several = _several(pictures)
         pixels = Pixels.of(self.config.data)
-        examples = pictures_of([pictures] if several is None else several, "pictures", pixels)
+        examples = pictures_of([pictures] if several is None else several, pixels)
         made = [self.task.prediction(row) for row in self.probabilities(examples, pixels)]
         return made[0] if several is None else Predictions(made)
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.memory import InMemory, memory_or
+from heed.config.data import by_name
+from heed.config.memory import InMemory
 from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section
 
 
@@ -73,7 +74,7 @@ class SeriesConfig(RunConfig):
     task: Literal["series"] = "series"
     """What is learned."""
     data: Annotated[
-        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(memory_or("files"))
+        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(by_name())
     ]
     """Where the examples come from."""
     model: SeriesModelSection = SeriesModelSection()
