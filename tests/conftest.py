@@ -44,6 +44,12 @@ def as_installed():
 
 
 @pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache for this test alone."""
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
     from heed.cli import main

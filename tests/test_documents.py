@@ -25,12 +25,9 @@ from heed.tasks import check_config
 from heed.tasks.language_modelling.blocks import Blocks
 from heed.tasks.language_modelling.tokens import TokenStream
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TEXTS = ["  One\ttext,\n\nwith an empty line.\n", "Zwei Größen 🍕\nno line end", "\u2028three\n", "four"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def section(**fields):

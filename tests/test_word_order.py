@@ -23,6 +23,8 @@ from heed.tasks import check_config, task_class
 from heed.tasks.translation.same_words import advance, may_follow
 from heed.tasks.translation.word_order import Trigrams
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 SENTENCES = [
     f"{who} {does} {what} {when}{mark}"
     for who in ("Anna", "We", "The old man")
@@ -50,11 +52,6 @@ SETTINGS = {
     "training.device": "cpu",
     "evaluation.bootstrap": 50,
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def opened(files, **data):
