@@ -63,3 +63,16 @@ def call(capfd, monkeypatch, tmp_path):
 def cache_of_the_session(tmp_path_factory):
     """Use a temporary cache, so that no entries of older code are tested and none are left in the user's cache."""
     os.environ.setdefault("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def compared_here(monkeypatch):
+    """`heed compare` trains in this process; starting one for each run takes seconds."""
+    from heed.comparison import training
+    from heed.runs.train import train_config
+    from heed.training.progress import TerminalReporter
+
+    def train(planned, path, quiet):
+        return train_config(planned.config, path, TerminalReporter(), resume=True)[0] is not None
+
+    monkeypatch.setattr(training, "_train_apart", train)

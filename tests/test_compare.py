@@ -483,6 +483,7 @@ def made_at(folder):
     return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/model.safetensors")}
 
 
+@pytest.mark.usefixtures("compared_here")
 def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     code, out, err = call("compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", *COMMON)
     assert code == 0, err

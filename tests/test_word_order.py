@@ -153,7 +153,7 @@ def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):
         ),
         ('{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl", r"a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
         ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 is a list, expected an object with the field 'text'"),
-        ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, as \{"text": "..."\}'),
+        ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, such as \{"text": "..."\}'),
     ],
 )
 def test_lines_that_are_no_sentence_are_named(tmp_path, text, name, message):
