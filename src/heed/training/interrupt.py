@@ -41,9 +41,11 @@ def handled(handle: Callable[[int], None]) -> Iterator[None]:
     """
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        hangs_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN
-        for number in (signal.SIGINT, signal.SIGTERM, *([_HANG_UP] if hangs_up else [])):
-            before[number] = signal.signal(number, lambda number, _: handle(number))
+        asking = [signal.SIGINT, signal.SIGTERM]
+        if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
+            asking.append(_HANG_UP)
+        for number in asking:
+            before[number] = signal.signal(number, lambda sent, _: handle(sent))
     try:
         yield
     finally:
