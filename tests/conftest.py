@@ -2,6 +2,7 @@
 
 import gc
 import os
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
 
@@ -9,6 +10,7 @@ import jaxtyping
 import pytest
 import torch
 
+import commands
 import shape_checks
 
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
@@ -52,18 +54,9 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
-    from heed.cli import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capfd.readouterr()
-
-    return run_command
+    return partial(commands.call, capfd)
 
 
 @pytest.fixture(autouse=True, scope="session")

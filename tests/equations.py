@@ -1,4 +1,4 @@
-"""What tests of equations share: models far from uniform weights, and their parameters and cells for the reference."""
+"""What tests of equations share: random inputs, models far from uniform weights, their parameters for the reference."""
 
 import numpy as np
 import torch
@@ -10,6 +10,10 @@ LENGTHS = [5, 3, 1]
 MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
 TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
 TIGHT = {"rtol": 0, "atol": 1e-12}
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def sharpened(model, by=2.0):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.config import FilesData
 from heed.data.examples import Pair
 from heed.data.read.findings import Findings
@@ -489,13 +489,6 @@ def dirty(tmp_path, monkeypatch):
     write(tmp_path, lines(["кот", CLEAN[30][0]]), lines(["a", "b"]), name="t")
     monkeypatch.chdir(tmp_path)
     return ["translation", "a.en", "a.yo", "--test", "t.en,t.yo", "--valid", "8", "tokenizer.kind=word"]
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsys):

@@ -1,6 +1,5 @@
 """The commands and the Python of the front page: what they print, what they refuse, and how they end."""
 
-import io
 import json
 import os
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -17,9 +17,9 @@ import torch
 import yaml
 from typer.main import get_command
 
+import commands
 import heed
 from heed.attention import SCORES
-from heed.cli import main
 from heed.cli.app import app
 from heed.errors import ConfigError, RunError
 from heed.registry import list_models
@@ -53,18 +53,7 @@ def call(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words, stdin=None):
-        if stdin is not None:
-            data = stdin if isinstance(stdin, bytes) else stdin.encode()
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 def shell(*words, cwd=None, **options):

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from equations import notes_matrices, sharpened, step_of
+from equations import notes_matrices, randn, sharpened, step_of
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, replay_gates
 from heed.layers.cells import CellKind
@@ -19,10 +19,6 @@ LENGTHS = torch.tensor([5, 2, 4])
 MASK = torch.arange(T) < LENGTHS.unsqueeze(1)
 TIGHT = {"rtol": 0, "atol": 1e-12}
 LARGE = 1000.0  # a bias that opens or closes a gate exactly
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def make_cell(kind, d_input=D_INPUT):

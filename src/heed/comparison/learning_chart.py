@@ -14,7 +14,6 @@ from heed.observe.labels import clean, cut
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 380, 56, 20, 44, 50
 _ROW, _APART = 20, 9
-_DASHES = ("", "6 3", "2 3", "9 3 2 3")
 _STYLE = (
     ".learning text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#4a525c}"
     ".learning .title{font-size:14px;font-weight:bold;fill:#1b1f24}.learning .end{text-anchor:end}"
@@ -133,5 +132,4 @@ def _named(model: int, label: str, y: int) -> str:
 
 def _ink(model: int) -> tuple[str, str]:
     """The colour and the dashes of a model's line."""
-    dash = _DASHES[model // len(palette.LINES) % len(_DASHES)]
-    return palette.LINES[model % len(palette.LINES)], f' stroke-dasharray="{dash}"' if dash else ""
+    return palette.LINES[model % len(palette.LINES)], palette.dashes(model)
