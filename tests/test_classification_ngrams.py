@@ -147,7 +147,8 @@ def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder
     assert not torch.allclose(fitted, beside, atol=1e-3)
     assert np.isclose(loss, float(torch.nn.functional.cross_entropy(expected, batch.labels, reduction="sum")))
     again = Classification.prepare(check_config(settings(folder), "test"))
-    assert torch.equal(again.strength_and_held_out[1], task.strength_and_held_out[1])  # so that a resumed run goes on as it was
+    # A resumed run continues with the same logits.
+    assert torch.equal(again.strength_and_held_out[1], task.strength_and_held_out[1])
 
 
 def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):
