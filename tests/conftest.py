@@ -2,6 +2,7 @@
 
 import gc
 import os
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
 
@@ -9,6 +10,7 @@ import jaxtyping
 import pytest
 import torch
 
+import commands
 import shape_checks
 
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
@@ -44,23 +46,33 @@ def as_installed():
 
 
 @pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache for this test alone."""
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
-    from heed.cli import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capfd.readouterr()
-
-    return run_command
+    return partial(commands.call, capfd)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_the_session(tmp_path_factory):
     """Use a temporary cache, so that no entries of older code are tested and none are left in the user's cache."""
     os.environ.setdefault("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def compared_here(monkeypatch):
+    """`heed compare` trains in this process; starting one for each run takes seconds."""
+    from heed.comparison import training
+    from heed.runs.train import train_config
+    from heed.training.progress import TerminalReporter
+
+    def train(planned, path, quiet):
+        return train_config(planned.config, path, TerminalReporter(), resume=True)[0] is not None
+
+    monkeypatch.setattr(training, "_train_apart", train)

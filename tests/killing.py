@@ -6,6 +6,8 @@ heed and torch are imported once; each training is a fork, so that restarting is
 SIGALRM, whose default action also ends a process at once). Prints one JSON object.
 """
 
+import gc
+import importlib
 import json
 import os
 import random
@@ -56,6 +58,20 @@ def before_each(act):
         setattr(home, name, instead)
 
 
+def import_what_is_used(train, folder):
+    """Import the modules that a training imports on demand, so that no fork does."""
+    names = folder / "modules"
+
+    def listed():
+        train(folder / "first")
+        names.write_text("\n".join(sys.modules))
+
+    assert forked(listed) == 0
+    for name in names.read_text().split("\n"):
+        if name.partition(".")[0] in ("heed", "torch", "numpy", "yaml", "scipy", "sacrebleu"):
+            importlib.import_module(name)
+
+
 def main(folder: Path, config_path: Path) -> None:
     torch.set_num_threads(1)
     cost._ENOUGH = 0.0  # as in conftest.py
@@ -78,6 +94,8 @@ def main(folder: Path, config_path: Path) -> None:
         loop.Trainer._write = write
         before_each(lambda name: inside and inside[0] and what(name))
 
+    import_what_is_used(train, folder)
+    gc.freeze()  # the forks then share these objects
     start = time.perf_counter()
     assert forked(lambda: train(folder / "whole")) == 0
     seconds = time.perf_counter() - start

@@ -6,6 +6,7 @@ Reads one JSON object a line from standard input ("folder", "count" and "words":
 arguments), sets the environment as torchrun does, and answers with a line of exit codes and outputs of the processes.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -87,5 +88,6 @@ if __name__ == "__main__":
     cost._ENOUGH = 0.0  # as in conftest.py
     for name in USED:
         importlib.import_module(name)
+    gc.freeze()  # the forks then share these objects
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+import commands
 import heed
-from heed.cli import main
 
 FILLER = "the of and film story it was we saw plot".split()
 COMMON = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 10, "model.size": "tiny"}
@@ -43,12 +43,9 @@ def tagger(folder):
 
 
 def call(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
+    code, out, err = commands.call(capsys, *words)
     assert "Traceback" not in err
-    return ended.value.code or 0, out, err
+    return code, out, err
 
 
 def test_an_unknown_label_at_test_time_is_named_with_its_line(folder, han, capsys, tmp_path):

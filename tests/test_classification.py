@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import f1_score
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
@@ -451,13 +451,6 @@ def test_the_errors_that_the_model_was_surest_of_come_first():
 
 
 # --- commands
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_predict_writes_a_line_for_a_line(run, capsys, tmp_path):

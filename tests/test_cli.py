@@ -1,6 +1,5 @@
 """The commands and the Python of the front page: what they print, what they refuse, and how they end."""
 
-import io
 import json
 import os
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -17,9 +17,9 @@ import torch
 import yaml
 from typer.main import get_command
 
+import commands
 import heed
 from heed.attention import SCORES
-from heed.cli import main
 from heed.cli.app import app
 from heed.errors import ConfigError, RunError
 from heed.registry import list_models
@@ -53,18 +53,7 @@ def call(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words, stdin=None):
-        if stdin is not None:
-            data = stdin if isinstance(stdin, bytes) else stdin.encode()
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 def shell(*words, cwd=None, **options):
@@ -506,6 +495,13 @@ def test_train_refuses_in_one_line(call, config, words, message):
     assert not os.path.exists("runs")
 
 
+def test_a_value_in_place_of_a_section_is_shown_as_a_section(tmp_path, call):
+    (tmp_path / "short.yaml").write_text("task: translation\ndata: {train: p.tsv}\nmodel: gpt\ntokenizer: bpe\n")
+    code, _, err = call("train", tmp_path / "short.yaml")
+    assert code == 2 and "tokenizer is 'bpe', but must be a section of fields, such as tokenizer: {kind: bpe}" in err
+    assert "model is 'gpt', but must be a section of fields, such as model: {name: gpt}" in err
+
+
 def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):
     assert len(assert_one_line(call("train", "nowhere.yaml"), "no file 'nowhere.yaml'").splitlines()) == 1
     (tmp_path / "bad.yaml").write_text("data: [\n")
@@ -562,12 +558,12 @@ def test_look_and_evaluate_refuse_in_one_line(call, run):
 
 
 def test_a_wrong_option_is_a_usage_error(call):
-    for words in (["trane"], ["look", "x", "y", "--as", "gif"], ["train"], ["train", "x", "--minutes"]):
+    for words in (["trane"], ["look", "x", "--as"], ["train"], ["train", "x", "--minutes"]):
         code, out, err = call(*words)
         assert code == 2 and out == "" and "Traceback" not in err and "Error" in err
 
 
-def test_a_number_option_names_its_value_and_an_example(call):
+def test_an_option_with_a_wrong_value_names_it_and_what_is_expected(call):
     for words, said in (
         (
             ["train", "x", "--minutes", "ten"],
@@ -577,6 +573,10 @@ def test_a_number_option_names_its_value_and_an_example(call):
         (["demo", "--minutes", "0"], "--minutes is 0, expected at least 0.1"),
         (["predict", "x", "--nbest", "0"], "--nbest is 0, expected at least 1"),
         (["align", "x", "y", "--gold-base", "2"], "--gold-base is 2, expected 0 to 1"),
+        (["export", "x", "--to", "onnx"], "--to is 'onnx', expected ctranslate2 or huggingface"),
+        (["look", "x", "y", "--as", "gif"], "--as is 'gif', expected text, html, svg or json"),
+        (["predict", "x", "--sort", "length"], "--sort is 'length', expected uncertainty"),
+        (["predict", "x", "--engine=ct2"], "--engine is 'ct2', expected torch, ctranslate2 or ctranslate2-int8"),
     ):
         assert call(*words) == (2, "", f"heed: {said}\n")
 

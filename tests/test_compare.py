@@ -356,7 +356,7 @@ def test_compare_as_json(call, gru, rnn):
 
 def test_the_validation_set_is_marked(call, gru, rnn):
     out = call("compare", gru.folder, rnn.folder, "--split", "valid", "--resamples", 20)[1]
-    assert "scores on 20 valid examples" in out
+    assert "scores on 20 validation examples" in out
     assert "Each run's weights were selected on this set" in out
 
 
@@ -483,6 +483,7 @@ def made_at(folder):
     return {path.parent.name: path.stat().st_mtime_ns for path in Path(folder).glob("*/model.safetensors")}
 
 
+@pytest.mark.usefixtures("compared_here")
 def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     code, out, err = call("compare", config, "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", *COMMON)
     assert code == 0, err

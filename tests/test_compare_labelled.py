@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.comparison.choices import plan_runs
 from heed.comparison.page import _chosen
 from heed.errors import ConfigError, DataError
@@ -85,13 +85,6 @@ def tags(folder):
         trained(folder, "tagging", "softmax", steps=6),
         trained(folder, "tagging", "crf", steps=40, **{"model.head": "crf"}),
     ]
-
-
-def call(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0, *capsys.readouterr()
 
 
 # --- measures

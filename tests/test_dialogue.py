@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import heed
+from commands import call
 from heed.cli import main
 from heed.cli.predict import ask, outputs_of
 from heed.data.examples import Conversation
@@ -278,16 +279,6 @@ def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
 
 
 # --- commands
-
-
-def call(capsys, *words):
-    code = 0
-    try:
-        main(list(map(str, words)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import heed
+from commands import call
 from continuing import random_run, trained_run, write_texts
 from heed.cli import main
 from heed.errors import ConfigError
@@ -33,16 +34,6 @@ def folder(file, tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder):
     return heed.load(folder)
-
-
-def call(capsys, *words):
-    code = 0
-    try:
-        main(list(map(str, words)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def refused(capsys, *words):

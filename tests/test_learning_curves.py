@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 import heed
+from commands import call
 from contract import write_lines
-from heed.cli import main
 from heed.comparison import Comparison, LearningCurves, training
 from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.learning_tables import learning_tables
@@ -286,13 +286,6 @@ def test_data_in_memory_and_what_is_no_task_are_refused(folder):
 
 
 # --- the command
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_path):

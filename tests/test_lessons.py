@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import pytest
 import torch
 import yaml
 
+import commands
 import reference
-from heed.cli import main
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
 from heed.lessons.files import _paths
@@ -532,13 +533,7 @@ def call(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        return (ended.value.code or 0, *capsys.readouterr())
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 def test_the_command_lists_works_out_and_writes(call, tmp_path, lion):

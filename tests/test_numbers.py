@@ -11,7 +11,7 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.data.read.numbers import Standard, iter_numbers, read_numbers
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
@@ -36,13 +36,6 @@ def folder(tmp_path_factory):
     months = [f"{50 + 10 * math.sin(math.pi * t / 6):.4f}\n" for t in range(180)]
     (folder / "sales.csv").write_text("sold\n" + "".join(months))
     return folder
-
-
-def call(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0, *capsys.readouterr()
 
 
 # --- reading

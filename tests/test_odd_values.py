@@ -30,8 +30,8 @@ GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
     [
         ("1e200,1,a", "line 42, column 'x': '1e200' is too large: its square is not finite; give the column in larger"),
         ("-1e160,1,a", "line 42, column 'x': '-1e160' is too large"),
-        ("1_000,1,a", "line 42, column 'x': '1_000' is not a number; write it without underscores, as 1000"),
-        ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is not a number; write it without underscores, as 10.5"),
+        ("1_000,1,a", "line 42, column 'x': '1_000' is not a number; write it without underscores: 1000"),
+        ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is not a number; write it without underscores: 10.5"),
     ],
 )
 def test_a_number_that_is_none_is_named(tmp_path, row, message):

@@ -1,17 +1,17 @@
 """From two files to a translator, as a new user types it: every command, every output, every refusal."""
 
-import io
 import json
 import lzma
 import random
 import re
-import sys
 import unicodedata
+from functools import partial
 
 import pytest
 import yaml
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+import commands
 import heed
 from heed.cli import main
 from heed.data.examples import Pair
@@ -71,17 +71,7 @@ def call(capsys, monkeypatch, data):
     """Run a command beside the data; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(data)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words, stdin=None):
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 @pytest.fixture(scope="module")

@@ -140,7 +140,7 @@ def test_what_cannot_be_written_is_said_and_pictures_of_its_shape_are_the_same(t
         ({"size": {"longest_edge": 32}}, 'size is {"longest_edge": 32}, expected'),
         ({"size": "32"}, 'size is "32", expected'),
         ({"do_center_crop": True, "crop_size": 16, "size": 32}, "crop_size is 16, expected"),
-        ({"do_center_crop": True, "size": {"height": 40, "width": 50}}, "height and width alike"),
+        ({"do_center_crop": True, "size": {"height": 40, "width": 50}}, "equal height and width"),
         ({"do_center_crop": True, "size": {"shortest_edge": 16}}, "at least the 32 pixels of crop_size"),
         ({"do_center_crop": True, "do_resize": False}, "do_resize is false"),
         ({"resample": 5}, "resample is 5, expected one of Pillow's filters 0 (nearest)"),

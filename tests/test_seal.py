@@ -5,15 +5,16 @@ import os
 import shutil
 import stat
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import commands
 import heed
 from heed import folder as folders
-from heed.cli import main
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.runs.train import train_config
 from heed.storage.disk import checksum
@@ -41,12 +42,7 @@ def run(made, tmp_path):
 
 @pytest.fixture
 def call(capsys):
-    def command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return command
+    return partial(commands.call, capsys)
 
 
 def flip(path):

@@ -16,12 +16,9 @@ from heed.tasks.base.training_set import StreamSet
 from heed.tasks.translation.task import Translation
 from heed.training.progress import Quiet
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 COUNT, WINDOW = 1_000, 150
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def lines(count=COUNT, start=0):

@@ -60,6 +60,7 @@ def run(line):
         Path(shlex.split(to, comments=True)[0]).write_text(out.getvalue(), encoding="utf-8")
 
 
+@pytest.mark.usefixtures("compared_here")
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_of_a_tutorial_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,8 @@
-"""The text of `--help`: usage lines, then options in groups; and messages about options that are numbers."""
+"""The text of `--help`: usage lines, then options in groups; and messages about wrong values of options."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from typer import BadParameter, Option
 from typer.core import TyperCommand
@@ -27,25 +27,30 @@ class HelpCommand(TyperCommand):
         """Parse the arguments.
 
         Raises:
-            ConfigError: An option that is a number has another value, or one out of range.
+            ConfigError: An option has a value that is no number or out of range, or not one of its choices.
         """
         words = list(args)
         try:
             return super().parse_args(ctx, args)
         except BadParameter as error:
-            if (problem := self._number_problem(ctx, words, error.param)) is None:
+            if (problem := self._problem(ctx, words, error.param)) is None:
                 raise
             raise ConfigError(problem) from None
 
-    def _number_problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
-        """Describe the wrong value of an option that is a number; None for other options and errors."""
+    def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
+        """Describe the wrong value of an option that is a number or has choices; None for other options and errors."""
         field = getattr(param, "name", None) or ""
         value = self.make_parser(ctx).parse_args(args=words)[0].get(field)
         kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
         number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
-        if number is None or not isinstance(value, str):
+        choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+        if not isinstance(value, str):
             return None
         name = max(param.opts, key=len)
+        if choices:
+            return f"{name} is '{value}', expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
+        if number is None:
+            return None
         try:
             given = number(value)
         except ValueError:

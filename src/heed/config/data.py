@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from heed.config.memory import is_memory
-from heed.config.sections import DataPath, IsPath, Section
+from heed.config.sections import DataPath, IsPath, Section, listed
 
 
 class EmbeddedData(Section):
@@ -79,11 +79,6 @@ class Columns(Section):
     """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
 
 
-def _listed(value: Any) -> Any:
-    """Allow one file without brackets."""
-    return [value] if isinstance(value, str) else value
-
-
 class ExtraData(Section):
     """A further training corpus, never held out: back-translations, another domain, crawled pairs."""
 
@@ -97,7 +92,7 @@ class ExtraData(Section):
     tag: str | None = None
     """Token put before the source of these pairs, such as <bt> (Caswell et al. 2019); no text is ever split into it."""
 
-    _one_file = field_validator("files", mode="before")(_listed)
+    _one_file = field_validator("files", mode="before")(listed)
 
     @field_validator("tag")
     @classmethod
@@ -134,7 +129,7 @@ class OwnData(Section):
     overlap: Literal["keep", "drop"] = "keep"
     """Training examples whose source or text is in the validation or test set: keep or drop them."""
 
-    _one_file = field_validator("train", "valid", "test", mode="before")(_listed)
+    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
 
     @field_validator("encoding")
     @classmethod

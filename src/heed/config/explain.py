@@ -48,12 +48,31 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
-    return f"{name} is {problem['input']!r}{_expected(problem)}"
+    if problem["type"] == "model_type":
+        first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)
+        example = f", such as {name}: {{{first}: {problem['input']}}}" if first else ""
+        return f"{name} is {_written(problem['input'])}, but must be a section of fields{example}"
+    return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 
 _MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*")
 """Name that pydantic gives to a member of a union of plain types."""
-_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "text"}
+_KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "dict": "a section of fields",
+    "model": "a section of fields",
+}
+
+
+def _written(value: Any) -> str:
+    """A value as in YAML, where that differs from Python."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)
 
 
 def _expected(problem: Any) -> str:

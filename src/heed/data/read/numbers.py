@@ -231,7 +231,7 @@ def finite_number(given: Any, where: str, decimal_comma: bool = False) -> float:
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"{where}: {shown} is not a number; data.columns selects the columns to read") from None
     if isinstance(given, str) and "_" in given:  # accepted by float(), but only Python groups digits so
-        raise DataError(f"{where}: {shown} is not a number; write it without underscores, as {given.replace('_', '')}")
+        raise DataError(f"{where}: {shown} is not a number; write it without underscores: {given.replace('_', '')}")
     if not math.isfinite(value):
         raise DataError(f"{where}: {shown} is not a finite number")
     if abs(value) > _LARGEST:

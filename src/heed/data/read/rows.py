@@ -98,7 +98,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
-        message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, as {shape}"
+        message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, such as {shape}"
         return findings.bad("not JSON", path, number, message)
     if not isinstance(value, dict):
         listing = " and ".join(f"'{name}'" for name in names)

@@ -155,6 +155,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return list(self.splits.examples)
 
     @property
+    def title(self) -> str:
+        """Title of a look without another one: the model and the data."""
+        return f"{self.config.model.name} on {self.config.data.name}"
+
+    @property
     def notes(self) -> str:
         """Remarks on what was read, kept and left out."""
         return self.splits.notes

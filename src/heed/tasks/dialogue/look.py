@@ -134,7 +134,7 @@ def _look(
         frames = _with_turns(encoder_frames(nets, tokens, blocks, encoder), tokens.axis)
     aligns = getattr(model, "aligns", True)
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
         f"{responds}: {response}" if responds else response,
         tuple(view.map for view in seen),

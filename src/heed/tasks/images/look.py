@@ -100,7 +100,7 @@ def look_at_picture(
     ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
     top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
     return PictureLook(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         source,
         picture,
         look.box,
@@ -143,7 +143,7 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
         with watched(model) as seen:
             model(pixels)
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
-    name = title or f"{task.config.model.name} on {task.config.data.name}"
+    name = title or task.title
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
 
 
@@ -204,7 +204,7 @@ class LooksAtPictures:
             DataError: The picture cannot be read.
         """
         arrays, sources = self.opened(picture)
-        title = f"{self.task.config.model.name} on {self.task.config.data.name}"
+        title = self.task.title
         if len(arrays) != 1:
             return look_at_distances(self.task, self.model, arrays, title)
         look = look_at_picture(

@@ -128,7 +128,7 @@ def _look(
     drawn = [_of_words(view, words) for view in views] if joined else views
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         text,
         task.tokenizer.decode(written),
         (*(view.map for view in drawn), *(net.traces(words) for net in nets)),

@@ -64,17 +64,17 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         """
         config, parent, spoken = with_parents(config, cls)
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
-            raise ConfigError(
-                "model.masked_words and model.next_sentence are both false, so there is nothing to learn; set one "
-                "to true"
-            )
+            raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")
         splits = cls.read_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
-        return cls(config, tokenizer, splits).settle(parent)
+        task = cls(config, tokenizer, splits).settle(parent)
+        if splits.stream is None:
+            task.pass_of(0)  # refuses documents without pairs before a run folder exists
+        return task
 
     @classmethod
     def open_splits(

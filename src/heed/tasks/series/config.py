@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import by_name
 from heed.config.memory import InMemory
-from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section
+from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, listed
 
 
 class SeriesData(Section):
@@ -30,10 +30,7 @@ class SeriesData(Section):
     season: int | None = Field(None, gt=0)
     """Period of the series in rows (12 for monthly data); adds the seasonal naive forecast as a baseline."""
 
-    @field_validator("train", "valid", "test", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
 
     @property
     def name(self) -> str:

@@ -106,7 +106,7 @@ def _look(
     blocks = {f"layer {i}": states[0] for i, states in enumerate(reading.tensors("states"))}
     notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         source,
         written,
         maps,
