@@ -75,8 +75,9 @@ def api() -> str:
     lines = ["# Python interface", "", "Generated from the docstrings. How to use it: [python.md](python.md).", ""]
     listed: set[str] = set()
     for module in PARTS:
-        names = [f"{home(module, name)}.{name}" for name in public(module)]
-        lines += [f"## {module}", "", *(f"::: {name}\n" for name in names if name not in listed)]
+        names = {f"{home(module, name)}.{name}": name for name in public(module)}
+        lines += [f"## {module}", ""]
+        lines += [_listed(path, (), f"{module}.{name}") for path, name in names.items() if path not in listed]
         listed |= set(names)
         if module == "heed":
             lines += ["## Runs of each task", "", *(_listed(name, METHODS) for name in runs())]
@@ -91,10 +92,11 @@ def runs() -> list[str]:
     return [f"{module}.{name}" for module in modules for name in public(module) if name.endswith("Run")]
 
 
-def _listed(name: str, members: Sequence[str]) -> str:
-    """A class with its own and inherited methods: all, or those named in `members`."""
-    only = [f"      members: [{', '.join(members)}]"] if members else []
-    return "\n".join([f"::: {name}", "    options:", "      inherited_members: true", *only, ""])
+def _listed(path: str, members: Sequence[str] = (), heading: str = "") -> str:
+    """A name, under another heading if one is given; a class with inherited methods: all, or those in `members`."""
+    options = ["inherited_members: true"] if not heading else [f"heading: {heading}", f"toc_label: {heading}"]
+    options += [f"members: [{', '.join(members)}]"] if members else []
+    return "\n".join([f"::: {path}", "    options:", *(f"      {option}" for option in options), ""])
 
 
 def linked(text: str, folder: str) -> str:
