@@ -41,7 +41,7 @@ def handled(handle: Callable[[int], None]) -> Iterator[None]:
     """
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        asking = [signal.SIGINT, signal.SIGTERM]
+        asking: list[int] = [signal.SIGINT, signal.SIGTERM]
         if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
             asking.append(_HANG_UP)
         for number in asking:
