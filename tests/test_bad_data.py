@@ -549,6 +549,14 @@ def test_an_almost_empty_vocabulary_is_a_warning(tmp_path, capsys):
     out = check(capsys, tmp_path, source, target, "tokenizer.kind=word")
     assert "warning: the target vocabulary is almost empty: 2 tokens (▁no ▁yes)" in out
     assert "the source vocabulary" not in out
+    out = check(
+        capsys, tmp_path, *zip(*((f"a{n} b{n}", f"c d{n}") for n in range(30)), strict=True), "tokenizer.kind=word"
+    )
+    assert (
+        "warning: the source vocabulary is empty\n" in out and "target vocabulary is almost empty: 1 token (▁c)" in out
+    )
+    hint = "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
+    assert f"warning: 100% of the source tokens of train are unknown; {hint}" in out
 
 
 def test_one_token_that_is_most_of_the_text_is_a_warning(tmp_path, capsys):

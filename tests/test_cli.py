@@ -495,6 +495,13 @@ def test_train_refuses_in_one_line(call, config, words, message):
     assert not os.path.exists("runs")
 
 
+def test_a_value_in_place_of_a_section_is_shown_as_a_section(tmp_path, call):
+    (tmp_path / "short.yaml").write_text("task: translation\ndata: {train: p.tsv}\nmodel: gpt\ntokenizer: bpe\n")
+    code, _, err = call("train", tmp_path / "short.yaml")
+    assert code == 2 and "tokenizer is 'bpe', but must be a section of fields, such as tokenizer: {kind: bpe}" in err
+    assert "model is 'gpt', but must be a section of fields, such as model: {name: gpt}" in err
+
+
 def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):
     assert len(assert_one_line(call("train", "nowhere.yaml"), "no file 'nowhere.yaml'").splitlines()) == 1
     (tmp_path / "bad.yaml").write_text("data: [\n")

@@ -356,7 +356,7 @@ def test_compare_as_json(call, gru, rnn):
 
 def test_the_validation_set_is_marked(call, gru, rnn):
     out = call("compare", gru.folder, rnn.folder, "--split", "valid", "--resamples", 20)[1]
-    assert "scores on 20 valid examples" in out
+    assert "scores on 20 validation examples" in out
     assert "Each run's weights were selected on this set" in out
 
 

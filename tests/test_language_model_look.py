@@ -191,6 +191,9 @@ def test_what_there_is_not_is_refused(file):
     run = random_run(file, "rnn")
     with pytest.raises(ConfigError, match="no 'decoder' attention: this model has no attention"):
         run.look(PROMPT, mechanism="decoder")
+    for chosen in ({"layer": 0}, {"head": 1}):
+        with pytest.raises(ConfigError, match="this model has no attention, so --layer and --head do not apply"):
+            run.look(PROMPT, **chosen)
     with pytest.raises(ConfigError, match="--given writes nothing, so --length and --beam do not apply"):
         run.look(PROMPT, given=True, length=3)
     with pytest.raises(ConfigError, match="the text is blank"):

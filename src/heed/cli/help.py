@@ -44,11 +44,13 @@ class HelpCommand(TyperCommand):
         kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
         number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
         choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
-        if not isinstance(value, str) or (number is None and not choices):
+        if not isinstance(value, str):
             return None
         name = max(param.opts, key=len)
         if choices:
             return f"{name} is '{value}', expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
+        if number is None:
+            return None
         try:
             given = number(value)
         except ValueError:

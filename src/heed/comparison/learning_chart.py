@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
+from heed.comparison.compared import set_name
 from heed.comparison.learning import Learned, Point
 from heed.comparison.tables import head_of
 from heed.evaluation.measures import Measure
@@ -103,7 +104,7 @@ def learning_svg(learned: Learned) -> str:
             )
         parts.append(f'<polyline class="line" stroke="{color}"{dash} points="{" ".join(places)}"/>')
     dots = "; small dots: the seeds" if learned.has_seeds else ""
-    note = f"Whiskers: 95 % intervals over {learned.tested:,} {learned.split} examples{dots}."
+    note = f"Whiskers: 95 % intervals over {learned.tested:,} {set_name(learned.split)} examples{dots}."
     rows = [_named(model, label, _HEIGHT + _ROW * model) for model, label in enumerate(shown)]
     height = _HEIGHT + _ROW * (len(rows) + 1)
     return "\n".join(

@@ -48,6 +48,10 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
+    if problem["type"] == "model_type":
+        first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)
+        example = f", such as {name}: {{{first}: {problem['input']}}}" if first else ""
+        return f"{name} is {_written(problem['input'])}, but must be a section of fields{example}"
     return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.tasks.base.report import counted
 from heed.visible import escaped
 
 _FEW_TOKENS = 20
@@ -68,7 +69,8 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
         least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
         if size < least:
             some = " ".join(shown(tokenizer.piece(len(SPECIAL_TOKENS) + i)) for i in range(size))
-            lines.append(f"warning: the {side} vocabulary is almost empty: {size} tokens ({some})")
+            found = f"almost empty: {counted(size, 'token')} ({some})" if size else "empty"
+            lines.append(f"warning: the {side} vocabulary is {found}")
     for row in rows:
         tokenizer = tokenizers[row.side]
         token, count = next(iter(row.tokens.most_common(1)), (UNKNOWN, 0))
@@ -78,10 +80,13 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {shown(tokenizer.piece(token))}"
             )
         if row.unknown > _MANY_UNKNOWN:
-            lines.append(
-                f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; check that it is in "
-                "the language and script of the training set (tokenizer.kind unigram or char leaves fewest unknown)"
+            hint = (
+                "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
+                if row.split == "train"
+                else "check that it is in the language and script of the training set (tokenizer.kind unigram or char "
+                "leaves fewest unknown)"
             )
+            lines.append(f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; {hint}")
     return lines
 
 

@@ -23,6 +23,12 @@ def first_of(count: int, total: int, unit: str) -> str:
     return f"the first of {total:,} {unit}s is" if count == 1 else f"the first {count:,} of {total:,} {unit}s are"
 
 
+def span(bucket: Mapping[str, Any]) -> str:
+    """The lengths of a bucket: "7", "13-15"."""
+    first, last = bucket["first"], bucket["last"]
+    return str(first) if first == last else f"{first}-{last}"
+
+
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in percent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"

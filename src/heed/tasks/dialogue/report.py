@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heed.tasks.base.predictions import short
-from heed.tasks.base.report import counted, counted_are, interval, plain, points
+from heed.tasks.base.report import counted, counted_are, interval, plain, points, span
 
 _POINTS = {"bleu": "BLEU", "chrf": "chrF"}
 _SHARES = {
@@ -29,8 +29,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  most frequent responses: {', '.join(common)}")
     lines.append("  perplexity by turns before the response:")
     for bucket in report["by_turns_read"]:
-        span = f"{bucket['first']}-{bucket['last']}"
-        lines.append(f"    {span:>8}  {bucket['perplexity']:7.2f}  ({bucket['responses']:,})")
+        lines.append(f"    {span(bucket):>8}  {bucket['perplexity']:7.2f}  ({bucket['responses']:,})")
     lines += [f"  {label}: {report[key]['signature']}" for key, label in _POINTS.items() if key in report]
     if report["history_cut"]:
         lines.append(f"  {counted_are(report['history_cut'], 'response')} to a history whose first turns were not read")

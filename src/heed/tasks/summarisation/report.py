@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heed.evaluation.rouge import ROUGE
-from heed.tasks.base.report import counted, counted_are, interval, points
+from heed.tasks.base.report import counted, counted_are, interval, points, span
 
 _NAMES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF"}
 
@@ -18,8 +18,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
     lines.append("  ROUGE-2 by document tokens:")
     for bucket in report["by_source_length"]:
-        span = f"{bucket['first']}-{bucket['last']}"
-        lines.append(f"    {span:>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
+        lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
     signatures = {"ROUGE": "rouge2", "BLEU": "bleu", "chrF": "chrf"}
     lines += [f"  {label}: {report[key]['signature']}" for label, key in signatures.items() if key in report]
     if report.get("cut"):
