@@ -1,6 +1,6 @@
 """Generate docs/gallery/: train a small model of each family and draw one look at it.
 
-    python docs/gallery.py                  all families, about ten minutes on one core
+    python docs/gallery.py                  all families, about 15 minutes on one core
     python docs/gallery.py gpt vit          only these
     python docs/gallery.py --pages          only the pages, from docs/gallery/measured.json, without training
 
@@ -267,7 +267,8 @@ FAMILIES = (
         see=(
             "The picture is cut into patches of 2 x 2 pixels. From left to right: the picture; attention of the "
             "class token to each patch in the last layer; attention rolled out over all layers; Grad-CAM, the "
-            "contribution of each patch to the score. Below, each head of each layer."
+            "contribution of each patch to the score. Below, each head of each layer, and the mean distance "
+            "in pixels at which each head attends."
         ),
     ),
     Family(
@@ -307,21 +308,15 @@ WITHOUT = ("bag", "cnn", "mlp", "resnet")
 def make(family: Family, folder: Path, steps: int | None = None, **smaller: Any) -> dict[str, Any]:
     """Train, draw into `folder`, return the numbers on the page; `steps` and `smaller` reduce the run for tests."""
     steps = steps or family.steps
-    settings = {
-        **family.settings,
-        "training.steps": steps,
-        "training.threads": 1,
-        "evaluation.bootstrap": 20,
-        **smaller,
-    }
+    set_here = {"training.steps": steps, "training.threads": 1, "evaluation.bootstrap": 20}
+    settings = family.settings | set_here | smaller
     with tempfile.TemporaryDirectory() as place:
         run = heed.train(family.task, settings=settings, out=Path(place) / family.name, quiet=True)
         look = run.look(family.given[0] if len(family.given) == 1 else list(family.given), **family.look)
         drawn = look.svg() if family.index is None else look.svg(family.index)
         (folder / f"{family.name}.svg").write_text(drawn, encoding="utf-8")
         report = json.loads((Path(place) / family.name / "report.json").read_text(encoding="utf-8"))
-    scores = report["scores"].get("test") or report["scores"]["valid"]
-    score = scores[family.score]
+    score = (report["scores"].get("test") or report["scores"]["valid"])[family.score]
     score = score["value"] if isinstance(score, dict) else score
     return {"parameters": report["parameters"], "steps": steps, "score": round(score, 4)}
 
@@ -329,9 +324,8 @@ def make(family: Family, folder: Path, steps: int | None = None, **smaller: Any)
 def page(family: Family, measured: dict[str, Any]) -> str:
     """The page of a family."""
     score, models = measured["score"], ", ".join(f"`{name}`" for name in family.models)
-    reached = (
-        f"perplexity {score:.2f}" if family.score == "perplexity" else f"{family.score.replace('_', ' ')} {score:.1%}"
-    )
+    reached = f"{score:.2f}" if family.score == "perplexity" else f"{100 * score:.1f} %"
+    reached = f"{family.score.replace('_', ' ')} {reached}"
     row = family.system.split("-")[0].upper()
     commands = [_command(family, "train", measured["steps"]), _command(family, "look", measured["steps"])]
     return "\n".join(
@@ -348,7 +342,7 @@ def page(family: Family, measured: dict[str, Any]) -> str:
             *commands,
             "```",
             "",
-            f"{measured['parameters']:,} parameters, {measured['steps']} updates, {reached} on held-out examples.",
+            f"{measured['parameters']:,} parameters, {measured['steps']:,} updates, {reached} on held-out examples.",
             f"Models: {models}. Equations, code and papers: [{row}](../systems.md#{family.system}).",
             "",
         ]

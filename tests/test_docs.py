@@ -1,5 +1,6 @@
 """What the pages say is what the code does."""
 
+import importlib
 import importlib.util
 import re
 import shlex
@@ -14,7 +15,7 @@ import heed
 from heed.cli.flags import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
-from heed.tasks import check_config, task_names
+from heed.tasks import check_config, run_class, task_names
 from heed.tasks.base.capabilities import Compares, capability_table, missing
 from test_imports import LAYERS
 
@@ -149,6 +150,13 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == parts
     for name in heed.__all__:
         assert re.search(rf"^::: heed\.[\w.]+\.{name}$", site.api(), flags=re.MULTILINE), name
+    runs = {f"{kind.__module__}.{kind.__name__}": kind for kind in map(run_class, task_names())}
+    assert {*site.runs()} == {*runs}
+    assert all(any(hasattr(kind, method) for kind in runs.values()) for method in site.METHODS)
+    for name, members in site.RESULTS.items():
+        module, _, name = name.rpartition(".")
+        kind = getattr(importlib.import_module(f"heed.{module}"), name)
+        assert kind.__doc__ and all(hasattr(kind, member) for member in members)
     moved = site.linked("[a](docs/data.md#x) [b](benchmarks/NOTES.md) [c](#d) [e](examples/f.yaml)", "")
     assert moved == "[a](data.md#x) [b](notes.md) [c](#d) e"
     deeper = site.linked("[a](../data.md#x) [b](alignment.md) [c](../../CONTRIBUTING.md)", "docs/tutorials")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,28 @@ OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "bench
 """Pages outside docs/, and their names on the site."""
 PARTS = ("heed", "heed.attention", "heed.observe.edits", "heed.sklearn")
 """Modules whose public names the page of the Python interface lists."""
+METHODS = ("predict", "predictions", "look", "align", "rank", "score", "export")
+"""Methods that the runs of some tasks have in forms of their own: listed with the class of each task."""
+RESULTS = {
+    "observe.shown.ShownLook": (),
+    "observe.trace.Trace": ("mechanisms", "maps", "weights", "gates", "tensors"),
+    "comparison.comparison.Comparison": (),
+    "comparison.learning_curves.LearningCurves": (),
+    "lessons.lesson.Lesson": (),
+    "tasks.base.curves.ShownCurves": (),
+    "tasks.base.predictions.Predictions": (),
+    "tasks.base.labels.LabelPrediction": (),
+    "tasks.tagging.prediction.TagPrediction": (),
+    "tasks.translation.writing.Prediction": (),
+    "tasks.translation.aligning.Alignments": (),
+    "tasks.pretraining.filling.FilledText": (),
+    "tasks.language_modelling.ranking.RankedChoice": (),
+    "tasks.language_modelling.scored.ScoredText": (),
+    "tasks.series.forecast.Forecast": (),
+    "exchange.export.Exported": (),
+    "runs.check.RunState": (),
+}
+"""Classes of what functions and methods return, with the methods to list; all of them by default."""
 
 
 def parsed(module: str) -> ast.Module:
@@ -55,7 +78,23 @@ def api() -> str:
         names = [f"{home(module, name)}.{name}" for name in public(module)]
         lines += [f"## {module}", "", *(f"::: {name}\n" for name in names if name not in listed)]
         listed |= set(names)
+        if module == "heed":
+            lines += ["## Runs of each task", "", *(_listed(name, METHODS) for name in runs())]
+            lines += ["## Results", "", *(_listed(f"heed.{name}", members) for name, members in RESULTS.items())]
     return "\n".join(lines)
+
+
+def runs() -> list[str]:
+    """The class of the runs of each task, by tasks in alphabetical order."""
+    files = sorted((ROOT / "src" / "heed" / "tasks").glob("[a-z]*/run.py"))
+    modules = [f"heed.tasks.{path.parent.name}.run" for path in files if path.parent.name != "base"]
+    return [f"{module}.{name}" for module in modules for name in public(module) if name.endswith("Run")]
+
+
+def _listed(name: str, members: Sequence[str]) -> str:
+    """A class with its own and inherited methods: all, or those named in `members`."""
+    only = [f"      members: [{', '.join(members)}]"] if members else []
+    return "\n".join([f"::: {name}", "    options:", "      inherited_members: true", *only, ""])
 
 
 def linked(text: str, folder: str) -> str:

@@ -17,11 +17,17 @@ class Comparison(Compared):
     """Several runs on the same examples; a notebook displays it as its tables."""
 
     rows = property(files.rows)
+    """One dictionary per entry."""
     text = tables.tables_text
+    """The tables as text."""
     to_latex = files.to_latex
+    """The tables in LaTeX; needs the package booktabs."""
     to_csv = files.to_csv
+    """`rows` with a header."""
     to_json = files.to_json
+    """`rows`, notes on them, and every example with every output."""
     to_html = page.to_html
+    """One self-contained page; `sentences` (15) is the number of examples on it."""
     _repr_html_ = tables.tables_html
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:

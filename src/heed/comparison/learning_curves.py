@@ -20,11 +20,17 @@ class LearningCurves(Learned):
     """Models trained on increasing numbers of examples; a notebook displays the drawing and the tables."""
 
     rows = property(learning_files.learning_rows)
+    """One dictionary per model and size."""
     to_latex = learning_files.learning_latex
+    """The tables in LaTeX; needs the package booktabs."""
     to_csv = learning_files.learning_csv
+    """`rows` with a header."""
     to_json = learning_files.learning_json
+    """`rows` and notes on them."""
     to_html = learning_files.learning_html
+    """One self-contained page: drawing and tables."""
     to_svg = learning_chart.learning_svg
+    """The drawing."""
 
     def text(self, width: int = 100, color: bool = False) -> str:
         """The curves of the main score and the tables for a terminal."""

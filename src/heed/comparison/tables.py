@@ -120,7 +120,7 @@ def _number(value: float | None, places: int) -> str:
 def head_of(measure: Measure) -> str:
     """The head of a column of scores: the measure with its unit."""
     unit = " %" if measure.is_share else ""
-    return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (less is better)")
+    return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (lower is better)")
 
 
 def score_text(score: Score, measure: Measure) -> str:

@@ -1,4 +1,4 @@
-"""Noteworthy rows of an attention, and the values that a file states beside the computed ones."""
+"""Noteworthy rows of an attention matrix, and the values that a file states beside the computed ones."""
 
 from __future__ import annotations
 

@@ -105,13 +105,13 @@ class LessonFile(Section):
     source: str = ""
     """Where the example comes from."""
     tokens: Annotated[list[str], BeforeValidator(_as_tokens)] = Field(min_length=1)
-    """The tokens, in order; with `embeddings` those without one are left out."""
+    """The tokens, in order; tokens that `embeddings` lacks are left out."""
     input: Matrix | None = None
     """One row per token."""
     embeddings: dict[str, Row] | None = Field(None, min_length=1)
     """The row of each token, in place of `input`."""
     w_query: Matrix | None = None
-    """Weights of the queries, one row per number of an input row; without them q = x."""
+    """Weights of the queries, `(width of the input, width of a query)`; without them q = x."""
     w_key: Matrix | None = None
     """Weights of the keys; without them k = x."""
     w_value: Matrix | None = None

@@ -44,12 +44,12 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """True if it is a process of this machine."""
+        """True if the process runs on this machine."""
         return self.host == socket.gethostname()
 
     @property
     def is_gone(self) -> bool:
-        """True if it is known to have ended, which only this machine's processes can be."""
+        """True if the process is known to have ended, which only a process of this machine can be."""
         if not self.is_here or os.name != "posix":  # elsewhere signal 0 would end the process
             return False
         try:

@@ -69,7 +69,7 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
     """The section with the folder of each split, if a folder or an archive contains several; remarks that say so.
 
     Raises:
-        DataError: A folder given for a split contains only others.
+        DataError: A folder given for a split contains only other splits.
     """
     update: dict[str, list[str]] = {}
     found: dict[str, str] = {}

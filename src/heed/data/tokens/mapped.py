@@ -78,7 +78,7 @@ class MappedTokenizer(TextTokenizer):
         return None
 
     def encode(self, text: str) -> Encoded:
-        """One text to tokens, without start and end."""
+        """Convert one text to tokens, without start and end."""
         code, rest = self._split(text)
         encoding = self._tokenizer.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
@@ -86,7 +86,7 @@ class MappedTokenizer(TextTokenizer):
         return Encoded([self._code(code), *ids], [(0, len(code)), *spans]) if code else Encoded(ids, spans)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Many texts to ids, without start and end."""
+        """Convert many texts to ids, without start and end."""
         rests = [self._split(text)[1] for text in texts]
         encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []

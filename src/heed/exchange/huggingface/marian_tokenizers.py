@@ -154,7 +154,7 @@ def _write_pair(sides: Vocabularies, folder: Path) -> None:
 
 
 def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
-    """The library's own file, with the tokens that stand around each text."""
+    """Write the library's own file, with the start and end tokens that `frame` adds to each text."""
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
     state = json.loads(tokenizer.text)

@@ -105,7 +105,7 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
 
 
 def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert our tensors to those of a checkpoint; lines of tensors that we do not have are left out."""
+    """Convert our tensors to those of a checkpoint, without the entries of tensors that we do not have."""
     written: dict[str, Tensor] = {}
     for line in table:
         if not line.ours or not all(name in ours for name in line.ours):

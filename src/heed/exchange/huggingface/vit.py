@@ -65,7 +65,7 @@ class VitFamily(Family):
         return self.architectures[frozenset({"labels"} if "classifier.weight" in files else ())]
 
     def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
-        """None: it reads pictures."""
+        """No tokenizers: the model reads pictures."""
         return {}
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:

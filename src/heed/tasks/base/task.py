@@ -178,7 +178,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def trained_validation(self) -> float:
-        """One: a validation takes the same time before and after training."""
+        """Cost of validating a trained model, as a share of validating an untrained one; 1 by default."""
         return 1.0
 
     @abstractmethod

@@ -91,7 +91,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
-        """Texts to tokens (sentence by sentence where the model reads sentences) and label numbers."""
+        """Convert texts to tokens (sentence by sentence if the model reads sentences) and labels to numbers."""
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
         cut = self.cut_texts([e.text for e in examples], kept=True)
         return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]

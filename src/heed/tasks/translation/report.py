@@ -6,8 +6,8 @@ from typing import Any
 
 from heed.tasks.base.report import counted, interval, points, span
 
-_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (less is better)"}
-_LINKS = {"aer": "AER (less is better)", "alignment_precision": "link precision", "alignment_recall": "link recall"}
+_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"}
+_LINKS = {"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"}
 
 
 def body(report: dict[str, Any]) -> list[str]:
@@ -24,7 +24,8 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
     for bucket in report["by_source_length"]:
         lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
-    lines += [f"  {label}: {report[key]['signature']}" for key, label in _TEXT_NAMES.items() if key in report]
+    signed = {key: label.partition(",")[0] for key, label in _TEXT_NAMES.items() if key in report}
+    lines += [f"  {name}: {report[key]['signature']}" for key, name in signed.items()]
     if report.get("cut_off"):
         were = "was" if report["cut_off"] == 1 else "were"
         lines.append(f"  {counted(report['cut_off'], 'output')} {were} cut off at generation.max_length")
