@@ -502,6 +502,23 @@ def test_a_value_in_place_of_a_section_is_shown_as_a_section(tmp_path, call):
     assert "model is 'gpt', but must be a section of fields, such as model: {name: gpt}" in err
 
 
+def test_a_value_of_a_wrong_type_is_described_once(tmp_path, call):
+    for task, field, expected in (
+        (
+            "language_modelling",
+            "data.columns.text=[0,1]",
+            "data.columns.text is [0, 1], but must be a whole number or text",
+        ),
+        ("series", "data.columns=sold", "data.columns is 'sold', but must be a list, such as [sold]"),
+        (
+            "images",
+            "data.class_weights=5",
+            "data.class_weights is 5, but must be 'none' or 'balanced' or a mapping, such as {name: value}",
+        ),
+    ):
+        assert call("train", task, "x.csv", field) == (2, "", f"heed: command line: {expected}\n")
+
+
 def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):
     assert len(assert_one_line(call("train", "nowhere.yaml"), "no file 'nowhere.yaml'").splitlines()) == 1
     (tmp_path / "bad.yaml").write_text("data: [\n")
