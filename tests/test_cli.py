@@ -163,6 +163,12 @@ def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
     assert all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
 
 
+def test_models_for_pretraining_are_those_that_it_accepts(call):
+    (block,) = (block for block in call("models")[1].split("\n\n") if block.startswith("pretraining"))
+    assert len(block.splitlines()) == 2 and block.splitlines()[1].startswith("* bert")
+    assert "encoder for classification, tagging:" in call("models", "encoder")[1]
+
+
 def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10000")
     for name, body in list_models():
