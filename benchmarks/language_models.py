@@ -30,6 +30,7 @@ from machine import print_machine
 from memory import above_imports
 from torch import Tensor, nn
 from torch.nn import functional as F
+from training import installed
 
 from heed.config import TrainingConfig
 from heed.generation import SearchOptions, generate
@@ -206,18 +207,6 @@ def prompts_of(count: int) -> tuple[Tensor, Tensor]:
     return tokens.masked_fill(torch.arange(tokens.shape[1]) >= lengths.unsqueeze(1), PADDING), lengths
 
 
-def competitors(only: str) -> dict[str, Competitor]:
-    found = {}
-    for name, make in MAKERS.items():
-        if only in name:
-            torch.manual_seed(1)
-            try:
-                found[name] = make()
-            except ImportError as error:
-                print(f"{name} is not installed ({error.name})")
-    return found
-
-
 def race(
     runs: dict[str, Callable[[], object]], tokens: int, rounds: int, clock: Callable[[], float]
 ) -> dict[str, tuple[float, float]]:
@@ -277,7 +266,7 @@ def main() -> None:
         return
     clock = time.process_time if given.processor_time else time.perf_counter
     print_machine()
-    found = competitors(given.only)
+    found = installed(MAKERS, given.only)
     print(f"{given.rounds} rounds")
 
     data = batches(given.updates)

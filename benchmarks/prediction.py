@@ -29,8 +29,6 @@ from heed.training.progress import Quiet
 
 ROOT = Path(__file__).parent.parent
 RECIPES = ("multi30k-de-en-transformer", "multi30k-de-en", "wnut17", "sst2", "dates")
-EMBEDDED = ("dates",)
-"""Recipes that read no files."""
 
 
 def shortened(recipe: str, updates: int, threads: int | None) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def updates(model: nn.Module) -> Callable[[Tensor], None]:
 
 
 def training(model: nn.Module) -> Callable[[list[Lengths]], None]:
-    """Training step on a batch of documents with the given lengths; its time does not depend on the words: random ones."""
+    """Training step on a batch of documents with the given lengths; the words do not matter for time."""
     update = updates(model)
 
     def train(lengths: list[Lengths]) -> None:

@@ -17,9 +17,10 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from machine import print_machine
@@ -42,6 +43,7 @@ SHAPES = {
     "3+3 x 256": {"num_layers": 3, "d_model": 256, "d_ff": 1024, "num_heads": 8, "dropout": 0.2},
 }
 SMOOTHING = 0.1
+T = TypeVar("T")
 Step = Callable[[PairBatch], float]
 
 
@@ -279,9 +281,9 @@ def peak(
     return best
 
 
-def installed(makers: dict[str, Callable[[], Step]], only: str | None) -> dict[str, Step]:
+def installed(makers: Mapping[str, Callable[[], T]], only: str | None) -> dict[str, T]:
     """The competitors whose name contains `only` and whose packages are installed, each made with the same seed."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, T] = {}
     for competitor, make in makers.items():
         if only and only not in competitor:
             continue

@@ -96,7 +96,7 @@ FAMILIES = (
         task="translation",
         settings=FEW
         | {"data.name": "dates", "data.languages": ["en", "es"], "model.name": "seq2seq", "model.size": "tiny"},
-        steps=250,
+        steps=1500,
         given=(DATE,),
         score="exact_match",
         see=(
@@ -112,7 +112,7 @@ FAMILIES = (
         task="translation",
         settings=FEW
         | {"data.name": "dates", "data.languages": ["en", "es"], "model.name": "bahdanau", "model.size": "tiny"},
-        steps=300,
+        steps=500,
         given=(DATE,),
         score="exact_match",
         see=(
@@ -151,7 +151,7 @@ FAMILIES = (
             "model.positions": "sinusoidal",
             "model.size": "tiny",
         },
-        steps=1000,
+        steps=2000,
         given=("3141592",),
         score="exact_match",
         see=(
@@ -167,7 +167,7 @@ FAMILIES = (
         system="b5-self-attention-in-one-recurrent-network",
         task="language_modelling",
         settings={"data.name": "meals", "model.name": "lstmn", "model.size": "tiny"},
-        steps=80,
+        steps=400,
         given=("I love eating pizza with chilli flakes",),
         score="perplexity",
         see=(
@@ -226,7 +226,7 @@ FAMILIES = (
         system="c7-gpt",
         task="language_modelling",
         settings={"data.name": "meals", "model.name": "gpt", "model.size": "tiny"},
-        steps=120,
+        steps=400,
         given=("I love eating pizza with chilli flakes",),
         score="perplexity",
         see=(
@@ -244,13 +244,13 @@ FAMILIES = (
         system="c8-bert",
         task="pretraining",
         settings={"data.name": "stories", "model.name": "bert", "model.size": "tiny"},
-        steps=100,
+        steps=600,
         given=("my uncle went home [MASK] noon. the cake smelled of garlic and herbs.",),
         score="masked_accuracy",
         see=(
             "Self-attention in both directions over two sentences with a masked word, the mean of the heads of the "
-            "last layer. The row of `[MASK]` shows which words the prediction attends to: after so few updates not yet "
-            "its neighbours."
+            "last layer. The row of `[MASK]` shows which words the prediction attends to: most to its neighbours, "
+            "`noon` and `home`."
         ),
         index=0,
     ),
@@ -277,7 +277,7 @@ FAMILIES = (
         system="b9-hierarchical-encoder-for-dialogue",
         task="dialogue",
         settings=FEW | {"data.name": "bookings", "model.name": "hred", "model.size": "tiny"},
-        steps=400,
+        steps=1000,
         given=(
             "I need a table.",
             "Of course. For how many people?",
@@ -287,16 +287,16 @@ FAMILIES = (
             "At what time?",
             "At five.",
             "In whose name?",
-            "Ann.",
-            "A table for seven on Sunday at five, in the name of Ann. Is that right?",
+            "Wei.",
+            "A table for seven on Sunday at five, in the name of Wei. Is that right?",
             "Yes.",
         ),
         score="exact_match",
         see=(
             "Words are encoded into turns, and turns into a conversation. The number before a turn is its share of "
             "the response's attention; the shading of each word is the word's share. Most of the attention is on the "
-            "turn that repeats the whole booking. With so small a budget, half of the responses are correct. "
-            "`?` marks a word that is not in the vocabulary."
+            "turn that repeats the whole booking. The model nearly always knows which kind of turn comes next, but "
+            "often invents a detail, so half of the responses are exactly right."
         ),
     ),
 )

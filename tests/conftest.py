@@ -2,6 +2,7 @@
 
 import gc
 import os
+from functools import partial
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
 
@@ -9,6 +10,7 @@ import jaxtyping
 import pytest
 import torch
 
+import commands
 import shape_checks
 
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
@@ -44,20 +46,17 @@ def as_installed():
 
 
 @pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache for this test alone."""
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
-    from heed.cli import main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capfd.readouterr()
-
-    return run_command
+    return partial(commands.call, capfd)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,6 +1,7 @@
 """`heed align`: links between the words of given pairs, symmetrized and scored; and links of what is written."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import symmetrize
 from heed.tasks.translation.aligning import Aligner, Direction
 from heed.tasks.translation.word_weights import Place, usual_place, word_weights
+
+OTHER_TASK = Path(__file__).parent / "fixtures" / "runs-1" / "classification" / "finished"
 
 NOUNS = {"cat": "aja", "dog": "kelb", "house": "dar", "garden": "bustan", "book": "kitab"}
 VERBS = {"sees": "kan", "likes": "habb", "reads": "qara"}
@@ -242,6 +245,7 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
             "'one' has no link to a word 0, but 1 link to a word after the last (the first on line 1: 1-6)",
         ),
         (["--gold", "empty"], "'empty' has no links"),
+        (["--reverse", OTHER_TASK], "`align` is not available for classification; it is for"),
     ],
 )
 def test_what_cannot_be_is_refused(run, data, words, message, capsys, monkeypatch):

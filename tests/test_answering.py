@@ -6,11 +6,13 @@ import lzma
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+import commands
 import heed
 from heed.cli import main
 from heed.cli.answering import Answering, Unseen
@@ -50,17 +52,7 @@ def short(tmp_path_factory):
 def call(capsys, monkeypatch, tmp_path):
     """Run `heed predict` in an empty folder; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def predict(*words, stdin=None):
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main(["predict", *map(str, words)])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return predict
+    return partial(commands.call, capsys, "predict")
 
 
 class Pipe:

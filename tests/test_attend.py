@@ -11,6 +11,7 @@ from jaxtyping import TypeCheckError
 from torch.testing import assert_close
 
 import reference as ref
+from equations import randn
 from heed.attention import SCORES, Dot, attend, make_score, masked_softmax
 from heed.errors import ConfigError, ShapeError
 
@@ -18,10 +19,6 @@ B, Q, K, D_QUERY, D_KEY, D_VALUE, D = 2, 3, 5, 4, 6, 2, 7
 SEEDS = st.integers(0, 2**31)
 EQUAL_WIDTHS = ("dot", "scaled_dot")
 E = math.e
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def make_inputs(name, seed=0):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.config import FilesData
 from heed.data.examples import Pair
 from heed.data.read.findings import Findings
@@ -491,13 +491,6 @@ def dirty(tmp_path, monkeypatch):
     return ["translation", "a.en", "a.yo", "--test", "t.en,t.yo", "--valid", "8", "tokenizer.kind=word"]
 
 
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
-
-
 def test_check_lists_everything_by_file_and_stops_as_training_would(dirty, capsys):
     code, out, err = call(capsys, "check", *dirty)
     assert code == 2 and err.startswith("heed: ") and "a.en' line 3 contains a NUL byte" in err
@@ -556,6 +549,14 @@ def test_an_almost_empty_vocabulary_is_a_warning(tmp_path, capsys):
     out = check(capsys, tmp_path, source, target, "tokenizer.kind=word")
     assert "warning: the target vocabulary is almost empty: 2 tokens (▁no ▁yes)" in out
     assert "the source vocabulary" not in out
+    out = check(
+        capsys, tmp_path, *zip(*((f"a{n} b{n}", f"c d{n}") for n in range(30)), strict=True), "tokenizer.kind=word"
+    )
+    assert (
+        "warning: the source vocabulary is empty\n" in out and "target vocabulary is almost empty: 1 token (▁c)" in out
+    )
+    hint = "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
+    assert f"warning: 100% of the source tokens of train are unknown; {hint}" in out
 
 
 def test_one_token_that_is_most_of_the_text_is_a_warning(tmp_path, capsys):

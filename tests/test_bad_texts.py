@@ -37,7 +37,7 @@ def texts(content, name="a.txt", folder=None, **form):
         ("a.txt", b"pos good\nneg \xff\n", "not UTF-8", "line 2: byte 0xff at position 5"),
         ("a.txt", b"pos good\nneg " + b"x" * 60, "more than data.max_line 50 characters", "line 2 has more than"),
         ("a.txt", b"pos good\n__label__a __label__b x\n", "several labels", "line 2 has 2 labels (a, b)"),
-        ("a.tsv", b"text\tlabel\ngood\tpos\nbad\n", "no column 1", "line 3 has 1 column ('bad'), expected the label"),
+        ("a.tsv", b"text\tlabel\ngood\tpos\nbad\n", "no column 1", "line 3 has 1 column ('bad'), expected at least 2"),
         ("a.csv", b"text,label\ngood,pos\nbad,\n", "no label", "line 3 has no label; data.several_labels=true"),
         (
             "a.jsonl",

@@ -6,18 +6,14 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, sharpened, step_of
 from heed.attention import Rows, attend, masked_softmax, watch
 from heed.attention.scores import Additive
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, TokenEmbedding
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 
-SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
-LENGTHS = [5, 3, 1]
-MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
-TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
 D_EMBEDDING, D = 4, 3
-TIGHT = {"rtol": 0, "atol": 1e-12}
 
 
 class Recorder:
@@ -42,24 +38,7 @@ class Recorder:
 def make_model(**fields):
     torch.manual_seed(0)
     sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
-    model = Bahdanau(BahdanauConfig(**{**sizes, "d_attention": 5, **fields})).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)  # away from the linear part of the gates and from uniform weights
-    return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def reference_step(cell):
-    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
-    return {
-        "rnn": lambda x, h: ref.rnn_step(x, h, *w),
-        "gru": lambda x, h: ref.gru_step_torch(x, h, *w),
-        "lstm": lambda x, state: ref.lstm_step(x, *state, *w),
-    }[cell.cell]
+    return sharpened(Bahdanau(BahdanauConfig(**{**sizes, "d_attention": 5, **fields})).double().eval())
 
 
 def notes_step(cell):
@@ -80,7 +59,7 @@ def reference_decode(model, b, step):
     length, score, lstm = LENGTHS[b], model.attention.score, model.cell.cell == "lstm"
     xs = array(model.source_embedding.weight)[SOURCE[b, :length].numpy()]
     zero = (np.zeros(D), np.zeros(D)) if lstm else np.zeros(D)
-    encoder = [reference_step(cells[0]) for cells in (model.encoder.forward_cells, model.encoder.backward_cells)]
+    encoder = [step_of(cells[0]) for cells in (model.encoder.forward_cells, model.encoder.backward_cells)]
     memory = ref.bidirectional(*encoder, xs, zero)
     steps = ref.bahdanau_decode(
         memory,
@@ -101,7 +80,7 @@ def reference_decode(model, b, step):
 @pytest.mark.parametrize("form", ["rnn", "rnn as the notes write it", "gru", "lstm"])
 def test_states_contexts_and_weights_are_the_reference(form, monkeypatch):
     model, recorder = make_model(cell=form.split()[0]), Recorder()
-    step = notes_step(model.cell) if "notes" in form else reference_step(model.cell)
+    step = notes_step(model.cell) if "notes" in form else step_of(model.cell)
     monkeypatch.setattr(watch, "slot", recorder)
     with torch.no_grad():
         hidden = model(SOURCE, MASK, TARGET)

@@ -213,7 +213,7 @@ def with_field(folder, file="config.json", **fields):
     ("file", "field", "value", "words"),
     [
         ("config.json", "hidden_act", "relu", ('hidden_act is "relu"', '"gelu"')),
-        ("config.json", "patch_size", [4, 2], ("patch_size is [4, 2]", "heed's patches are squares")),
+        ("config.json", "patch_size", [4, 2], ("patch_size is [4, 2]", "heed's patches are square")),
         ("config.json", "image_size", "8", ('image_size is "8"', "a number of pixels, or height and width")),
         ("config.json", "num_channels", 4, ("num_channels is 4", "1 (grey) or 3")),
         ("config.json", "model_type", "deit", ("model_type is 'deit', which heed does not support", "vit")),

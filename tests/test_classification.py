@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import f1_score
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
@@ -183,9 +183,9 @@ def test_a_network_that_looks_back_shows_where(files, model):
     again = torch.softmax(shown.scores.masked_fill(~shown.mask, -torch.inf), -1)
     torch.testing.assert_close(again[rows], shown.weights[rows])
     if model == "self_rnn":
-        assert "The result enters with word t + 1; that of the last row enters nothing." in shown.caption
+        assert "The result is used when reading word t + 1; that of the last row is not used." in shown.caption
     else:
-        assert "Nothing is before the first, so its row is empty." in shown.caption and not shown.weights[0].any()
+        assert "The first has none before it, so its row is empty." in shown.caption and not shown.weights[0].any()
     traced = {one.mechanism for one in look.maps} - {"self"}
     assert traced == {"forward"}
     for i, frame in enumerate(look.encoder):
@@ -338,8 +338,8 @@ def test_several_labels_are_decisions_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"poling": "mean"}, r"unknown field 'poling' for RNNConfig; did you mean 'pooling'\?"),
-        ({"d_hiden": 3}, r"unknown field 'd_hiden' for RNNConfig; did you mean 'd_hidden'\?"),
+        ({"poling": "mean"}, r"unknown field 'model.poling' for RNNConfig; did you mean 'pooling'\?"),
+        ({"d_hiden": 3}, r"unknown field 'model.d_hiden' for RNNConfig; did you mean 'd_hidden'\?"),
         ({"pooling": "sum"}, "pooling is 'sum'"),
         ({"name": "bahdanau"}, "bahdanau"),
         ({"vocab_size": 7}, "model.vocab_size is 7, but the data has"),
@@ -451,13 +451,6 @@ def test_the_errors_that_the_model_was_surest_of_come_first():
 
 
 # --- commands
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_predict_writes_a_line_for_a_line(run, capsys, tmp_path):

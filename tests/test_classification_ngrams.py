@@ -141,13 +141,14 @@ def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder
     model.eval()
     with torch.no_grad():
         fitted = model.ngrams(batch.tokens, batch.mask)
-        beside = task.held_out[[0, 1, 2]]
+        beside = task.strength_and_held_out[1][[0, 1, 2]]
         expected = model(batch.tokens, batch.mask) - fitted + beside
         loss = float(task.loss(model, batch, 0.0))
     assert not torch.allclose(fitted, beside, atol=1e-3)
     assert np.isclose(loss, float(torch.nn.functional.cross_entropy(expected, batch.labels, reduction="sum")))
     again = Classification.prepare(check_config(settings(folder), "test"))
-    assert torch.equal(again.held_out, task.held_out)  # so that a resumed run goes on as it was
+    # A resumed run continues with the same logits.
+    assert torch.equal(again.strength_and_held_out[1], task.strength_and_held_out[1])
 
 
 def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def test_texts_are_scored_by_sacrebleu_and_per_token_scores_need_the_same_tokens
         assert "token_accuracy" not in row
     assert comparison.length_unit == "characters"  # their tokens differ
     text = comparison.text()
-    assert "The runs write different tokens" in text
+    assert "The runs use different tokens" in text
     assert "chrF: " in text and "version:" in text.replace("\n", "")
 
 
@@ -356,7 +356,7 @@ def test_compare_as_json(call, gru, rnn):
 
 def test_the_validation_set_is_marked(call, gru, rnn):
     out = call("compare", gru.folder, rnn.folder, "--split", "valid", "--resamples", 20)[1]
-    assert "scores on 20 valid examples" in out
+    assert "scores on 20 validation examples" in out
     assert "Each run's weights were selected on this set" in out
 
 
@@ -522,7 +522,7 @@ def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
 
 def test_an_unbuildable_model_is_found_before_anything_trains(call, config):
     code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:d_hiden=3", *COMMON)
-    assert code == 2 and "unknown field 'd_hiden'" in err and not os.path.exists("runs")
+    assert code == 2 and "unknown field 'model.d_hiden'" in err and not os.path.exists("runs")
 
 
 def test_a_failing_run_says_which(call, config):

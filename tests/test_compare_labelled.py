@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.comparison.choices import plan_runs
 from heed.comparison.page import _chosen
 from heed.errors import ConfigError, DataError
@@ -85,13 +85,6 @@ def tags(folder):
         trained(folder, "tagging", "softmax", steps=6),
         trained(folder, "tagging", "crf", steps=40, **{"model.head": "crf"}),
     ]
-
-
-def call(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0, *capsys.readouterr()
 
 
 # --- measures
@@ -181,9 +174,9 @@ def test_models_may_be_planned_and_one_that_weighs_no_words_says_so(folder, labe
     assert [one.name for one in planned][:2] == ["bag-seed1", "rnn_pooling=max-seed1"]
     assert planned[1].config.model.model_extra == {"pooling": "max"}
     bag = trained(folder, "classification", "bag", 2, **{"model.name": "bag", "model.d_hidden": 8})
-    assert "This model has no attention by which words could be shaded" in heed.compare(
-        [labels[0], bag], resamples=20
-    ).to_html(sentences=2)
+    assert "This model has no attention to shade words with" in heed.compare([labels[0], bag], resamples=20).to_html(
+        sentences=2
+    )
 
 
 # --- runs that answer together

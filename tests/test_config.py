@@ -91,7 +91,9 @@ def test_every_mistake_is_reported_at_once():
             {"tokenizer": {"shared": True, "lowercase": "source"}},
             "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer",
         ),
-        ({"training": 3}, "training is 3, .*dictionary"),
+        ({"training": 3}, "training is 3, but must be a section of fields"),
+        ({"training": {"batch_tokens": None}}, "training.batch_tokens is null, but must be a whole number"),
+        ({"training": {"freeze": 3}}, "training.freeze is 3, but must be a list"),
         ({"model": {"size": "huge"}}, "model.size is 'huge', .*'auto', 'scarce', 'tiny', 'small', 'base' or 'large'"),
         ({"data": {"name": "copy", "length": "long"}}, "data.length is 'long'"),
         ({"data": {"name": "dates", "styles": ["short"]}}, r"data.styles.0 is 'short', .*'medium', 'long' or 'full'"),
@@ -136,8 +138,8 @@ def test_a_missing_file_is_named(tmp_path):
     [
         ("task: translation\ndata: ]\nmodel: {}\n", "line 2 is not YAML"),
         ("task: translation\n\tdata: 3\n", "line 2 is not YAML"),
-        ("- a\n- b\n", "contains list, expected fields"),
-        ("", "contains NoneType, expected fields"),
+        ("- a\n- b\n", "contains a list, expected fields"),
+        ("", "contains nothing, expected fields"),
         ("a: !!python/object/apply:os.getcwd []\n", "line 1 is not YAML"),
     ],
 )

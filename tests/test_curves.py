@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import commands
 import heed
-from heed.cli import main
 from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel, number, scale_of
 from heed.observe.curves_text import curves_to_text
@@ -22,12 +23,7 @@ from test_old_runs import case  # noqa: F401  (a fixture: a copy of a finished a
 
 @pytest.fixture
 def call(capsys):
-    def run(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
+    return partial(commands.call, capsys)
 
 
 def copying(model="bahdanau", **training):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import heed
+from commands import call
 from heed.cli import main
 from heed.cli.predict import ask, outputs_of
 from heed.data.examples import Conversation
@@ -118,7 +119,7 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
     counts = task.report_counts()["train"]
     assert counts["responses"] == counts["turns"] - counts["examples"]
     assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
-    assert "read only up to it, and not trained on as responses" in task.overview()
+    assert "; the rest is not read, and they are not trained on as responses" in task.overview()
     assert "(data.max_length 6 tokens)" in task.overview()
 
 
@@ -280,16 +281,6 @@ def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
 # --- commands
 
 
-def call(capsys, *words):
-    code = 0
-    try:
-        main(list(map(str, words)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
     typed = iter(["think of red", "/undo", "think of white", "/more", "what is it", "/undo now", "/reset", "/undo", ""])
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
@@ -341,7 +332,7 @@ def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
     ask(outputs_of(run, {"length": 2}))
     out = capsys.readouterr().out
-    assert "(1 turn cut: the first of 3 were not read)" in out
+    assert "(the first of 3 turns is not read)" in out
     assert run.num_cut(run.conversation(["a", "b", "c", "d"])) == 2
 
 

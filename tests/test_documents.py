@@ -25,12 +25,9 @@ from heed.tasks import check_config
 from heed.tasks.language_modelling.blocks import Blocks
 from heed.tasks.language_modelling.tokens import TokenStream
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 TEXTS = ["  One\ttext,\n\nwith an empty line.\n", "Zwei Größen 🍕\nno line end", "\u2028three\n", "four"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def section(**fields):
@@ -282,7 +279,7 @@ def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
 
 
 def test_documents_cannot_be_held_out_of_one(tmp_path):
-    with pytest.raises(ConfigError, match=r"data.valid is 5, documents to hold out, but .*a.txt is one document"):
+    with pytest.raises(ConfigError, match=r"data.valid is 5 \(documents to hold out\), but .*a.txt is one document"):
         open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
 
 

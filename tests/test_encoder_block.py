@@ -124,7 +124,7 @@ def test_going_backward_twice_is_an_error_that_says_what_to_do():
     model = make_model()
     loss = model(*batch()).sum()
     loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"backward went twice .* within heed.kernels.plain\(\)"):
+    with pytest.raises(RuntimeError, match=r"backward cannot run twice .* within heed.kernels.plain\(\)"):
         loss.backward()
 
 

@@ -22,10 +22,7 @@ from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.classification.config import TextsData
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
     rows = [*triples(20), triples(20)[3], Triple(("", " ", "")), Triple(("a", "", "c"))]
     splits = open_splits(CorpusData(train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
     assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
-    assert "the same question again, kept: 1 question" in splits.notes
+    assert "duplicate question, kept: 1 question" in splits.notes
     with pytest.raises(DataError, match=r"no training questions left in .*: 0 of 1 questions kept"):
         open_splits(CorpusData(train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.config import TokenizerConfig
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
@@ -183,14 +183,6 @@ def trained(tmp_path_factory):
 
 def copied(run, tmp_path):
     return heed.load(shutil.copytree(run.folder, tmp_path / "run"))
-
-
-def call(capsys, *words, stdin=None):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_an_export_says_how_it_did_and_is_complete(trained):

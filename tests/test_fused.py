@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from equations import randn
 from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, fused, padding_mask
 from heed.attention.fused import fused_attend
 from heed.errors import ShapeError
@@ -16,10 +17,6 @@ SCALE = 0.7
 
 class Scaled(Score):
     scale = SCALE
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def per_query(num_queries, num_keys):

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import heed
 import reference as ref
+from equations import array
 from heed import kernels
 from heed.errors import ConfigError, ShapeError
 from heed.layers import RotaryPositions, places_within
@@ -27,10 +28,6 @@ def make_model(**fields):
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))  # norms and biases away from one and zero
     return model
-
-
-def array(parameter):
-    return None if parameter is None else parameter.detach().numpy()
 
 
 def make_encoder(**fields):

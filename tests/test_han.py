@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import array
 from heed.data.batch.texts import TokenText, collate_texts
 from heed.layers.groups import length_groups
 from heed.models.han import HAN, HANConfig
@@ -23,10 +24,6 @@ def documents():
     mask = torch.arange(9) < lengths.unsqueeze(-1)
     tokens = torch.randint(4, 11, shape, generator=torch.Generator().manual_seed(0))
     return tokens.masked_fill(~mask, 0), mask
-
-
-def array(tensor):
-    return tensor.detach().numpy()
 
 
 def make(**fields):

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import heed
 import reference as ref
+from equations import TIGHT, array, sharpened, step_of
 from heed.attention import Rows
 from heed.data.batch.turns import TokenTurn, collate_turns
 from heed.generation import SamplingOptions, SearchOptions, generate
@@ -22,7 +23,6 @@ CONVERSATION = torch.tensor([0, 1, 0, 0, 1, 0])
 READ = torch.tensor([2, 1, 4, 1, 0, 2])
 ATTENTION = [(False, False), (False, True), (True, False), (True, True)]  # words, turns
 CELLS = ["rnn", "lstm", "gru"]
-TIGHT = {"rtol": 0, "atol": 1e-12}
 every_attention = pytest.mark.parametrize(("words", "turns"), ATTENTION, ids=["none", "turns", "words", "both"])
 
 
@@ -39,25 +39,12 @@ def make(words=True, turns=True, sharp=3.0, **fields):
     torch.manual_seed(0)
     widths = {"d_embedding": 4, "d_hidden": 3, "d_context": 5, "d_attention": 6}
     attention = {"word_attention": words, "turn_attention": turns}
-    model = HRED(HREDConfig(vocab_size=11, num_speakers=3, **widths, **attention, **fields)).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(sharp)  # away from the linear part of the gates and from even weights
-    return model
+    return sharpened(
+        HRED(HREDConfig(vocab_size=11, num_speakers=3, **widths, **attention, **fields)).double().eval(), sharp
+    )
 
 
 # --- the equations
-
-
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def step_of(cell):
-    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
-    if cell.cell == "lstm":
-        return lambda x, state: ref.lstm_step(x, *state, *w)
-    return lambda x, h: {"rnn": ref.rnn_step, "gru": ref.gru_step_torch}[cell.cell](x, h, *w)
 
 
 def run(cell, xs, first=None):

@@ -159,7 +159,7 @@ def test_a_convolutional_stem_is_convolutions_that_halve():
         ({"patch_size": 4, "stride": 3}, r"patches of 4 x 4 pixels .*, one every 3 pixels, do not cover .*height 12"),
         ({"patch_size": 4, "stride": 8}, r"model.stride is 8, but model.patch_size is 4: .*; set model.stride to at"),
         ({"patch_size": 6, "stem": "conv"}, r"needs model.patch_size 1, 2, 4, 8, .* got patch_size 6"),
-        ({"patch_size": 4, "stride": 2, "stem": "conv"}, r"and no stride, got patch_size 4, stride 2"),
+        ({"patch_size": 4, "stride": 2, "stem": "conv"}, r"and no stride; got patch_size 4, stride 2"),
         ({"patch_size": 4, "height": 13, "width": 7}, r"no patch size from 2 to 32 does; set data.size to a multiple"),
     ],
 )

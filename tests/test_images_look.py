@@ -10,9 +10,11 @@ from PIL import Image
 
 import heed
 from heed import cli
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.observe.edits import Uniform
+from heed.observe.pictures import scene
 from heed.observe.pictures.raster import ramp
+from heed.observe.pictures.scene import Scene, Words, to_png
 
 GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
 QUICK = {
@@ -169,7 +171,7 @@ def test_steps_go_from_the_picture_to_its_label(vit, photos):
     assert "Each patch becomes a vector of 3 x 4 x 4 = 48 numbers: a matrix of 64 x 48." in text
     assert "48 x 8 weights and 8 biases turn 64 x 48 into 64 x 8" in text
     said = f"{shown.look.top[0][1]:.3f}"
-    assert f"Were this the last block, the label would be {shown.look.label} with {said}." in text
+    assert f"If this were the last block, the label would be {shown.look.label} with {said}." in text
     label, _, probability = shown.look.steps[-1].table.rows[0]
     assert (label, probability) == (shown.look.label, f"{shown.look.top[0][1]:.4f}")
     assert "step" not in vit.look(photos / "red" / "0.png").text()
@@ -184,6 +186,20 @@ def test_several_pictures_give_the_mean_attention_distance(vit, photos):
     assert json.loads(shown.json())["distances"]["pictures"] == 8
     assert vit.look("valid").distances.pictures == 4
     assert vit.look("valid:1").look.source == vit.examples("valid")[1].origin
+    for name in ("test", "test:1"):
+        with pytest.raises(ConfigError, match=f"no picture {name}: the run has no test set, only train and valid"):
+            vit.look(name)
+    with pytest.raises(DataError, match="nowhere#1"):
+        vit.look("nowhere#1")
+
+
+def test_a_png_shows_letters_that_the_built_in_font_lacks(monkeypatch):
+    def drawn(text):
+        return to_png(Scene(80, 20, "", [Words(2, 14, text)]))
+
+    assert len({drawn("V\u00f6gel"), drawn("V\u00e4gel"), drawn("Vogel")}) == (3 if scene._system_font(24) else 1)
+    monkeypatch.setattr(scene, "_system_font", lambda size: None)
+    assert drawn("V\u00f6gel gro\u00df") == drawn("Vogel gross")
 
 
 def test_an_edit_changes_what_is_seen(vit, photos):

@@ -183,7 +183,7 @@ def test_an_output_that_fills_the_context_is_shaded_alone(file):
     run = random_run(file, "attention_lm", "char", 8)
     look = run.look(PROMPT, length=20).look
     (shading,) = look.shadings
-    assert shading.title == "Surprisal of what the model wrote in bits"
+    assert shading.title == "Surprisal of the generated text in bits"
     assert len(shading.weights) == len(shading.axis) == 7
 
 
@@ -191,6 +191,9 @@ def test_what_there_is_not_is_refused(file):
     run = random_run(file, "rnn")
     with pytest.raises(ConfigError, match="no 'decoder' attention: this model has no attention"):
         run.look(PROMPT, mechanism="decoder")
+    for chosen in ({"layer": 0}, {"head": 1}):
+        with pytest.raises(ConfigError, match="this model has no attention, so --layer and --head do not apply"):
+            run.look(PROMPT, **chosen)
     with pytest.raises(ConfigError, match="--given writes nothing, so --length and --beam do not apply"):
         run.look(PROMPT, given=True, length=3)
     with pytest.raises(ConfigError, match="the text is blank"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import heed
+from commands import call
 from continuing import random_run, trained_run, write_texts
 from heed.cli import main
 from heed.errors import ConfigError
@@ -33,16 +34,6 @@ def folder(file, tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder):
     return heed.load(folder)
-
-
-def call(capsys, *words):
-    code = 0
-    try:
-        main(list(map(str, words)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def refused(capsys, *words):
@@ -312,7 +303,7 @@ def test_score_gives_every_token(run, folder, capsys):
     [
         (["--score", "--beam", "2"], "--score writes nothing, so --beam does not apply to it"),
         (["--score", "--choice", "a"], "--score reads whole texts and --choice ranks continuations; give only one"),
-        (["--temperature", "2"], "--temperature 2.0 applies only to drawn outputs; add --sample"),
+        (["--temperature", "2"], "--temperature 2.0 applies only to sampled outputs; add --sample"),
         (["--sample", "--beam", "2"], "--beam 2 searches and --sample draws; give only one"),
         (["--beam", "2", "--nbest", "3"], "num_best 3 needs a beam_size of at least 3, or sampling"),
         (

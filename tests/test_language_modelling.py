@@ -488,7 +488,7 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
     alike = trained(folder, tmp_path / "rnn", 2, model="rnn")
     comparison = heed.compare([one, two], resamples=20)
     assert [measure.name for measure in comparison.measures] == ["bits_per_byte", "word_perplexity"]
-    assert "The runs cut text into different tokens" in comparison.text()
+    assert "The runs split text into different tokens" in comparison.text()
     assert len(comparison.examples) == len(comparison.outcomes[0][0].outputs)
     assert "perplexity" in [measure.name for measure in heed.compare([one, alike], resamples=20).measures]
     for row, run in zip(comparison.rows, (one, two), strict=True):
@@ -525,7 +525,7 @@ def test_a_model_that_reads_both_ways_is_refused_with_the_reason(folder):
 
 
 def test_a_file_without_text_is_refused(folder):
-    with pytest.raises(DataError, match="no training document is left"):
+    with pytest.raises(DataError, match="no training documents left"):
         prepared(folder, file="blank.txt")
 
 

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 import heed
+from commands import call
 from contract import write_lines
-from heed.cli import main
 from heed.comparison import Comparison, LearningCurves, training
 from heed.comparison.choices import plan_runs, read_sizes, split_models
 from heed.comparison.learning_tables import learning_tables
@@ -104,7 +104,7 @@ def test_one_model_on_several_sizes_is_a_comparison_and_on_one_is_not():
     assert [run.name for run in planned("rnn", 1, [10, 20])] == ["rnn-n10-seed1", "rnn-n20-seed1"]
     with pytest.raises(ConfigError, match="a comparison takes two or more, or several --train-size"):
         planned("rnn", 1, [10])
-    with pytest.raises(ConfigError, match=r"--train-size is given, but training\.train_size is 5"):
+    with pytest.raises(ConfigError, match=r"--train-size and training\.train_size=5 both set the number"):
         planned("rnn,cnn", 1, [10], training={"steps": 3, "train_size": 5})
     with pytest.raises(ConfigError, match=r"'training.train_size' in .* must be the same for all"):
         planned("rnn,cnn:training.train_size=5")
@@ -286,13 +286,6 @@ def test_data_in_memory_and_what_is_no_task_are_refused(folder):
 
 
 # --- the command
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_path):

@@ -13,10 +13,7 @@ from heed.errors import ConfigError
 from heed.lessons import list_lessons, order, pizza, run_lesson
 from heed.tasks.language_modelling.meals import draw_documents
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import pytest
 import torch
 import yaml
 
+import commands
 import reference
-from heed.cli import main
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
 from heed.lessons.files import _paths
@@ -92,9 +93,11 @@ def test_every_number_of_the_lion_is_right_to_three_decimals(lion):
 def test_a_wrong_number_is_reported_by_name(own):
     file = stated("lion")
     file["expected"]["context"][6][1] = 3.501
-    assert [(c.name, c.printed, c.tolerated) for c in own(**file).mismatches] == [
+    lesson = own(**file)
+    assert [(c.name, c.printed, c.tolerated) for c in lesson.mismatches] == [
         ("expected context[zebra][1]", 3.501, False)
     ]
+    assert "DIFFERS: off by more than 0.0005\n" in lesson.text()
 
 
 def test_the_lion_under_the_three_scales(lion):
@@ -362,13 +365,13 @@ def test_remarks_are_the_last_stage_and_their_earlier_forms_load(own):
         "from_printed": {"scores": {"a": {"a": 1.0}}},
         "does_not_compute": ["one", {"text": "two", "of": "unlearned", "printed": {"context": [[1, 2]]}}],
         "does_not_do_what_it_says": [{"text": "three", "rows": ["a"]}],
-        "notes": {"does-not-compute": ["four"]},
+        "notes": {"does-not-compute": ["four"], "does-not-do-what-it-says": ["five"]},
     }
     lesson = own(**fields, **earlier)
     assert lesson["remarks"].lines == (
         *("one", "two", "three"),
         "Not compared here: the values of 'from_printed' and those inside remarks.",
-        "four",
+        *("four", "five"),
     )
     assert lesson.checks == ()
 
@@ -396,6 +399,9 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan, but must be a finite number"),
         ({"input": None}, "give either 'input' (a row per token) or 'embeddings'"),
         ({"input": None, "embeddings": {"A": [1]}}, "embeddings: no token 'A'"),
+        ({"input": None, "embeddings": {}}, "embeddings is {}, but must have at least 1 item"),
+        ({"input": [[], []]}, "input.0 is [], but must have at least 1 item"),
+        ({"other_widths": [2, 0]}, "other_widths.1 is 0, but must be greater than 0"),
         ({"scale": "sqr(3)"}, "scale is 'sqr(3)': expected query_width, model_width, rows, none, sqrt(N) or a number"),
         ({"mask": [[1], [1, 1]]}, "mask row 0 (a) has 1 number, expected 2, one per token"),
         ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
@@ -527,13 +533,7 @@ def call(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
-        return (ended.value.code or 0, *capsys.readouterr())
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 def test_the_command_lists_works_out_and_writes(call, tmp_path, lion):

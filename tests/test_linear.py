@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from heed.kernels import Linear, linear, outer
+from heed.kernels import Linear, linear, outer, private
 
 
 def close(given, expected):
@@ -46,6 +46,21 @@ def test_values_and_gradients_are_those_of_the_equations(batch, layout, d_in, d_
     assert layer.weight.grad.is_contiguous()
     with torch.no_grad():
         close(layer(x), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_few_rows_without_a_gradient(bias, monkeypatch):
+    """Rows of a search that end one by one: some numbers of rows are padded, and the padding is cut off again."""
+    monkeypatch.setattr(private, "onednn_linear", private.find_onednn_linear)  # forced, whatever the processor
+    torch.manual_seed(0)
+    weight, shift = torch.randn(10_000, 256), torch.randn(10_000) if bias else None
+    for rows in range(1, 34):
+        x = torch.randn(rows, 256)
+        with torch.no_grad():
+            found = linear(x, weight, shift)
+        assert found.shape == (rows, 10_000)
+        expected = x.double() @ weight.double().T
+        close(found, (expected if shift is None else expected + shift.double()).numpy())
 
 
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])

@@ -7,41 +7,18 @@ from torch.testing import assert_close
 
 import heed
 import reference as ref
+from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, hidden_of, sharpened, step_of
 from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.models.luong import Luong, LuongConfig
 
-SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
-LENGTHS = [5, 3, 1]
-MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
-TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
 D_EMBEDDING, D = 4, 3
-TIGHT = {"rtol": 0, "atol": 1e-12}
 
 
 def make_model(**fields):
     torch.manual_seed(0)
     sizes = {"source_vocab_size": 11, "target_vocab_size": 11, "d_embedding": D_EMBEDDING, "d_hidden": D}
-    model = Luong(LuongConfig(**{**sizes, "d_attention": 5, "num_layers": 2, **fields})).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)  # away from the linear part of the gates and from uniform weights
-    return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def step_of(cell):
-    w = [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
-    if cell.cell == "lstm":
-        return lambda x, state: ref.lstm_step(x, *state, *w)
-    return lambda x, h: {"rnn": ref.rnn_step, "gru": ref.gru_step_torch}[cell.cell](x, h, *w)
-
-
-def hidden_of(state):
-    return state[0] if isinstance(state, tuple) else state
+    return sharpened(Luong(LuongConfig(**{**sizes, "d_attention": 5, "num_layers": 2, **fields})).double().eval())
 
 
 def pair_score(model):

@@ -11,6 +11,8 @@ from heed.errors import DataError
 from heed.tasks.language_modelling.meals import PROBABILITIES, distribution, draw_documents, prompts
 from heed.tasks.language_modelling.ranking import rank
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 SPLITS = ("train", "valid", "test")
 MODELS = {
     "gpt": {"model.d_model": 64, "model.num_layers": 1, "model.positions": "learned", "training.learning_rate": 0.01},
@@ -25,11 +27,6 @@ SETTINGS = {
     "training.device": "cpu",
     "evaluation.bootstrap": 20,
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def test_every_prompt_has_three_choices_and_belongs_to_one_split():

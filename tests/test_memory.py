@@ -1,4 +1,4 @@
-"""Data handed over in Python: data frames, lists and dicts for every task, and what the run folder says of them."""
+"""Data passed in Python: data frames, lists and dicts for every task, and what the run folder says of them."""
 
 import inspect
 import json

@@ -5,15 +5,12 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import randn
 from heed.attention import Additive, Attention, AttentionLayer, MultiHeadAttention, Rows, padding_mask
 from heed.errors import ConfigError
 
 B, Q, K, D_MODEL, D_KEY, HEADS = 3, 4, 5, 6, 8, 2
 LENGTHS = torch.tensor([5, 2, 3])
-
-
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def arrays(module):

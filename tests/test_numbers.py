@@ -11,11 +11,12 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.data.read.numbers import Standard, iter_numbers, read_numbers
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
+from heed.tasks.series.report import body
 from heed.tasks.series.task import Series
 from heed.tasks.table.task import Table
 
@@ -35,13 +36,6 @@ def folder(tmp_path_factory):
     months = [f"{50 + 10 * math.sin(math.pi * t / 6):.4f}\n" for t in range(180)]
     (folder / "sales.csv").write_text("sold\n" + "".join(months))
     return folder
-
-
-def call(capsys, *words):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return ended.value.code or 0, *capsys.readouterr()
 
 
 # --- reading
@@ -74,6 +68,12 @@ def test_a_mistake_is_named_with_file_line_and_column(tmp_path, content, message
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(DataError, match=message):
         read_numbers(tmp_path / "a.csv", None, "label")
+
+
+def test_a_mistake_in_a_file_with_decimal_commas_is_quoted_as_it_stands(tmp_path):
+    (tmp_path / "a.csv").write_text("x;y\n1,5;2,5\n3,5;1,2,3\n")
+    with pytest.raises(DataError, match=r"line 3, column 'y': '1,2,3' is not a number"):
+        read_numbers(tmp_path / "a.csv", None, labelled=False)
 
 
 def test_a_file_that_is_read_in_parts_has_each_row_once(tmp_path):
@@ -143,7 +143,10 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
     assert code == 0 and "accuracy" in out
     for words, message in (
         (["predict", flowers.folder, "5,2000"], "a run of table reads a file of columns; name it with --input"),
-        (["predict", flowers.folder, "--input", folder / "sales.csv"], "names no column 'length'"),
+        (
+            ["predict", flowers.folder, "--input", folder / "sales.csv"],
+            "names no column 'length'; valid: sold; the columns of training are needed: length, width",
+        ),
         (["predict", flowers.folder, "--input", tmp_path / "new.csv", "--beam", 2], "--beam does not apply"),
         (
             ["look", flowers.folder, "x"],
@@ -235,7 +238,8 @@ def test_the_last_rows_are_held_out_in_time(folder):
     batch = task.collate([0, 7])
     assert_close(batch.values[1, 1:], batch.targets[1, :-1])
     with pytest.raises(
-        DataError, match=r"'sales.csv' has 180 rows; without 12 for validation and 150 for the test less"
+        DataError,
+        match=r"'sales.csv' has 180 rows \(12 held out for validation, 150 for testing\); training needs at least",
     ):
         Series.prepare(series(folder, test=150, valid=12))
 
@@ -291,12 +295,21 @@ def test_naive_forecasts_and_scores_worked_out_by_hand():
     assert shown["last value"]["gain"]["value"] == pytest.approx(1 - 1.0 / (7 / 3))
 
 
+def test_no_gain_is_reported_over_a_forecast_without_errors():
+    true = [np.array([[1.0]]), np.array([[4.0]])]
+    made = {"model": [np.array([[2.0]]), np.array([[3.0]])], "last value": [np.array([[1.0]]), np.array([[5.0]])]}
+    columns = error_report(error_measures(true, made, ["x"]), resamples=50)
+    assert "gain" not in columns["x"]["last value"]  # a resample of the first forecast alone has no error
+    lines = body({"examples": 2, "horizon": 1, "columns": columns})
+    assert lines[0] == "  of up to 1 row each (data.horizon)" and lines[-1].endswith("   - (its MAE is almost 0)")
+
+
 def test_the_commands_on_series(folder, sales, capsys):
     code, out, _ = call(capsys, "predict", sales.folder, "--input", folder / "sales.csv", "--horizon", 4)
     lines = io.StringIO(out).read().splitlines()
     assert code == 0 and lines[0] == "sold" and len(lines) == 5 and all(float(line) for line in lines[1:])
     code, out, _ = call(capsys, "evaluate", sales.folder)
-    assert code == 0 and "forecasts: 4, each of 6 rows" in out and "seasonal naive" in out
+    assert code == 0 and "test: 4 forecasts\n  of up to 6 rows each" in out and "seasonal naive" in out
     code, out, _ = call(capsys, "evaluate", sales.folder, folder / "sales.csv", "--json")
     assert json.loads(out)[str(folder / "sales.csv")]["examples"] == 26
     code, out, _ = call(capsys, "check", "series", folder / "sales.csv")

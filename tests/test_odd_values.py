@@ -30,8 +30,8 @@ GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
     [
         ("1e200,1,a", "line 42, column 'x': '1e200' is too large: its square is not finite; give the column in larger"),
         ("-1e160,1,a", "line 42, column 'x': '-1e160' is too large"),
-        ("1_000,1,a", "line 42, column 'x': '1_000' is not a number; write it without underscores, as 1000"),
-        ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is not a number; write it without underscores, as 10.5"),
+        ("1_000,1,a", "line 42, column 'x': '1_000' is not a number; write it without underscores: 1000"),
+        ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is not a number; write it without underscores: 10.5"),
     ],
 )
 def test_a_number_that_is_none_is_named(tmp_path, row, message):
@@ -133,7 +133,7 @@ def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("task: translation\ntraining:\n  steps: 4\ndata: {name: copy}\ntraining:\n  minutes: 3\n")
-    with pytest.raises(ConfigError, match=r"a.yaml line 5: the field 'training' occurs twice"):
+    with pytest.raises(ConfigError, match=r"a.yaml' line 5: the field 'training' occurs twice"):
         read_config(path)
     path.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n")  # a merged key may be given anew
     assert read_config(path)["b"] == {"x": 2}

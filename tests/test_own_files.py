@@ -1,17 +1,17 @@
 """From two files to a translator, as a new user types it: every command, every output, every refusal."""
 
-import io
 import json
 import lzma
 import random
 import re
-import sys
 import unicodedata
+from functools import partial
 
 import pytest
 import yaml
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+import commands
 import heed
 from heed.cli import main
 from heed.data.examples import Pair
@@ -71,17 +71,7 @@ def call(capsys, monkeypatch, data):
     """Run a command beside the data; gives its exit code, stdout and stderr."""
     monkeypatch.chdir(data)
     monkeypatch.setenv("COLUMNS", "100")
-
-    def run_command(*words, stdin=None):
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return ended.value.code or 0, out, err
-
-    return run_command
+    return partial(commands.call, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -279,10 +269,10 @@ def test_what_was_never_seen_is_counted_and_said(call, run):
 
 def test_predict_refuses_in_one_line(call, run, data):
     for words, message in [
-        (["x", "--temperature", 2], "--temperature 2.0 applies only to drawn outputs; add --sample"),
-        (["x", "--top-k", 2], "--top-k 2 applies only to drawn outputs"),
-        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to drawn outputs"),
-        (["x", "--seed", 2], "--seed 2 applies only to drawn outputs"),
+        (["x", "--temperature", 2], "--temperature 2.0 applies only to sampled outputs; add --sample"),
+        (["x", "--top-k", 2], "--top-k 2 applies only to sampled outputs"),
+        (["x", "--top-p", 0.5], "--top-p 0.5 applies only to sampled outputs"),
+        (["x", "--seed", 2], "--seed 2 applies only to sampled outputs"),
         (["x", "--sample", "--beam", 3], "--beam 3 searches and --sample draws"),
         (["x", "--sample", "--temperature", 0], r"temperature is 0.0, expected"),
         (["x", "--sample", "--top-p", 2], r"top_p is 2.0, expected"),

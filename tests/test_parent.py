@@ -205,7 +205,7 @@ def test_a_tag_joins_the_parents_tokens(folder, parent):
 
 
 def test_a_field_that_contradicts_the_parents_tokenizers_is_refused(folder, parent):
-    with pytest.raises(ConfigError, match=r"tokenizer.kind is 'bpe', but .*parent as they are, with 'char'; leave one"):
+    with pytest.raises(ConfigError, match=r"tokenizer.kind is 'bpe', but .*parent unchanged, with 'char'"):
         prepared(folder, parent, tokenizer={"from": str(parent.folder), "kind": "bpe"})
 
 

@@ -1,4 +1,4 @@
-"""Pictures handed over in Python, and those of data sets of the Hub (local folders that the same library reads)."""
+"""Pictures passed in Python, and those of data sets of the Hub (local folders that the same library reads)."""
 
 import gc
 import io
@@ -122,16 +122,16 @@ def test_pictures_to_predict_are_one_or_many(tmp_path):
         ([noise(1), noise(2)], 2),
         (Image.new("L", (3, 3)), 1),
     ):
-        found = pictures_of(given, "pictures", pixels)
+        found = pictures_of(given, pixels)
         assert len(found) == len(pixels.read([one.place for one in found])) == count
-    first, second = pictures_of([noise(1)], "pictures", pixels), pictures_of([noise(2)], "pictures", pixels)
+    first, second = pictures_of([noise(1)], pixels), pictures_of([noise(2)], pixels)
     assert (pixels.read([first[0].place])[0] == noise(1)).all() and (
         pixels.read([second[0].place])[0] == noise(2)
     ).all()
     with pytest.raises(DataError, match=r"pictures\[1\] \('none.png'\) does not exist"):
-        pictures_of([noise(1), "none.png"], "pictures", pixels)
+        pictures_of([noise(1), "none.png"], pixels)
     with pytest.raises(DataError, match=r"pictures is the number 3, expected a path"):
-        pictures_of(3, "pictures", pixels)
+        pictures_of(3, pixels)
 
 
 # --- data sets of the Hub
@@ -188,7 +188,7 @@ def test_a_damaged_picture_of_a_data_set_is_named_by_its_row(tmp_path):
         of_hub(hub, valid=2)
     missing = [{"img": None, "id": 0, "fine": 0}, {"img": Image.fromarray(noise(1)), "id": 1, "fine": None}]
     splits, _ = of_hub(saved(tmp_path / "other", test=missing), valid=2, bad_lines="skip")
-    assert splits.counts["test"].filtered == {"not a picture": 1, "no label": 1}
+    assert splits.counts["test"].filtered == {"no picture": 1, "no label": 1}
 
 
 def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):

@@ -98,5 +98,5 @@ def test_backward_twice_is_refused():
     block = EncoderBlock(24, 3, 40, norm="pre").train()
     out = block.whole(torch.randn(2, 5, 24)).sum()
     out.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"backward went twice through a block whose memory is used again"):
+    with pytest.raises(RuntimeError, match=r"backward cannot run twice through this block, because .* reused"):
         out.backward()

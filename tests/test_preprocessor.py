@@ -115,7 +115,7 @@ def test_what_is_written_makes_the_same_tensors_and_is_read_again(tmp_path, sizi
 @pytest.mark.parametrize(
     ("sizing", "said"),
     [
-        (Sizing(32, 32, 3, "pad"), "data.crop=pad cannot be written"),
+        (Sizing(32, 32, 3, "pad"), "data.crop=pad cannot be exported"),
         (Sizing(32, 24, 3, "centre"), "data.crop=centre cannot be exported for pictures of 32 x 24 pixels"),
         (Sizing(32, 32, 3, "centre"), "up to one pixel differently"),
         (Sizing(32, 32, 1, "squash"), 'image.convert("L")'),
@@ -140,7 +140,7 @@ def test_what_cannot_be_written_is_said_and_pictures_of_its_shape_are_the_same(t
         ({"size": {"longest_edge": 32}}, 'size is {"longest_edge": 32}, expected'),
         ({"size": "32"}, 'size is "32", expected'),
         ({"do_center_crop": True, "crop_size": 16, "size": 32}, "crop_size is 16, expected"),
-        ({"do_center_crop": True, "size": {"height": 40, "width": 50}}, "height and width alike"),
+        ({"do_center_crop": True, "size": {"height": 40, "width": 50}}, "equal height and width"),
         ({"do_center_crop": True, "size": {"shortest_edge": 16}}, "at least the 32 pixels of crop_size"),
         ({"do_center_crop": True, "do_resize": False}, "do_resize is false"),
         ({"resample": 5}, "resample is 5, expected one of Pillow's filters 0 (nearest)"),

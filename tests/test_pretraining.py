@@ -396,7 +396,7 @@ def test_runs_are_compared_document_by_document(run, tmp_path, monkeypatch):
     ("data", "model", "message"),
     [
         (STORIES_DATA, {"name": "rnn"}, "reads? .*start and an end token|rnn"),
-        (STORIES_DATA, {"masked_words": False, "next_sentence": False}, "nothing to learn"),
+        (STORIES_DATA, {"masked_words": False, "next_sentence": False}, "both false; set one"),
         ({**STORIES_DATA, "max_length": 100}, {"max_length": 50}, "data.max_length is 100, but model.max_length is 50"),
         ({**STORIES_DATA, "mask_token_share": 0.9, "random_token_share": 0.2}, {}, "their sum must be at most 1"),
     ],
@@ -411,7 +411,7 @@ def test_settings_that_cannot_be_are_refused(data, model, message):
 def test_documents_of_one_sentence_make_no_pairs(tmp_path):
     lines = [text.split(".")[0] for text in TEXTS]
     config = small({"train": [write_lines(tmp_path / "lines.txt", *lines)], "format": "lines"})
-    with pytest.raises(DataError, match=r"hold two sentences, .*data.separator.*model.next_sentence=false"):
+    with pytest.raises(DataError, match=r"contain two sentences, .*data.separator.*model.next_sentence=false"):
         task_and_model(config)[0].train_batches(0)
     alone = small({"train": [str(tmp_path / "lines.txt")], "format": "lines"}, next_sentence=False)
     assert task_and_model(alone)[0].train_batches(0)
@@ -419,9 +419,9 @@ def test_documents_of_one_sentence_make_no_pairs(tmp_path):
 
 def test_one_document_has_no_text_that_does_not_follow(tmp_path):
     write_lines(tmp_path / "one.txt", *TEXTS)
-    task, _ = task_and_model(small({"train": [str(tmp_path / "one.txt")]}))
     with pytest.raises(DataError, match=r"at least two documents.* but there is 1; .*data.separator"):
-        task.train_batches(0)
+        heed.train("pretraining", train=tmp_path / "one.txt", steps=1, out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 # --- scores

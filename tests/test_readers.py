@@ -259,10 +259,11 @@ def test_a_line_without_the_column(tmp_path, name):
     path = tmp_path / name
     path.write_text(f"x{mark}y\nonly one\n")
     message = problem([path])
-    assert f"'{path}' line 2 has 1 column ('only one'), expected column 1 (counted from 0)" in message
+    expected = "expected at least 2: column 1 (counted from 0) is missing"
+    assert f"'{path}' line 2 has 1 column ('only one'), {expected}" in message
     assert ("tabs" if name == "a.tsv" else "commas") in message and "two parallel files" in message
-    assert f"'{path}' line 1 has 2 columns ('x | y'), expected column 2" in problem([path], 0, 2)
-    assert f"'{path}' line 1 has 2 columns ('x | y'), expected column -1" in problem([path], -1)
+    assert f"'{path}' line 1 has 2 columns ('x | y'), expected at least 3: column 2" in problem([path], 0, 2)
+    assert f"'{path}' line 1 has 2 columns ('x | y'), column -1 (counted from 0) is missing" in problem([path], -1)
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])

@@ -8,9 +8,10 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import notes_matrices, randn, sharpened, step_of
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, replay_gates
-from heed.layers.recurrent import CellKind
+from heed.layers.cells import CellKind
 
 CELLS = get_args(CellKind)
 B, T, D_INPUT, D = 3, 5, 4, 3
@@ -20,45 +21,14 @@ TIGHT = {"rtol": 0, "atol": 1e-12}
 LARGE = 1000.0  # a bias that opens or closes a gate exactly
 
 
-def randn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def make_cell(kind, d_input=D_INPUT):
     torch.manual_seed(1)
-    cell = RecurrentCell(d_input, D, kind).double()
-    with torch.no_grad():
-        for parameter in cell.parameters():
-            parameter.mul_(2)  # away from the linear part of the gates
-    return cell
+    return sharpened(RecurrentCell(d_input, D, kind).double())
 
 
 def make_state(kind, batch=B):
     parts = 2 if kind == "lstm" else 1
     return tuple(randn(batch, D, seed=20 + i) for i in range(parts))
-
-
-def notes_matrices(cell):
-    """The notes' one matrix on [h, x] and one bias per gate: z, r, h~."""
-    w = {name: p.detach().numpy() for name, p in cell.named_parameters()}
-    blocks = {}
-    for i, gate in enumerate(("r", "z", "h")):
-        rows = slice(i * D, (i + 1) * D)
-        blocks[gate] = np.hstack([w["w_hh"][rows], w["w_ih"][rows]]), w["b_ih"][rows] + w["b_hh"][rows]
-    matrices, biases = zip(*(blocks[gate] for gate in ("z", "r", "h")), strict=True)
-    return (*matrices, *biases)
-
-
-def reference_step(cell):
-    w = [p.detach().numpy() for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
-    if cell.cell == "rnn":
-        return lambda x, h: ref.rnn_step(x, h, *w)
-    if cell.cell == "lstm":
-        return lambda x, state: ref.lstm_step(x, *state, *w)
-    if cell.cell == "gru":
-        return lambda x, h: ref.gru_step_torch(x, h, *w)
-    assert cell.cell == "gru_notes", f"no reference for cell {cell.cell}"
-    return lambda x, h: ref.gru_step_notes(x, h, *notes_matrices(cell))
 
 
 def reference_state(state, b):
@@ -80,7 +50,7 @@ def test_a_readable_step_is_the_reference(kind):
     cell, x, state = make_cell(kind), randn(B, D_INPUT), make_state(kind)
     result = cell.readable_step(x, state)
     for b in range(B):
-        expected = reference_step(cell)(x[b].numpy(), reference_state(state, b))
+        expected = step_of(cell)(x[b].numpy(), reference_state(state, b))
         expected = expected if isinstance(expected, tuple) else (expected,)
         assert_close(tuple(part[b] for part in result), tuple(map(torch.from_numpy, expected)), **TIGHT)
 
@@ -133,7 +103,7 @@ def test_gates_are_replayed_from_the_states(kind):
                 expected = ref.gru_gates_notes(step_input, h, *notes_matrices(cell))
             elif names:
                 expected = {"lstm": ref.lstm_gates, "gru": ref.gru_gates_torch}[kind](step_input, h, *w)
-            current = reference_step(cell)(step_input, current)
+            current = step_of(cell)(step_input, current)
             for theirs, ours in names.items():
                 assert_close(gates[ours][b, t], torch.from_numpy(expected[theirs]), **TIGHT)
             if kind == "lstm":
@@ -207,10 +177,10 @@ def test_ragged_layers_are_the_reference_at_each_true_length(kind, bidirectional
     for b, length in enumerate(LENGTHS.tolist()):
         xs = x[b, :length].numpy()
         for layer in range(num_layers):
-            steps = [reference_step(layers.forward_cells[layer])]
+            steps = [step_of(layers.forward_cells[layer])]
             last = [ref.run_rnn(steps[0], xs, zero)[1]]
             if bidirectional:
-                steps.append(reference_step(layers.backward_cells[layer]))
+                steps.append(step_of(layers.backward_cells[layer]))
                 last.append(ref.run_rnn(steps[1], xs[::-1], zero)[1])
                 xs = ref.bidirectional(*steps, xs, zero)
             else:

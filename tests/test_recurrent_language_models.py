@@ -2,7 +2,6 @@
 
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
@@ -10,6 +9,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from contract import config_of, loss_of, task_and_model, write_lines
+from equations import TIGHT, array, sharpened, step_of, weights_of, zeros_of
 from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.kernels import plain
@@ -22,8 +22,7 @@ from heed.observe.trace import edit, trace
 from heed.registry import list_models
 
 VOCAB_SIZE, WIDTH = 13, 4
-TIGHT = {"rtol": 0, "atol": 1e-12}
-STEPS = {"rnn": ref.rnn_step, "lstm": ref.lstm_step, "gru": ref.gru_step_torch, "gru_notes": None}
+CELLS = ("rnn", "lstm", "gru", "gru_notes")
 CARRYING = {
     f"{name} {fields}": (body, fields)
     for name, body in list_models()
@@ -38,10 +37,7 @@ def make(body, train=False, seed=0, **fields):
     widths = {name: WIDTH for name in body.config_class.model_fields if name.startswith("d_")}
     torch.manual_seed(seed)
     model = body(body.config_class(vocab_size=VOCAB_SIZE, **{**widths, "dropout": 0.0, **fields})).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0)
-    return model.train(train)
+    return sharpened(model).train(train)
 
 
 def some_tokens(rows, length, seed=0):
@@ -52,33 +48,10 @@ def start(model, rows):
     return model.start(None, Rows.repeat(rows))
 
 
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def weights_of(cell):
-    return [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
-
-
-def reference_step(cell):
-    """The reference's step of a cell with the same weights, and its state of zeros."""
-    w_ih, w_hh, b_ih, b_hh = weights_of(cell)
-    zeros = np.zeros(cell.d_hidden)
-    if cell.cell == "lstm":
-        return (lambda x, state: ref.lstm_step(x, *state, w_ih, w_hh, b_ih, b_hh)), (zeros, zeros)
-    if cell.cell == "gru_notes":
-        (reset, update, new), (b_reset, b_update, b_new) = (
-            np.split(np.concatenate([w_hh, w_ih], axis=1), 3),
-            np.split(b_ih + b_hh, 3),
-        )
-        return (lambda x, h: ref.gru_step_notes(x, h, update, reset, new, b_update, b_reset, b_new)), zeros
-    return (lambda x, h: STEPS[cell.cell](x, h, w_ih, w_hh, b_ih, b_hh)), zeros
-
-
 # --- equations
 
 
-@pytest.mark.parametrize("cell", STEPS)
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("fields", [{}, {"tied_output": True}, {"tied_output": True, "d_hidden": 5}], ids=str)
 def test_rnn_is_layers_of_its_cell_and_an_output_layer(cell, fields):
     model, tokens = make(RnnLanguageModel, cell=cell, num_layers=2, **fields), some_tokens(2, 6)
@@ -88,7 +61,7 @@ def test_rnn_is_layers_of_its_cell_and_an_output_layer(cell, fields):
     for row, words in enumerate(tokens):
         states = table[words.numpy()]
         for layer in model.layers.forward_cells:
-            states, _ = ref.run_rnn(*[reference_step(layer)[0]], states, reference_step(layer)[1])
+            states, _ = ref.run_rnn(step_of(layer), states, zeros_of(layer))
         if "d_hidden" in fields:
             states = states @ array(model.projection.weight).T
         assert_close(logits[row], torch.from_numpy(states @ matrix.T + bias), **TIGHT)
@@ -113,17 +86,17 @@ def test_lstmn_is_the_papers_equations_over_the_newest_tokens(tape):
 
 
 @pytest.mark.parametrize("tape", [1, 3, None])
-@pytest.mark.parametrize("cell", STEPS)
+@pytest.mark.parametrize("cell", CELLS)
 def test_self_rnn_is_the_notes_equations_over_the_newest_states(cell, tape):
     model, tokens = make(SelfRnnLanguageModel, tape=tape, cell=cell, score="key_query"), some_tokens(2, 7)
     with torch.no_grad(), trace(model) as seen:
         logits = model.logits(model(tokens))
     maps, score = seen.maps("self"), model.attention.score
     pair = lambda q, k: ref.key_query(q, k, array(score.w_query.weight), array(score.w_key.weight))  # noqa: E731
-    step, first = reference_step(model.forward_cells[0])
+    layer = model.forward_cells[0]
     for row, words in enumerate(tokens):
         xs = array(model.embedding.weight)[words.numpy()]
-        states, weights = ref.self_rnn(xs, first, step, pair, size=tape)
+        states, weights = ref.self_rnn(xs, zeros_of(layer), step_of(layer), pair, size=tape)
         expected = states @ array(model.output.weight).T + array(model.output.bias)
         assert_close(logits[row], torch.from_numpy(expected), **TIGHT)
         assert_close(maps.weights[row, 0], torch.from_numpy(weights), **TIGHT)
@@ -237,7 +210,7 @@ def test_lstmn_in_one_call_is_lstmn_step_by_step_and_so_are_its_gradients(score,
 # --- dropout
 
 
-@pytest.mark.parametrize("cell", STEPS)
+@pytest.mark.parametrize("cell", CELLS)
 def test_dropout_leaves_recurrent_connections_alone(cell):
     model = make(RnnLanguageModel, train=True, cell=cell, num_layers=2, dropout=0.5, d_hidden=16, d_embedding=16)
     tokens = some_tokens(2, 9)

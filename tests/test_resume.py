@@ -404,7 +404,7 @@ def test_a_checkpoint_of_another_format_says_so(folder, number, age):
 
 def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
     main_ok(["check", str(folder)])
-    assert "every file is whole" in capsys.readouterr().out
+    assert "all files are intact" in capsys.readouterr().out
     assert heed.check_run(folder).whole
     flip(folder / "model.safetensors")
     (folder / "tokenizer.target.json").unlink()
@@ -485,7 +485,7 @@ def test_a_run_goes_on_with_another_kind_of_budget_or_optimiser(folder):
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
-        ({"model": {"d_hidden": 16}}, "model.d_hidden: 12 -> 16: the weights .* have other shapes"),
+        ({"model": {"d_hidden": 16}}, "model.d_hidden: 12 -> 16: the weights .* have different shapes"),
         ({"model": {"name": "luong"}}, "model.name is 'luong', but the run .* began with 'bahdanau'"),
         ({"tokenizer": {"lowercase": True}}, "tokenizer.lowercase: False -> True: the tokenizer was trained"),
         ({"training": {"steps": 4}}, "training.steps is 4, but the run in .* has already made 6 updates; give"),

@@ -108,7 +108,7 @@ def test_a_damaged_tokenizer_or_label_stops_and_the_seal_stays(case, run, name):
 
 def test_a_missing_file_that_training_needs_is_named(case):
     (case / "killed" / "labels.json").unlink()
-    with pytest.raises(RunError, match=r"labels.json is missing: training cannot be resumed"):
+    with pytest.raises(RunError, match=r"labels.json is missing; training cannot be resumed"):
         resume(case / "killed")
 
 
@@ -168,7 +168,7 @@ def test_what_is_given_counts_more_than_what_was_edited(case, made):
     ("name", "value", "problem"),
     [
         ("model.name", "bert", "model.name is 'bert', but the run in .* began with 'rnn'"),
-        ("model.d_hidden", 24, "model.d_hidden: .* -> 24: the weights .* have other shapes"),
+        ("model.d_hidden", 24, "model.d_hidden: .* -> 24: the weights .* have different shapes"),
         ("tokenizer.lowercase", True, "tokenizer.lowercase: .* -> True: the tokenizer was trained"),
     ],
 )

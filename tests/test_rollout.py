@@ -83,9 +83,9 @@ def test_rollout_takes_texts_with_padding_but_is_refused_under_a_causal_mask():
 
 def test_rollout_of_a_layer_or_mechanism_that_is_not_there_says_what_there_is():
     seen = seen_of(Stack(), torch.randn(1, 3, 16))
-    with pytest.raises(ObserveError, match="'encoder' attention has no layer 9; seen: encoder layer 0"):
+    with pytest.raises(ObserveError, match="'encoder' attention has no layer 9; recorded: encoder layer 0"):
         rollout(seen, layer=9)
-    with pytest.raises(ObserveError, match="no 'cross' attention was seen"):
+    with pytest.raises(ObserveError, match="no 'cross' attention was recorded"):
         rollout(seen, "cross")
 
 

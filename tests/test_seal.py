@@ -5,15 +5,16 @@ import os
 import shutil
 import stat
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import commands
 import heed
 from heed import folder as folders
-from heed.cli import main
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.runs.train import train_config
 from heed.storage.disk import checksum
@@ -41,12 +42,7 @@ def run(made, tmp_path):
 
 @pytest.fixture
 def call(capsys):
-    def command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return command
+    return partial(commands.call, capsys)
 
 
 def flip(path):
@@ -208,7 +204,7 @@ def test_between_the_weights_and_the_seal_a_run_is_unfinished(tmp_path, monkeypa
     ended_before_the_seal(out, monkeypatch)
     assert (out / "model.safetensors").is_file() and "scores" in json.loads((out / "report.json").read_text())
     code, said, _ = call("check", out)
-    assert code == 0 and "not finished; every file with a checksum is whole" in said
+    assert code == 0 and "not finished; all files with a checksum are intact" in said
     assert f"training has not finished; resume it with: heed train {out} --resume" in said
     code, said, err = call("predict", out, "1 2")
     assert code == 0 and said and "training has not finished (saved up to update 8 of 8): using the best weights" in err
@@ -326,5 +322,5 @@ def test_check_finds_weights_that_are_not_finite_under_checksums_that_agree(run,
     sums["model.safetensors"] = checksum(path)
     (path.parent / "checksums.json").write_text(json.dumps(sums))
     code, said, _ = call("check", run)
-    assert code == 2 and "missing, altered or not usable" in said
+    assert code == 2 and "missing, altered or unusable" in said
     assert f"not usable: 1 of the {weights[name].numel():,} numbers of tensor '{name}' are not finite" in said

@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import array, sharpened, weights_of
 from heed.models.lstmn import LSTMN, LSTMNConfig
 from heed.models.self_rnn import SelfRNN, SelfRNNConfig
 from heed.observe.trace import trace
@@ -20,19 +21,7 @@ TIGHT = {"rtol": 0, "atol": 1e-12}
 
 def make(body, config):
     torch.manual_seed(0)
-    model = body(config).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0)  # weights that are far from even
-    return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
-
-
-def gates_of(cell):
-    return [array(p) for p in (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)]
+    return sharpened(body(config).double().eval())
 
 
 def score_of(score, name):
@@ -50,7 +39,7 @@ def test_self_rnn_is_the_notes_equations(cell, step, score):
     with torch.no_grad(), trace(model) as seen:
         hidden = model(TOKENS, MASK)
     weights = seen.maps("self").weights[:, 0]  # (B, T, T)
-    w = gates_of(model.forward_cells[0])
+    w = weights_of(model.forward_cells[0])
     for b, length in enumerate(LENGTHS):
         xs = array(model.inputs.embedding.weight)[TOKENS[b, :length].numpy()]
         if cell == "lstm":
@@ -82,7 +71,7 @@ def test_lstmn_is_the_papers_equations():
     for b, length in enumerate(LENGTHS):
         xs = array(model.inputs.embedding.weight)[TOKENS[b, :length].numpy()]
         score = score_of(model.attention.score, "concat")
-        states, expected = ref.lstmn(xs, D, score, *gates_of(model.cell))
+        states, expected = ref.lstmn(xs, D, score, *weights_of(model.cell))
         assert_close(hidden[b, :length], torch.from_numpy(states), **TIGHT)
         assert_close(weights[b, : length - 1, : length - 1], torch.from_numpy(expected[1:, :-1]), **TIGHT)
 

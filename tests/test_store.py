@@ -19,12 +19,9 @@ from heed.tasks import check_config
 from heed.tasks.translation import tokenizers
 from heed.tasks.translation.task import Translation
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 PAIRS = [Pair(f"source {i % 37} \u0939\u093e", f"target {i}", origin=f"a.en:{i + 1}") for i in range(2500)]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def keep_pairs(pairs, in_memory):

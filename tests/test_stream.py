@@ -16,12 +16,9 @@ from heed.tasks.base.training_set import StreamSet
 from heed.tasks.translation.task import Translation
 from heed.training.progress import Quiet
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 COUNT, WINDOW = 1_000, 150
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def lines(count=COUNT, start=0):
@@ -210,7 +207,7 @@ def test_a_stream_is_looked_at_without_its_end(file):
 def test_a_stream_with_nothing_in_it_is_refused(tmp_path):
     path = tmp_path / "blank.tsv"
     path.write_text("\t\n" * 50, encoding="utf-8")
-    with pytest.raises(DataError, match="no validation pair is left"):
+    with pytest.raises(DataError, match="no validation pairs left"):
         prepare(path)
     path.write_text(lines(5), encoding="utf-8")
     with pytest.raises(DataError, match=r"no training pairs left in '.*': 0 of 5 pairs kept, 5 left out: held out"):

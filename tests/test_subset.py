@@ -96,7 +96,7 @@ def test_a_run_trains_on_the_subset_and_validates_and_tests_on_everything(folder
     assert sorted(both) == sorted(example.text for example in whole.splits.examples["train"])
     # the vocabulary is that of the subset, the labels are those of the whole
     assert part.tokenizer.vocab_size < whole.tokenizer.vocab_size and part.labels == whole.labels
-    assert f"train: 40 of {count} texts, drawn at random by seed 1, labels in the same shares" in part.notes
+    assert f"train: 40 of {count} texts, drawn at random by seed 1, with labels in the same shares" in part.notes
     assert f"{count - 40} left out: not drawn for training.train_size 40" in part.notes
     assert part.report_counts()["train"]["examples"] == 40
     assert prepared(folder, train_size=count).splits.examples["train"] == whole.splits.examples["train"]

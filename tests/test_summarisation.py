@@ -136,7 +136,7 @@ def test_long_documents_are_cut_counted_and_named(tmp_path, capsys):
     assert task.report_counts()["test"]["cut"] == 2
     cut = sum(len(pair.source.split()) > 10 for pair in task.splits.examples["train"])
     assert task.report_counts()["train"]["cut"] == cut > 0
-    remark = "test: 2 documents are longer than data.max_source 10 tokens; only their beginning is read: test.jsonl:1"
+    remark = "test: 2 documents are longer than data.max_source 10 tokens; only the beginning is read: test.jsonl:1"
     assert remark in task.splits.notes
     texts = [rows[0][0], " ".join(rows[-1][0].split()[:10])]
     assert task.cut_in(texts) == []
@@ -345,7 +345,9 @@ def test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead(run):
     assert run.config.evaluation.select_by == "rougeL"
     lines = "\n".join(run.body(scores))
     assert "ROUGE-2 by document tokens:" in lines
-    assert f"{scores['cut']} documents are longer than data.max_source and read only up to it: test.jsonl:" in lines
+    assert (
+        f"{scores['cut']} documents are longer than data.max_source; only the beginning was read: test.jsonl:" in lines
+    )
 
 
 def test_a_loaded_run_scores_and_writes_the_same(run, capsys):

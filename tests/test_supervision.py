@@ -324,12 +324,13 @@ def test_every_model_that_attends_learns_to_look_where_the_links_say(folder, nam
     torch.manual_seed(1)
     model = task.build_model()
     batch = task.collate(list(range(5)))
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
-    for _ in range(80):
+    optimizer = torch.optim.Adam(model.parameters(), 0.005)  # at 0.02 some seeds and processors do not learn it
+    for _ in range(160):
         optimizer.zero_grad()
         total = task.loss(model, batch, 0.0)
         assert isinstance(total, Loss) and set(total.parts) == {"text", "alignment"}
         (total.sum / batch.num_targets).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     model.eval()
     with trace(model) as seen:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import heed
-from heed.cli import main
+from commands import call
 from heed.data.batch.words import distinct_words
 from heed.data.read.tags import may_follow
 from heed.errors import ConfigError, DataError
@@ -267,20 +267,13 @@ def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
     ("model", "message"),
     [
         ({"head": "softmaxx"}, r"model.head is 'softmaxx'; did you mean 'softmax'\?"),
-        ({"charakters": "cnn"}, r"unknown field 'charakters' for RNNConfig; did you mean 'characters'\?"),
-        ({"pooling": "mean"}, r"unknown field 'pooling'"),
+        ({"charakters": "cnn"}, r"unknown field 'model.charakters' for RNNConfig; did you mean 'characters'\?"),
+        ({"pooling": "mean"}, r"unknown field 'model.pooling'"),
     ],
 )
 def test_a_wrong_field_is_named(files, model, message):
     with pytest.raises(ConfigError, match=message):
         prepare(settings(files, **model))
-
-
-def call(capsys, *words):
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return ended.value.code or 0, out, err
 
 
 def test_commands(run, capsys, tmp_path):

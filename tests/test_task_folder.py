@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import heed
+from commands import call
 from heed import tasks
-from heed.cli import main
 from heed.tasks.base.capabilities import CAPABILITIES, Exports, capability, capability_table, tasks_with
 
 HERE = Path(__file__).parent / "made_up"
@@ -63,16 +63,6 @@ def folder(tmp_path_factory):
 def runs(folder):
     made = [heed.train(folder / "rating.yaml", out=folder / f"run-{n}", seed=n, quiet=True) for n in (1, 2)]
     return [heed.load(run.folder) for run in made]
-
-
-def call(capsys, *words):
-    code = 0
-    try:
-        main(list(map(str, words)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_it_trains_and_its_paths_and_head_count(runs, folder):
@@ -182,7 +172,6 @@ MEANS_SOMETHING_ELSE = {
     "models/base/body.py": {"series"},  # an interface
     "models/base/encoders.py": {"series"},
     "models/rnn.py": {"series"},
-    "layers/recurrent.py": set(),
     "layers/grid.py": {"table"},  # of positions
     "observe/pictures/frames.py": {"table"},  # of numbers, under a step
     "data/read/columns.py": {"translation"},  # a column of files from elsewhere

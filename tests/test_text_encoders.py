@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import array
 from heed.errors import ShapeError
 from heed.models.bag import Bag, BagConfig
 from heed.models.cnn import CNN, CNNConfig
@@ -31,10 +32,6 @@ def make(body, config):
             if name.endswith("embedding.weight"):
                 parameter[0] = 0.0
     return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
 
 
 def texts(table):

@@ -91,7 +91,7 @@ def test_blank_lines_are_blank_texts(tmp_path):
         (
             "a.csv",
             "text,label\nx,pos\ny\n",
-            r"a.csv' line 3 has 1 column \('y'\), expected the label in column 1.*commas",
+            r"a.csv' line 3 has 1 column \('y'\), expected at least 2: the label in column 1.*is missing.*commas",
         ),
         ("a.csv", "text,label\nx,pos\ny,\n", r"a.csv' line 3 has no label; data.several_labels=true"),
         ("a.csv", 'text,label\n"x,pos\n', r"a.csv' line 2 is not CSV"),

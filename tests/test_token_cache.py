@@ -8,8 +8,7 @@ from heed.tasks import check_config, task_class
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
+def many(own_cache, monkeypatch):
     monkeypatch.setattr(token_cache, "_MANY", 100)
 
 

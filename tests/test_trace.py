@@ -12,7 +12,7 @@ from heed.attention import Rows, watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, ShapeError
 from heed.generation import SearchOptions, beam_search, greedy_search
-from heed.layers.recurrent import RecurrentCell
+from heed.layers.cells import RecurrentCell
 from heed.models.attention_lm import AttentionLM
 from heed.models.bahdanau import Bahdanau
 from heed.models.base import DecoderBody
@@ -506,13 +506,13 @@ def test_a_second_trace_is_refused_and_leaves_the_first_alone():
 def test_questions_that_cannot_be_answered_name_what_was_seen():
     both = nn.ModuleList([bahdanau(), attention_lm()])
     with heed.trace(both) as seen:
-        with pytest.raises(ObserveError, match="no attention"):
+        with pytest.raises(ObserveError, match=r"no attention was recorded; run a model with attention"):
             seen.maps()
         for model in both:
             model(**type(model).example(model.config, 1))
-    listing = "seen: cross layer 0, decoder layer 0, decoder layer 1"
+    listing = "recorded: cross layer 0, decoder layer 0, decoder layer 1"
     for asked, problem in [
-        ({}, "give a mechanism"),
+        ({}, "several attentions were recorded; choose one with mechanism="),
         ({"mechanism": "encoder"}, "no 'encoder' attention"),
         ({"mechanism": "decoder", "layer": 5}, "no layer 5"),
         ({"mechanism": "decoder", "layer": -3}, "no layer -3"),

@@ -8,6 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
+from equations import array, sharpened
 from heed.attention import Rows
 from heed.errors import ConfigError, ShapeError
 from heed.models.attention_only import AttentionOnly, AttentionOnlyConfig
@@ -28,10 +29,6 @@ def make_model(**fields):
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))  # norms and biases away from one and zero
     return model
-
-
-def array(tensor):
-    return tensor.detach().numpy()
 
 
 def parts(attention):
@@ -160,10 +157,7 @@ def test_without_positions_the_order_of_the_source_would_not_matter():
 def make_layer_alone(**fields):
     torch.manual_seed(0)
     config = AttentionOnlyConfig(source_vocab_size=11, target_vocab_size=11, d_model=6, **fields)
-    model = AttentionOnly(config).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)
+    model = sharpened(AttentionOnly(config).double().eval())
     return model
 
 

@@ -4,11 +4,12 @@ import os
 import re
 import shutil
 import warnings
+from functools import partial
 
 import pytest
 
+import commands
 import heed
-from heed.cli import main
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.runs.train import train_config
 from heed.tasks import check_config
@@ -24,12 +25,7 @@ def unfinished(case):  # noqa: F811
 
 @pytest.fixture
 def call(capsys):
-    def run(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code or 0, *capsys.readouterr()
-
-    return run
+    return partial(commands.call, capsys)
 
 
 def copying(**training):

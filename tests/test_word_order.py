@@ -23,6 +23,8 @@ from heed.tasks import check_config, task_class
 from heed.tasks.translation.same_words import advance, may_follow
 from heed.tasks.translation.word_order import Trigrams
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 SENTENCES = [
     f"{who} {does} {what} {when}{mark}"
     for who in ("Anna", "We", "The old man")
@@ -50,11 +52,6 @@ SETTINGS = {
     "training.device": "cpu",
     "evaluation.bootstrap": 50,
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
 
 
 def opened(files, **data):
@@ -156,7 +153,7 @@ def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):
         ),
         ('{"text": "One."}\n{"txt": "Two."}\n', "a.jsonl", r"a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
         ('{"text": "One."}\n["Two."]\n', "a.jsonl", r"line 2 is a list, expected an object with the field 'text'"),
-        ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, as \{"text": "..."\}'),
+        ("One.\nTwo.\n", "a.jsonl", r'line 1 is not JSON: .* expected one object a line, such as \{"text": "..."\}'),
     ],
 )
 def test_lines_that_are_no_sentence_are_named(tmp_path, text, name, message):

@@ -118,9 +118,9 @@ def check_format(path: Path) -> None:
     if type(number) is not int:
         raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
     if number != FORMAT:
-        age = "a newer" if number > FORMAT else "another"
+        age, fix = ("a newer", "; upgrade heed") if number > FORMAT else ("another", "")
         raise RunError(
-            f"'{path}' was written by {age} version of heed (format {number}); this version reads format {FORMAT}"
+            f"'{path}' was written by {age} version of heed (format {number}); this version reads format {FORMAT}{fix}"
         )
 
 

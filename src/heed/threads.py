@@ -30,8 +30,8 @@ from torch import nn
 from heed.cores import COMPANY, choices, given_by_user, machine
 from heed.storage.cache import cache_folder
 
-_WORTH = 0.95
-"""Another number of threads must take less than this share of the time: smaller differences are noise."""
+_WORTH = 0.9
+"""More threads must take less than this share of the time to be kept; fewer threads must only take less time."""
 _RECENT = 4
 """Number of recent pieces whose times are compared with a trial."""
 _TRIED = 3
@@ -77,7 +77,7 @@ class Pace:
             self._extra += seconds - usual * work
             if len(self._tried) < _TRIED and cost < _HOPELESS * usual:
                 return False
-            if min(self._tried) < _WORTH * usual:
+            if min(self._tried) < usual * (_WORTH if self._trial > self.count else 1.0):
                 self.count, self._wait = self._trial, _REST
                 self._recent.clear()
             else:
@@ -140,7 +140,7 @@ def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[Non
         kind: Only pieces of one kind are compared: "pass" over whole inputs, "step" of decoding.
     """
     most = _here.limit or torch.get_num_threads()
-    if most == 1 or given_by_user() or next((p.device.type != "cpu" for p in model.parameters()), False):
+    if most == 1 or given_by_user() or _is_elsewhere(model):
         yield
         return
     work = max(1, work)
@@ -153,6 +153,15 @@ def threads_for(model: nn.Module, work: int, kind: str = "pass") -> Iterator[Non
         yield
     if count == wanted and pace.done(work, time.perf_counter() - start):
         learned.keep(name, pace.count)
+
+
+def _is_elsewhere(model: nn.Module) -> bool:
+    """True if the model is not on the CPU."""
+    if (known := _first.get(model)) is None:  # kept: finding it takes longer than everything else before a step
+        if (known := next(model.parameters(), None)) is None:
+            return False
+        _first[model] = known
+    return known.device.type != "cpu"
 
 
 class Learned:
@@ -203,6 +212,7 @@ class _Here(threading.local):
 _here = _Here()
 _of_models: WeakKeyDictionary[nn.Module, Learned] = WeakKeyDictionary()
 _of_shapes: dict[str, Learned] = {}
+_first: WeakKeyDictionary[nn.Module, nn.Parameter] = WeakKeyDictionary()
 
 
 def learned_of(model: nn.Module) -> Learned:

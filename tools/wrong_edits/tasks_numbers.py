@@ -62,8 +62,8 @@ EDITS = [
     ),
     Edit(
         "table: columns are read in the order of the file, not of the run",
-        'places = [_place(path, header, column, "data.columns") for column in wanted]',
-        'places = sorted(_place(path, header, column, "data.columns") for column in wanted)',
+        'places = [_place(path, header, column, "data.columns", hint) for column in wanted]',
+        'places = sorted(_place(path, header, column, "data.columns", hint) for column in wanted)',
         (NUMBERS("test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted"),),
     ),
     Edit(

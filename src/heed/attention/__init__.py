@@ -1,4 +1,4 @@
-"""The mechanism: scores, weights, context. Torch only; readable on its own, starting at `attend`."""
+"""The attention mechanism: scores, weights, context. Start reading at `attend`."""
 
 from heed.attention.attend import attend, masked_softmax
 from heed.attention.keys import Keys, Rows

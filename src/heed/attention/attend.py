@@ -1,11 +1,11 @@
-"""The mechanism, as the specification: scores, weights, context.
+"""The attention mechanism, as a specification: scores, weights, context.
 
     scores  = score(query, key)              # (..., query, key)
-    weights = masked_softmax(scores, mask)   # rows sum to 1; a row that may attend to nothing is all zeros
+    weights = masked_softmax(scores, mask)   # rows sum to 1; all zeros for a query that may attend to no key
     context = weights @ value                # (..., query, d_value)
 
-Every model of heed is this with another score, another query and another place for the context to go.
-Faster paths are tested equal to this one.
+The attention models of heed differ in the score, in the query, and in where they use the context.
+The faster paths are tested against this one.
 """
 
 import torch
@@ -28,7 +28,7 @@ def masked_softmax(
     if mask is None:
         return torch.softmax(scores, dim=-1)
     # The lowest finite number instead of -inf keeps a fully masked row finite (it becomes uniform and is then
-    # zeroed); in any other row exp() of it is exactly 0.
+    # zeroed); in any other row its exponential is exactly 0.
     lowest = torch.finfo(scores.dtype).min
     return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)
 
@@ -36,7 +36,7 @@ def masked_softmax(
 def weigh(
     weights: Float[Tensor, "*batch query key"], value: Float[Tensor, "*batch key d_value"], dropout: float = 0.0
 ) -> Float[Tensor, "*batch query d_value"]:
-    """Sum the values by their weights, with each weight dropped with probability `dropout`, the others rescaled."""
+    """Weighted sum of the values; each weight is dropped with probability `dropout`, and the others are rescaled."""
     return (drop(weights, dropout) if dropout > 0 else weights) @ value
 
 
@@ -51,11 +51,11 @@ def attend(
     """Attention on raw tensors: `softmax(score(query, key)) value`.
 
     Args:
-        query: `(..., query, d_query)`, what asks.
-        key: `(..., key, d_key)`, what is compared with.
-        value: `(..., key, d_value)`, what is returned.
+        query: `(..., query, d_query)`.
+        key: `(..., key, d_key)`, compared with the queries.
+        value: `(..., key, d_value)`, summed with the weights.
         mask: Bool, broadcastable to `(..., query, key)`, True = may attend.
-        score: How query and key are compared; scaled dot product by default.
+        score: Compares queries with keys; scaled dot product by default.
         dropout: Probability with which a weight is dropped (pass 0 outside training).
 
     Returns:
@@ -63,7 +63,7 @@ def attend(
 
     Raises:
         ShapeError: The mask is not boolean or does not broadcast to the scores; keys and values differ in number;
-            query and key widths differ under a score that needs them equal.
+            query and key widths differ, but the score needs equal ones.
 
     Source:
         Bahdanau et al. 2015 (arXiv:1409.0473) section 3.1 for the form; Vaswani et al. 2017 (arXiv:1706.03762)

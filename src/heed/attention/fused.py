@@ -1,7 +1,7 @@
-"""The fast path: torch's fused scaled_dot_product_attention, for every score that is a scaled product.
+"""The fast path: torch's fused scaled_dot_product_attention, for every score that is a scaled dot product.
 
-Equal to the specification in values and gradients for every mask (tests hold it to that). It does not return
-weights; an observer recomputes them from the queries and keys it was given.
+Tests check that its values and gradients equal the specification for every mask. It does not return weights; an
+observer recomputes them from the recorded queries and keys.
 """
 
 from torch import Tensor
@@ -23,10 +23,10 @@ def fused_attend(
     scale: float,
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query d_value"]:
-    """`softmax(scale * projected prepared') value` in one kernel; over few keys on a CPU in training by `short_attend`.
+    """`softmax(scale * projected prepared') value` in one kernel; in CPU training over few keys, by `short_attend`.
 
-    The mask is `(batch, key)` or `(batch, query, key)`; `causal` masks the future too, as `causal_mask`. Rows that may
-    attend to nothing are zero.
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
+    `causal_mask` does. The context of a query that may attend to no key is zero.
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]
@@ -34,7 +34,7 @@ def fused_attend(
     if is_short and dropout == 0.0 and enabled():
         combined = full_mask(mask, causal, num_queries, num_keys, projected.device)
         return short_attend(projected, prepared, value, combined, scale)
-    # torch's is_causal is aligned at the top left: only right for a square, and it excludes a mask.
+    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
     square = causal and mask is None and num_queries == num_keys and num_queries > 1
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
     return scaled_dot_product_attention(

@@ -1,6 +1,6 @@
-"""Attention on two levels: to the parts of a sequence (sentences, turns), and to the words inside each part.
+"""Attention on two levels: over the parts of a sequence (sentences, turns), and over the words within each part.
 
-Shapes: R rows, B sources, Q queries, K keys (the words of all parts, one after the other), P parts.
+Shapes: R rows, B sources, Q queries, K keys (the words of all parts, concatenated), P parts.
 """
 
 import torch
@@ -15,13 +15,13 @@ from heed.shapes import Bool, Float, Int
 
 
 class HierarchicalAttention(Attention):
-    """Words weighed inside their part, parts weighed from outside: a word's weight is the product of both.
+    """Attention to words within each part, with given part weights: a word's weight is the product of both.
 
         a_ij = b_i softmax_j(score(q, k_ij)),  the softmax over the words j of part i;  context = sum_ij a_ij v_ij
 
     Source: Yang et al. 2016 (NAACL N16-1174), section 2.2, for the two levels; Xing et al. 2018 (arXiv:1701.07149),
-    section 3, ask both anew for each word of a response.
-    Differs from Xing et al.: the parts' weights do not depend on what was found inside them.
+    section 3, compute both again for each word of the response.
+    Differs from Xing et al.: the part weights do not depend on the contexts computed within the parts.
     """
 
     def forward(  # type: ignore[override]
@@ -35,16 +35,16 @@ class HierarchicalAttention(Attention):
         offset: int | Tensor = 0,
         seen: Bool[Tensor, "rows key"] | None = None,
     ) -> Float[Tensor, "rows query d_value"]:
-        """Look at prepared keys.
+        """Attend to prepared keys; returns the context, `(rows, query, d_value)`.
 
         Args:
             query: `(rows, query, d_query)`.
             keys: From `prepare`, with a mask `(batch, key)` or none.
-            part_of: `(batch, key)`, the part that each key lies in.
-            part_weights: `(rows, query, part)`, b: what share each part gets.
-            rows: Which entry of `keys` and of `part_of` each row looks at; row i at entry i by default.
-            offset: Absolute position of the first query; read by observers and edits only.
-            seen: `(rows, key)`, the keys of its entry that each row may look at; all by default.
+            part_of: `(batch, key)`, index of the part that contains each key.
+            part_weights: `(rows, query, part)`, the weight b of each part.
+            rows: Which entry of `keys` and `part_of` each row attends to; row i to entry i by default.
+            offset: Absolute position of the first query; used by observers and edits only.
+            seen: `(rows, key)`, the keys of its entry that each row may attend to; all by default.
         """
         rows = Rows.repeat(len(query), device=query.device) if rows is None else rows
         num_queries, device = query.shape[1], query.device
@@ -79,9 +79,9 @@ def softmax_within(
     num_parts: int,
     mask: Tensor | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
-    """Softmax over the keys of each part that may be attended to: the weights of each part sum to 1.
+    """Softmax over the allowed keys of each part: the weights of each part sum to 1.
 
-    0 where the mask, broadcastable to the scores, is False.
+    The weight is 0 where the mask, broadcastable to the scores, is False.
     """
     part = part_of[:, None, None].expand_as(scores)
     if mask is not None:
@@ -91,5 +91,5 @@ def softmax_within(
     powers = torch.exp(scores - highest.gather(-1, part))
     if mask is not None:
         powers = powers.masked_fill(~mask, 0.0)
-    sums = torch.zeros_like(empty).scatter_add(-1, part, powers)  # at least 1 where anything may be attended to
+    sums = torch.zeros_like(empty).scatter_add(-1, part, powers)  # at least 1 for a part with an allowed key
     return powers / sums.gather(-1, part).clamp_min(1.0)

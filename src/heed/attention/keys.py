@@ -1,7 +1,7 @@
-"""What attention looks at (`Keys`), and which source each row looks at (`Rows`).
+"""The keys and values that attention reads (`Keys`), and which source each row reads (`Rows`).
 
-A source memory, a key-value cache and a tape of past states are one object: prepared keys, values and a mask.
-Shapes: B sources, H heads, K keys, R rows (a row is one sequence being written), Q queries per row.
+A source memory, a key-value cache and a tape of past states are all `Keys`: prepared keys, values and a mask.
+Shapes: B sources, H heads, K keys, R rows (a row is one sequence being generated), Q queries per row.
 """
 
 from dataclasses import dataclass, field
@@ -15,19 +15,21 @@ from heed.shapes import Bool, Float, Int
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Which keys continue one another: one object for all of them, and the one they were selected from."""
+    """Identity shared by keys that continue one another; selected keys get a new one that refers to the old."""
 
-    of: "Origin | None" = None
+    of: "Origin | None" = None  # origin of the keys that these were selected from
     rows: Int[Tensor, " rows"] | None = None  # entry i was entry `rows[i]` of those keys
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Keys as the score wants them, values and a mask; made by `prepare` of an attention module and never changed.
+    """Prepared keys, values and a mask; made by the `prepare` of an attention module, and immutable.
 
-    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; None where everything may. `origin` is one
-    object for keys that continue one another row by row, so that an observer can put the steps of one sequence into one
-    map; that of selected keys says which they were selected from.
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; None allows every key. Keys that continue
+    one another row by row share one `origin`, so that an observer can put the steps of one sequence into one map.
+
+    Raises:
+        ShapeError: Keys and values differ in batch size, heads or number.
     """
 
     prepared: Float[Tensor, "batch heads key d"]
@@ -46,7 +48,11 @@ class Keys:
         return self.prepared.shape[2]
 
     def append(self, new: "Keys") -> "Keys":
-        """These keys followed by `new`, one sequence; the old object must not be used again."""
+        """These keys followed by `new`, as one sequence; the old object must not be used again.
+
+        Raises:
+            ShapeError: One of the masks is `(batch, query, key)`.
+        """
         mask = None
         if self.mask is not None or new.mask is not None:
             mask = torch.cat([self._padding_mask(), new._padding_mask()], dim=1)
@@ -58,7 +64,7 @@ class Keys:
         )
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Keys":
-        """The keys of the given batch entries, repeats and omissions allowed."""
+        """The keys of the given batch entries; entries may be repeated or left out."""
         mask = None if self.mask is None else self.mask.index_select(0, rows)
         origin = Origin(self.origin, rows)
         return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask, origin)
@@ -77,15 +83,15 @@ class Keys:
 def key_positions(
     mask: Tensor | None, first: int | Tensor, num_rows: int, num_keys: int, device: torch.device
 ) -> Int[Tensor, "rows key"] | None:
-    """The absolute position of each key, negative for padding; None where key k is at position k in every row.
+    """The absolute position of each key, negative for padding; None if key k is at position k in every row.
 
     Args:
-        mask: `(rows, key)` of a cache, or None: behind a prompt that was filled up on the right stand further keys, and
-            the padding between is at no position.
-        first: The position of the first key, of a row each or of all.
+        mask: `(rows, key)` of a cache, or None. After prompts padded on the right, a cache has padding between a
+            prompt and the keys that follow; padding has no position.
+        first: Position of the first key, one number or one per row.
         num_rows: Number of rows.
         num_keys: Number of keys.
-        device: Where the result is.
+        device: Device of the result.
     """
     if not (isinstance(first, int) and first == 0):
         firsts = torch.as_tensor(first, device=device).reshape(-1, 1).expand(num_rows, 1)
@@ -96,9 +102,9 @@ def key_positions(
 
 
 def at_positions(x: Tensor, positions: Int[Tensor, "rows key"], fill: float) -> Tensor:
-    """`(rows, heads, query, key)` to `(rows, heads, query, position)`; `fill` where there is no key.
+    """Scatter keys to their positions: `(rows, heads, query, key)` to `(rows, heads, query, position)`.
 
-    Keys at negative positions are left out.
+    Positions without a key get `fill`; keys at negative positions are left out.
     """
     width = max(0, int(positions.max()) + 1) if positions.numel() else 0
     outside = positions.masked_fill(positions < 0, width)[:, None, None].expand_as(x)
@@ -106,7 +112,7 @@ def at_positions(x: Tensor, positions: Int[Tensor, "rows key"], fill: float) -> 
 
 
 def from_positions(x: Tensor, positions: Int[Tensor, "rows key"]) -> Tensor:
-    """Undo `at_positions`; zeros for keys at negative positions."""
+    """Undo `at_positions`; keys at negative positions get zeros."""
     found = x.gather(-1, positions.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
     return found.masked_fill((positions < 0)[:, None, None], 0)
 
@@ -114,14 +120,14 @@ def from_positions(x: Tensor, positions: Int[Tensor, "rows key"]) -> Tensor:
 class Rows:
     """Which source each row belongs to.
 
-    Several rows may write for one source (the beams of a search). Their queries are laid side by side along the
-    query axis of that source instead of copying its keys for each of them.
+    Several rows may belong to one source (the beams of a search). Their queries are concatenated along the query
+    axis of that source, so that its keys need not be copied for each row.
 
     Attributes:
         source_of: `(rows,)`, index of each row's source.
         num_sources: Number of sources.
-        width: The largest number of rows of a source.
-        of: The rows that these were selected from, and which of them; None where they begin.
+        width: Largest number of rows of any source.
+        of: The rows that these were selected from, and the selected indices; None for rows not made by `select`.
     """
 
     def __init__(
@@ -131,7 +137,7 @@ class Rows:
         of: "tuple[Rows, Int[Tensor, ' rows']] | None" = None,
         width: int | None = None,
     ) -> None:
-        """Give a `width` where rows are known to lie source by source, so many of each: no GPU is then waited for."""
+        """Pass `width` if rows are known to lie source by source, `width` each: this avoids a GPU synchronisation."""
         self.source_of = source_of
         self.of = of
         self.num_sources = num_sources
@@ -139,7 +145,7 @@ class Rows:
 
     @classmethod
     def repeat(cls, num_sources: int, times: int = 1, device: torch.device | str | None = None) -> "Rows":
-        """`times` rows for each source, those of one source beside each other; the identity for 1."""
+        """`times` adjacent rows for each source; the identity if `times` is 1."""
         source_of = torch.arange(num_sources, device=device).repeat_interleave(times)
         return cls(source_of, num_sources, width=times if num_sources else 0)
 
@@ -157,11 +163,11 @@ class Rows:
         return self._slots is None
 
     def _layout(self) -> tuple[int, Tensor | None, Tensor | None]:
-        """Rows per source; and, unless rows already lie in that order, where each goes.
+        """Assign each row a slot of its source; slots and places are None if the rows are already in order.
 
         Returns:
-            width, the largest number of rows of a source; slots `(sources, width)`, the row in each slot (unused
-            slots repeat row 0 and are thrown away again); place `(rows,)`, the flat slot of each row.
+            width, the largest number of rows of any source; slots `(sources, width)`, the row in each slot (unused
+            slots repeat row 0, and `ungroup` discards them); place `(rows,)`, the flat slot of each row.
         """
         source_of, num_rows, device = self.source_of, len(self), self.source_of.device
         width = num_rows // self.num_sources if self.num_sources else 0
@@ -182,7 +188,7 @@ class Rows:
     def group(
         self, x: Float[Tensor, "rows heads query d"] | Bool[Tensor, "rows heads query d"]
     ) -> Float[Tensor, "sources heads grouped d"] | Bool[Tensor, "sources heads grouped d"]:
-        """Lay the queries of the rows of one source side by side: `(R, H, Q, d)` to `(B, H, width * Q, d)`."""
+        """Concatenate the queries of each source's rows: `(R, H, Q, d)` to `(B, H, width * Q, d)`."""
         if self.is_identity:
             return x
         _, heads, num_queries, d = x.shape
@@ -202,10 +208,10 @@ class Rows:
         return x if self._place is None else x[self._place]
 
     def select(self, rows: Int[Tensor, " selected"]) -> tuple["Rows", Tensor | None]:
-        """Rows for `rows[0], rows[1], ...`, with sources that no row belongs to any more left out.
+        """Rows for `rows[0], rows[1], ...`; sources that have no row left are dropped.
 
         Returns:
-            The new rows, and the sources that stay (an index for `Keys.select`), or None where all do.
+            The new rows, and the indices of the remaining sources (for `Keys.select`), or None if all remain.
         """
         source_of = self.source_of.index_select(0, rows)
         kept, renumbered = torch.unique(source_of, return_inverse=True)

@@ -3,7 +3,7 @@
 This is the convention of `torch.nn.functional.scaled_dot_product_attention`; `torch.nn.MultiheadAttention` uses the
 opposite one (True = ignore).
 
-Models hand over a padding mask `(batch, key)`; only this package broadcasts it to `(batch, heads, query, key)`.
+Models pass a padding mask `(batch, key)`; only this package broadcasts it to `(batch, heads, query, key)`.
 """
 
 import torch
@@ -14,30 +14,30 @@ from heed.shapes import Bool, Int
 
 
 def padding_mask(lengths: Int[Tensor, " batch"], max_length: int | None = None) -> Bool[Tensor, "batch length"]:
-    """Mark the positions inside each sequence's length.
+    """True at the positions within each sequence's length.
 
     For lengths (3, 1):
 
         1 1 1
         1 . .
 
-    The mask is as wide as the largest length by default.
+    By default the mask is as wide as the largest length.
     """
     width = int(lengths.max()) if max_length is None else max_length
     return torch.arange(width, device=lengths.device) < lengths.unsqueeze(-1)
 
 
 def causal_mask(num_queries: int, num_keys: int, device: torch.device | str | None = None) -> Bool[Tensor, "query key"]:
-    """Let each query see its own position and what came before, aligned at the bottom right.
+    """Allow each query its own and all earlier positions, aligned at the bottom right.
 
-    The last query is the newest position and sees every key, so that queries which continue a cached sequence
-    are placed right. For 3 queries on 5 keys:
+    The last query is at the newest position and may attend to every key, so the mask also fits queries that continue a
+    cached sequence. For 3 queries and 5 keys:
 
         1 1 1 . .
         1 1 1 1 .
         1 1 1 1 1
 
-    (torch's `is_causal` aligns at the top left and differs whenever the lengths do.)
+    (torch's `is_causal` is aligned at the top left, which differs unless there are as many queries as keys.)
     """
     query = torch.arange(num_queries, device=device).unsqueeze(-1)
     key = torch.arange(num_keys, device=device)
@@ -47,10 +47,10 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device | str | No
 def full_mask(
     mask: Tensor | None, causal: bool, num_queries: int, num_keys: int, device: torch.device
 ) -> Bool[Tensor, "batch heads query key"] | None:
-    """One mask over every score from a mask `(batch, key)` or `(batch, query, key)` and whether the future is masked.
+    """Combine a mask `(batch, key)` or `(batch, query, key)` with a causal mask if `causal`.
 
     Returns:
-        A mask broadcastable to `(batch, heads, query, key)`, or None where everything may be attended to.
+        A mask broadcastable to `(batch, heads, query, key)`, or None if every query may attend to every key.
 
     Raises:
         ShapeError: The mask is not boolean or has another shape.
@@ -68,7 +68,7 @@ def full_mask(
                 f"mask has shape {tuple(mask.shape)}, expected (batch, key {num_keys}) or "
                 f"(batch, query {num_queries}, key {num_keys})"
             )
-    if causal and num_queries > 1:  # a single newest query sees everything: no mask to build
+    if causal and num_queries > 1:  # a single query is the newest position: nothing to mask
         future = causal_mask(num_queries, num_keys, device)
         combined = future[None, None] if combined is None else combined & future
     return combined

@@ -1,6 +1,6 @@
-"""Attention as modules: a score with its parameters, keys prepared once, an observer's view.
+"""Attention as modules: a score with its parameters, keys prepared once per source, and calls to the observer.
 
-Shapes: R rows (sequences being written), B sources (R = B unless `Rows` says otherwise), H heads, Q queries, K keys.
+Shapes: R rows (sequences being generated), B sources (R = B unless `Rows` says otherwise), H heads, Q queries, K keys.
 """
 
 import math
@@ -20,13 +20,13 @@ from heed.kernels import Linear
 from heed.shapes import Bool, Float
 
 Turn = Callable[[Tensor], Tensor]
-"""From queries or keys of each head, `(rows, heads, positions, d_head)`, to the same turned by their positions."""
+"""Rotates the queries or keys of each head, `(rows, heads, positions, d_head)`, by their positions."""
 
 
 class Attends(nn.Module):
-    """What every attention module shares: which path computes the context, and where it is watched from.
+    """Base class of attention modules: chooses the path that computes the context, and notifies the observer.
 
-    `mechanism` is its name in maps ("cross", "encoder", "decoder"), `layer` its layer of the model, from 0. Weights are
+    `mechanism` is its name in maps ("cross", "encoder", "decoder"), `layer` its layer in the model, from 0. Weights are
     dropped with probability `dropout` in training.
     """
 
@@ -51,7 +51,7 @@ class Attends(nn.Module):
         weights = None
         per_query = causal or (keys.mask is not None and keys.mask.dim() == 3)
         if rows is not None and per_query and not rows.is_identity:
-            # Grouped rows share one query axis, along which such a mask has no meaning: each row gets its own keys.
+            # Grouped rows share one query axis, which a mask per query does not fit: give each row its own keys.
             keys, rows = keys.select(rows.source_of), None
         if watch.slot is not None and (edits := watch.slot.edits(self)):
             context, weights = self._edited(projected, keys, causal, rows, offset, key_offset, edits, seen)
@@ -86,7 +86,7 @@ class Attends(nn.Module):
         edits: list[watch.WatchedEdit],
         seen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The readable path with the weights replaced between softmax and sum; each row has keys of its own."""
+        """The readable path, with edits applied between softmax and sum; each row gets its own copy of the keys."""
         if rows is not None and not rows.is_identity:
             keys = keys.select(rows.source_of)
         num_queries = projected.shape[2]
@@ -97,7 +97,7 @@ class Attends(nn.Module):
         first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
         positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
         places = key_positions(keys.mask if causal else None, key_offset, len(projected), len(keys), projected.device)
-        if places is not None:  # an edit names keys by their positions
+        if places is not None:  # edits address keys by position
             may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
             weights, mask = at_positions(weights, places, 0.0), at_positions(may, places, 0.0)
         for edit in edits:
@@ -108,9 +108,9 @@ class Attends(nn.Module):
 
 
 def seen_mask(mask: Tensor | None, seen: Tensor | None, rows: Rows | None, num_queries: int) -> Tensor | None:
-    """The mask of keys `(batch, key)` and what each row may see of them, `(rows, key)`, as one mask.
+    """Combine the mask of the keys, `(batch, key)`, with the keys that each row may attend to, `(rows, key)`.
 
-    It is `(batch, key)` where row i looks at entry i, else `(batch, query, key)` over the grouped queries.
+    The result is `(batch, key)` if row i attends to entry i, otherwise `(batch, query, key)` over the grouped queries.
     """
     if seen is None:
         return mask
@@ -121,9 +121,9 @@ def seen_mask(mask: Tensor | None, seen: Tensor | None, rows: Rows | None, num_q
 
 
 class Attention(Attends):
-    """One head of attention: `softmax(score(query, key)) value`, values as they come.
+    """Single-head attention: `softmax(score(query, key)) value`, without a projection of the values.
 
-    Bahdanau's alignment is this with an additive score and the encoder's states as keys and values.
+    Bahdanau's alignment model is this with an additive score and the encoder states as keys and values.
     """
 
     def __init__(self, score: Score, *, dropout: float = 0.0, mechanism: str = "attention", layer: int = 0) -> None:
@@ -135,7 +135,7 @@ class Attention(Attends):
         value: Float[Tensor, "batch key d_value"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
     ) -> Keys:
-        """Do once per source what does not depend on the query; the keys are their own values by default."""
+        """Prepare keys `(batch, key, d_key)` once per source; values `(batch, key, d_value)` default to the keys."""
         value = key if value is None else value
         return Keys(self.score.prepare(key).unsqueeze(1), value.unsqueeze(1), mask)
 
@@ -150,28 +150,28 @@ class Attention(Attends):
         key_offset: int | Tensor = 0,
         seen: Bool[Tensor, "rows key"] | None = None,
     ) -> Float[Tensor, "rows query d_value"]:
-        """Look at prepared keys.
+        """Attend to prepared keys; returns the context, `(rows, query, d_value)`.
 
         Args:
             query: `(rows, query, d_query)`.
-            keys: From `prepare`, whose mask is `(batch, key)` or `(batch, query, key)`, True = may attend.
-            causal: Mask the future, the last query being the newest position.
-            rows: Which entry of `keys` each row looks at; row i at entry i by default.
-            offset: Absolute position of the first query; read by observers and edits only.
-            key_offset: That of the first key, of a row each or of all; so are these.
-            seen: `(rows, key)`, the keys of its entry that each row may look at; all by default.
+            keys: From `prepare`, with a mask `(batch, key)` or `(batch, query, key)`, True = may attend.
+            causal: Mask the future; the last query is at the newest position.
+            rows: Which entry of `keys` each row attends to; row i to entry i by default.
+            offset: Absolute position of the first query, one number or one per row; used by observers and edits only.
+            key_offset: The same for the first key.
+            seen: `(rows, key)`, the keys of its entry that each row may attend to; all by default.
         """
         projected = self.score.project(query).unsqueeze(1)
         return self._attend(projected, keys, causal, rows, offset, key_offset, seen).squeeze(1)
 
 
 class AttentionLayer(Attention):
-    """A general attention layer: any queries over any inputs, with learned keys and values.
+    """General attention layer: any queries over any inputs, with learned keys and values.
 
     k = X W_k, v = X W_v, e_ij = q_j'k_i / sqrt(d_query), a = softmax(e), y_j = sum_i a_ij v_i
 
     Source: the lecture notes (docs/systems.md, B7).
-    Differs from the notes: they print sqrt(D), D the width of x; the variance to undo is that of d_query products.
+    Differs from the notes: they divide by sqrt(D), D the width of x; a score sums d_query products, so sqrt(d_query).
     """
 
     def __init__(
@@ -199,16 +199,19 @@ class AttentionLayer(Attention):
 
 
 class MultiHeadAttention(Attends):
-    """Several heads, each with its own projections, contexts concatenated and mixed by one linear layer.
+    """Multi-head attention: projections per head, contexts concatenated and projected by one linear layer.
 
     head_h = softmax(q_h k_h' / sqrt(d_head)) v_h with q_h = x W_q[h] + b_q[h], and so on; y = [head_1 ; ...] W_o + b_o
 
     Self-attention: `attention(x)`. Cross-attention: `attention(x, attention.prepare(memory, mask=memory_mask))`.
     With a cache: `cache = cache.append(attention.prepare(x)); attention(x, cache, causal=True)`.
 
+    Raises:
+        ConfigError: `d_model` is not divisible by `num_heads`.
+
     Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2.
     Differs from the paper: the projections have biases, as in most implementations (`bias=False` for none).
-    Differs from the lecture notes: they print sqrt(D), D the width of x; this is the width of one head's queries.
+    Differs from the lecture notes: they divide by sqrt(D), D the width of x; here by sqrt(d_head).
     """
 
     def __init__(
@@ -242,7 +245,7 @@ class MultiHeadAttention(Attends):
         mask: Bool[Tensor, "batch ..."] | None = None,
         turn: Turn | None = None,
     ) -> Keys:
-        """Project keys and values of each head, once per source or, in a cache, once per position."""
+        """Project keys and values for each head, once per source or, in a cache, once per position."""
         value = key if value is None else value
         keys = self._split(self.w_key(key))
         prepared = self.score.prepare(keys if turn is None else turn(keys))
@@ -259,10 +262,9 @@ class MultiHeadAttention(Attends):
         offset: int | Tensor = 0,
         turn: Turn | None = None,
     ) -> Float[Tensor, "rows query d_model"]:
-        """Look at prepared keys as `Attention.forward`, or without them at the queries' own sequence with `mask`.
+        """Attend to prepared keys, as `Attention.forward`; without `keys`, self-attention over `query` under `mask`.
 
-        `turn` is what is done to each head's queries before they are compared, and in `prepare` to its keys: rotary
-        positions.
+        `turn` applies rotary positions to each head's queries before they are compared, and in `prepare` to its keys.
         """
         if keys is None:
             keys = self.prepare(query, mask=mask, turn=turn)

@@ -1,4 +1,4 @@
-"""One vector from many: attention whose queries are learned instead of computed from anything.
+"""Attention pooling: one vector from many, by attention whose queries are learned parameters.
 
 Shapes: B batch, K keys, N learned queries, d width of the keys.
 """
@@ -15,15 +15,15 @@ from heed.shapes import Bool, Float
 
 
 class AttentionPooling(nn.Module):
-    """`softmax(score(u, h)) h` for learned vectors u, the context vectors laid side by side.
+    """`softmax(score(u, h)) h` for learned queries u; the context vectors are concatenated.
 
-    | score | of u and h_i | learned vectors |
+    | score | of u and h_i | learned queries |
     |---|---|---|
     | additive | `u' tanh(W h_i + b)` (Yang et al. 2016, equations 5-7; the notes' v' tanh(...) with u for v) | 1 |
     | dot | `u' h_i` | 1 |
     | self_attentive | `u_n' tanh(W h_i)` (Lin et al. 2017, arXiv:1703.03130, equation 6) | `num_queries` |
 
-    Differs from Lin et al.: no penalty that keeps the queries apart.
+    Differs from Lin et al.: no penalty on similar queries.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class AttentionPooling(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch key d"], mask: Bool[Tensor, "batch key"] | None = None
     ) -> Float[Tensor, "batch d_output"]:
-        """One vector for each row; zeros for a row that may attend to nothing."""
+        """Pool each row into one vector; zeros for a row whose mask is False everywhere."""
         key = states if self.key is None else torch.tanh(self.key(states))
         keys = self.attention.prepare(key, states, mask)
         query = self.query.expand(len(states), -1, -1)  # (B, N, d_query)

@@ -1,8 +1,8 @@
-"""Scores: how well a key fits a query. The only thing in which the attention of different papers differs.
+"""Scores: how well a key matches a query. Papers on attention differ mainly in the score.
 
-A score works in three parts, so that what does not change is computed once: `project` on each query, `prepare` on
-each key (once per source, whatever the number of queries), `scores` on every pair. Where the pair part is a plain
-product, `scale` is a number and a fused kernel may do it; else `scale` is None.
+A score has three parts, so that nothing is computed more often than needed: `project` for each query, `prepare` for
+each key (once per source, whatever the number of queries), `scores` for every pair. If `scores` is a scaled dot
+product, `scale` is its factor and a fused kernel may compute it; otherwise `scale` is None.
 
 | name | score of query q and key k | source |
 |---|---|---|
@@ -30,15 +30,15 @@ PairScore = Callable[[Tensor, Tensor], Tensor]
 
 
 def check_widths(projected: Tensor, prepared: Tensor) -> None:
-    """Refuse a product of vectors of different widths.
+    """Refuse a dot product of vectors of different widths.
 
     Raises:
-        ShapeError: Naming both widths and the score that takes unequal ones.
+        ShapeError: The widths differ.
     """
     if projected.shape[-1] != prepared.shape[-1]:
         raise ShapeError(
             f"a dot product needs equal widths, but the query has {projected.shape[-1]} and the key "
-            f"{prepared.shape[-1]}; score 'general' (q'Wk) takes unequal ones"
+            f"{prepared.shape[-1]}; score 'general' (q'Wk) allows unequal widths"
         )
 
 
@@ -53,35 +53,35 @@ def dot_scores(
 def additive_scores(
     projected: Float[Tensor, "*batch query d"], prepared: Float[Tensor, "*batch key d"], v: Float[Tensor, " d"]
 ) -> Float[Tensor, "*batch query key"]:
-    """`v' tanh(q + k)` for every pair, q and k already projected."""
+    """`v' tanh(q + k)` for every pair of a projected query q and a projected key k."""
     return torch.tanh(projected.unsqueeze(-2) + prepared.unsqueeze(-3)) @ v  # (..., Q, 1, d) + (..., 1, K, d)
 
 
 class Score(nn.Module):
-    """How query and key are compared; see the module's table. Subclasses override what they need.
+    """Compares queries with keys; the module docstring lists the scores. Subclasses override the parts that differ.
 
     Attributes:
-        scale: A number where `scores(p, k) = scale * p k'`, which a fused kernel can do; None elsewhere.
+        scale: The factor if `scores(p, k) = scale * p k'`, which a fused kernel can compute; None otherwise.
     """
 
     scale: float | None = None
 
     def project(self, query: Tensor) -> Tensor:
-        """`(..., query, d_query)` to `(..., query, d)`."""
+        """Queries `(..., query, d_query)` to `(..., query, d)`."""
         return query
 
     def prepare(self, key: Tensor) -> Tensor:
-        """`(..., key, d_key)` to `(..., key, d)`; done once per source."""
+        """Keys `(..., key, d_key)` to `(..., key, d)`; called once per source."""
         return key
 
     def snapshot(self, keep_graph: bool = False) -> PairScore:
-        """The pair part as a function that holds copies of the parameters it needs, never the live ones."""
-        assert self.scale is not None, "a score without a scale defines snapshot()"
+        """`scores` as a function with copies of its parameters; `keep_graph` keeps them in the autograd graph."""
+        assert self.scale is not None, "a score without a scale must define snapshot()"
         return partial(dot_scores, scale=self.scale)
 
     def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
-        """`(..., query, d)` and `(..., key, d)` to `(..., query, key)`."""
-        assert self.scale is not None, "a score without a scale defines scores()"
+        """Projected `(..., query, d)` and prepared `(..., key, d)` to scores `(..., query, key)`."""
+        assert self.scale is not None, "a score without a scale must define scores()"
         return dot_scores(projected, prepared, self.scale)
 
 
@@ -124,7 +124,7 @@ class General(Score):
 
 
 class Projected(Score):
-    """Both sides projected to width `d`; the bias sits on the keys, which are projected once."""
+    """Base of scores that project both sides to width `d`; the bias is on the keys, which are projected once."""
 
     def __init__(self, d_query: int, d_key: int, d: int, bias: bool = False) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Additive(Projected):
     """`v' tanh(W_q q + W_k k + b)`: a one-layer network on each pair.
 
     The paper writes `v_a' tanh(W_a s_{i-1} + U_a h_j)`; the notes write one matrix on the pair, `v' tanh(W [h ; s])`,
-    which is the same with W cut in two.
+    which is the same with W split in two.
 
     Source: Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.1.2.
     Differs from the paper: a bias b is added unless `bias=False`.
@@ -169,7 +169,7 @@ class Additive(Projected):
         return additive_scores(projected, prepared, self.v)
 
     def snapshot(self, keep_graph: bool = False) -> PairScore:
-        """The pair part with a copy of v."""
+        """`scores` as a function with a copy of v."""
         return partial(additive_scores, v=self.v.clone() if keep_graph else self.v.detach().clone())
 
 
@@ -194,16 +194,16 @@ SCORES: dict[str, Callable[[int, int, int], Score]] = {
 
 
 def make_score(name: str, d_query: int, d_key: int, d: int) -> Score:
-    """Build a score by name; `d` is the width in which scores that project both sides compare them.
+    """Build a score by name; `d` is the width to which `key_query`, `additive` and `concat` project both sides.
 
     Raises:
-        ConfigError: No such score, or a plain product of unequal widths.
+        ConfigError: The score is unknown, or is a dot product and the widths differ.
     """
     if name not in SCORES:
         raise ConfigError(f"unknown score '{name}'{suggest(name, SCORES)}")
     if name in ("dot", "scaled_dot") and d_query != d_key:
         raise ConfigError(
             f"score '{name}' needs equal widths, but the query has {d_query} and the key {d_key}; "
-            "score 'general' (q'Wk) takes unequal ones"
+            "score 'general' (q'Wk) allows unequal widths"
         )
     return SCORES[name](d_query, d_key, d)

@@ -102,6 +102,8 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     for line in run.reading:
         print(f"heed: {line}", file=sys.stderr)
     back = None if options.reverse is None else heed.load(options.reverse, force=options.force)
+    if back is not None:
+        capability(back, Aligns)
     with sparing():
         aligner = aligns.aligner(
             pairs,

@@ -21,7 +21,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
 
     Raises:
         ConfigError: The task has no such page.
-        SystemExit: With status 2: a file of the run folder is missing, altered or not usable.
+        SystemExit: With status 2: a file of the run folder is missing, altered or unusable.
         DataError: The data cannot be trained on. If the reason is bad lines, a report on the data without them is
             printed first, which lists all of them and not only the first.
     """

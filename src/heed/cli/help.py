@@ -1,11 +1,13 @@
-"""The text of `--help`: the usage lines of a command, then its options in groups."""
+"""The text of `--help`: usage lines, then options in groups; and messages about wrong values of options."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from typer import Option
+from typer import BadParameter, Option
 from typer.core import TyperCommand
+
+from heed.errors import ConfigError
 
 _REST = "Other options"
 _WIDEST = 24
@@ -20,6 +22,44 @@ class HelpCommand(TyperCommand):
 
     usages: ClassVar[tuple[str, ...]] = ()
     """Arguments between the name of the command and its options, one text for each usage line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            ConfigError: An option has a value that is no number or out of range, or not one of its choices.
+        """
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except BadParameter as error:
+            if (problem := self._problem(ctx, words, error.param)) is None:
+                raise
+            raise ConfigError(problem) from None
+
+    def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
+        """Describe the wrong value of an option that is a number or has choices; None for other options and errors."""
+        field = getattr(param, "name", None) or ""
+        value = self.make_parser(ctx).parse_args(args=words)[0].get(field)
+        kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
+        number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
+        choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+        if not isinstance(value, str):
+            return None
+        name = max(param.opts, key=len)
+        if choices:
+            return f"{name} is '{value}', expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
+        if number is None:
+            return None
+        try:
+            given = number(value)
+        except ValueError:
+            example = f"whole number, such as {name} 1" if number is int else f"number, such as {name} 1 or {name} 0.5"
+            return f"{name} is '{value}', expected a {example}"
+        least, most = getattr(info, "min", None), getattr(info, "max", None)
+        if least is None or (given >= least and (most is None or given <= most)):
+            return None
+        return f"{name} is {value}, expected {f'at least {least}' if most is None else f'{least} to {most}'}"
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the usage lines."""

@@ -12,6 +12,11 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.comparison import Examiner, Speed
 
 
+def set_name(split: str) -> str:
+    """A set of examples as named in sentences: "validation" for the split "valid"."""
+    return "validation" if split == "valid" else split
+
+
 @dataclass(frozen=True)
 class Conditions:
     """The conditions under which all runs made their predictions."""

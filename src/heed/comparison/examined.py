@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from heed.comparison.compared import Conditions
+from heed.comparison.compared import Conditions, set_name
 from heed.comparison.entries import Entry, common_examples
 from heed.comparison.results import Resampling
 from heed.errors import ConfigError
@@ -86,7 +86,7 @@ def predict_all(entries: Sequence[Entry], conduct: Conduct, say: Callable[[str],
             found: list[Outcomes] = []
             measured: list[Speed] = []
             for run in entry.runs:
-                say(f"{run.folder}: {len(examples):,} {name} examples")
+                say(f"{run.folder}: {len(examples):,} {set_name(name)} examples")
                 with _on(run, where):
                     if timed:
                         outputs, speed = predict_timed(examiner, run, beam_size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
+from heed.comparison.compared import set_name
 from heed.comparison.learning import Learned, Point
 from heed.comparison.tables import head_of
 from heed.evaluation.measures import Measure
@@ -14,7 +15,6 @@ from heed.observe.labels import clean, cut
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 380, 56, 20, 44, 50
 _ROW, _APART = 20, 9
-_DASHES = ("", "6 3", "2 3", "9 3 2 3")
 _STYLE = (
     ".learning text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#4a525c}"
     ".learning .title{font-size:14px;font-weight:bold;fill:#1b1f24}.learning .end{text-anchor:end}"
@@ -104,7 +104,7 @@ def learning_svg(learned: Learned) -> str:
             )
         parts.append(f'<polyline class="line" stroke="{color}"{dash} points="{" ".join(places)}"/>')
     dots = "; small dots: the seeds" if learned.has_seeds else ""
-    note = f"Whiskers: 95 % intervals over {learned.tested:,} {learned.split} examples{dots}."
+    note = f"Whiskers: 95 % intervals over {learned.tested:,} {set_name(learned.split)} examples{dots}."
     rows = [_named(model, label, _HEIGHT + _ROW * model) for model, label in enumerate(shown)]
     height = _HEIGHT + _ROW * (len(rows) + 1)
     return "\n".join(
@@ -133,5 +133,4 @@ def _named(model: int, label: str, y: int) -> str:
 
 def _ink(model: int) -> tuple[str, str]:
     """The colour and the dashes of a model's line."""
-    dash = _DASHES[model // len(palette.LINES) % len(_DASHES)]
-    return palette.LINES[model % len(palette.LINES)], f' stroke-dasharray="{dash}"' if dash else ""
+    return palette.LINES[model % len(palette.LINES)], palette.dashes(model)

@@ -9,6 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from heed.comparison.compared import set_name
 from heed.comparison.drawn_tables import csv_text, in_html, in_latex, latex_escaped, notes_of
 from heed.comparison.learning import Learned, Point
 from heed.comparison.learning_chart import as_curves, learning_svg
@@ -126,7 +127,7 @@ def _figure(learned: Learned) -> str:
         lines += ["};", f"\\addlegendentry{{{latex_escaped(label)}}}"]
     caption = (
         f"{head_of(measure)} by {learned.unit} ({learned.data}); bars are 95 % intervals over {learned.tested:,} "
-        f"{learned.split} examples."
+        f"{set_name(learned.split)} examples."
     )
     lines += ["\\end{axis}", "\\end{tikzpicture}", f"\\caption{{{latex_escaped(caption)}}}", "\\end{figure}"]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
+from heed.comparison.compared import set_name
 from heed.comparison.drawn_tables import Cell, Table
 from heed.comparison.learning import Learned, Point
 from heed.comparison.results import best_of
@@ -41,7 +42,7 @@ def _scores(learned: Learned, measure: Measure) -> Table:
         is_best = top is not None and top.scores[measure.name].value == score.value and len(learned.models) > 1
         return Cell(score_text(score, measure), is_best)
 
-    title = f"{head_of(measure)} by {learned.unit}, on {learned.tested:,} {learned.split} examples"
+    title = f"{head_of(measure)} by {learned.unit}, on {learned.tested:,} {set_name(learned.split)} examples"
     notes = [*learned.remarks, size_note(learned), *_seeds(learned), intervals_note(learned.resampling)]
     return _table(learned, title, cell, *notes, *([f"{measure.label}: {measure.note}."] if measure.note else []))
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from heed.comparison.compared import Compared
+from heed.comparison.compared import Compared, set_name
 from heed.comparison.drawn_tables import Cell, Table, in_html, in_text, notes_of
 from heed.comparison.results import Difference, Resampling, Score
 from heed.evaluation.measures import Measure
@@ -23,7 +23,7 @@ def _scores(comparison: Compared) -> Table:
         [Cell(score_text(result.scores[m.name], m), comparison.is_best(m.name, i)) for m in measures]
         for i, result in enumerate(comparison.results)
     ]
-    title = f"scores on {len(comparison.examples):,} {comparison.split} examples"
+    title = f"scores on {len(comparison.examples):,} {set_name(comparison.split)} examples"
     signatures = [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
     notes = (*comparison.remarks, intervals_note(comparison.resampling), *_seeds(comparison), *signatures)
     return _table(comparison, title, map(head_of, measures), cells, *notes)
@@ -106,8 +106,10 @@ def costs(comparison: Compared, place: int) -> dict[str, float | None]:
 
 def _cost(comparison: Compared) -> Table:
     found = [costs(comparison, i) for i in range(len(comparison.entries))]
-    cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in _COSTS] for one in found]
-    heads = [head.format(targets=comparison.examiner.targets) for head in _COSTS.values()]
+    same = all(one["tokens_per_second"] == one["examples_per_second"] for one in found)  # pictures, labels
+    names = [name for name in _COSTS if not (same and name == "tokens_per_second")]
+    cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in names] for one in found]
+    heads = [_COSTS[name].format(targets=comparison.examiner.targets) for name in names]
     return _table(comparison, "cost", heads, cells, _conditions(comparison))
 
 

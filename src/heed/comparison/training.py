@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from heed import folder as folders
@@ -31,7 +31,7 @@ from heed.storage.files import damaged, read_object
 from heed.storage.lock import LOCK, Ownership
 from heed.storage.outputs import make_folder, write_outputs
 from heed.tasks import check_config, task_class
-from heed.training.interrupt import stopping_signals
+from heed.training.interrupt import handled
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration
 
 _PLAN = "compare.plan.json"
@@ -180,7 +180,7 @@ def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
         process.start()
     sender.close()
     until.close()
-    with alive, _Forwarding(process):
+    with alive, _forwarding(process):
         try:
             outcome = receiver.recv()
         except EOFError:  # it ended without a result
@@ -235,22 +235,13 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = before
 
 
-class _Forwarding:
-    """Forwards Ctrl-C, SIGTERM and a closed terminal to the training process."""
+@contextmanager
+def _forwarding(process: BaseProcess) -> Iterator[None]:
+    """Context manager that forwards Ctrl-C, SIGTERM and a closed terminal to the training process."""
 
-    def __init__(self, process: BaseProcess) -> None:
-        self._process = process
-        self._before: dict[int, Any] = {}
+    def hand_on(number: int) -> None:
+        if process.pid is not None and process.is_alive():
+            os.kill(process.pid, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in stopping_signals():
-                self._before[number] = signal.signal(number, self._hand_on)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _hand_on(self, number: int, frame: FrameType | None) -> None:
-        if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+    with handled(hand_on):
+        yield

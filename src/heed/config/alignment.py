@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from heed.config.sections import DataPath, Section
+from heed.config.sections import DataPath, Section, listed
 
 Head = Annotated[int, Field(ge=0)]
 
@@ -42,10 +42,7 @@ class AlignmentSection(Section):
     heads: Literal["mean"] | Head | list[Head] = "mean"
     """Heads of that layer, from 0: mean is the mean over all, a number is one head, a list is the mean of these."""
 
-    @field_validator("files", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_file = field_validator("files", mode="before")(listed)
 
     @property
     def given(self) -> str:

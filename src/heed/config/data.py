@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from heed.config.memory import is_memory
-from heed.config.sections import DataPath, IsPath, Section
+from heed.config.sections import DataPath, IsPath, Section, listed
 
 
 class EmbeddedData(Section):
@@ -79,11 +79,6 @@ class Columns(Section):
     """Column of the target: a number from 0 or a name; 1 by default, "target" in JSON lines."""
 
 
-def _listed(value: Any) -> Any:
-    """Allow one file without brackets."""
-    return [value] if isinstance(value, str) else value
-
-
 class ExtraData(Section):
     """A further training corpus, never held out: back-translations, another domain, crawled pairs."""
 
@@ -97,7 +92,7 @@ class ExtraData(Section):
     tag: str | None = None
     """Token put before the source of these pairs, such as <bt> (Caswell et al. 2019); no text is ever split into it."""
 
-    _one_file = field_validator("files", mode="before")(_listed)
+    _one_file = field_validator("files", mode="before")(listed)
 
     @field_validator("tag")
     @classmethod
@@ -134,7 +129,7 @@ class OwnData(Section):
     overlap: Literal["keep", "drop"] = "keep"
     """Training examples whose source or text is in the validation or test set: keep or drop them."""
 
-    _one_file = field_validator("train", "valid", "test", mode="before")(_listed)
+    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
 
     @field_validator("encoding")
     @classmethod
@@ -312,16 +307,27 @@ class TagOptions(Section):
     """Training sentences with more tokens than this are left out, and counted."""
 
 
-def by_name(files: str, hub: bool = False) -> Callable[[Any], str]:
-    """Discriminator of `data` sections: embedded data by its name, a data set of the Hub by "hub", else files."""
+def by_name(files: str = "files", hub: bool = False, tags: Mapping[str, str] | None = None) -> Callable[[Any], str]:
+    """Discriminator of `data` sections, which returns the tag of a section.
+
+    Args:
+        files: Tag of the user's own files, which have no name.
+        hub: True if there is a section for data sets of the Hub, which has the tag "hub".
+        tags: Tags of embedded data that differ from its name.
+    """
+    others = {files, "hub", "memory"}
 
     def kind(value: Any) -> str:
-        if isinstance(value, EmbeddedLabels):
-            return str(getattr(value, "name", files))
         if is_memory(value):
             return "memory"
         if hub and (isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value)):
             return "hub"
-        return str(value.get("name", files)) if isinstance(value, dict) else files
+        if isinstance(value, dict):
+            name = value.get("name")
+        else:
+            name = value.name if isinstance(value, EmbeddedData) else None
+        if name is None:
+            return files
+        return "unknown" if str(name) in others else (tags or {}).get(str(name), str(name))
 
     return kind

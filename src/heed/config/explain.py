@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -29,7 +30,11 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
     loc, kinds = problem["loc"], _data_kinds(kind)
     # pydantic adds the chosen member of a union to the path, which users never wrote
-    path = [part for n, part in enumerate(loc) if not (n == 1 and loc[0] == "data" and part in kinds)]
+    path = [
+        part
+        for n, part in enumerate(loc)
+        if not (n == 1 and loc[0] == "data" and part in kinds) and not _MEMBER.fullmatch(str(part))
+    ]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
         valid = _fields_at(kind, loc[:-1])
@@ -43,10 +48,31 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
-    return f"{name} is {problem['input']!r}{_expected(problem)}"
+    if problem["type"] == "model_type":
+        first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)
+        example = f", such as {name}: {{{first}: {problem['input']}}}" if first else ""
+        return f"{name} is {_written(problem['input'])}, but must be a section of fields{example}"
+    return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 
-_KINDS = {"float": "a number", "int": "a whole number", "bool": "true or false", "string": "a text"}
+_MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*")
+"""Name that pydantic gives to a member of a union of plain types."""
+_KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "dict": "a section of fields",
+    "model": "a section of fields",
+}
+
+
+def _written(value: Any) -> str:
+    """A value as in YAML, where that differs from Python."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)
 
 
 def _expected(problem: Any) -> str:
@@ -55,8 +81,9 @@ def _expected(problem: Any) -> str:
         if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
             return f", but must be {what}"
     message = problem["msg"]
-    if message.startswith("Input should "):
-        return f", but must {message.removeprefix('Input should ')}"
+    subject, _, rule = message.partition(" should ")
+    if subject in ("Input", "List", "Dictionary"):
+        return f", but must {rule.partition(' after validation')[0]}"
     return f": {message[0].lower()}{message[1:]}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -69,8 +68,3 @@ class InMemory(Section):
 def is_memory(value: Any) -> bool:
     """True if a `data` section, as values or checked, is of data passed in Python."""
     return isinstance(value, InMemory) or (isinstance(value, dict) and "memory" in value)
-
-
-def memory_or(files: str) -> Callable[[Any], str]:
-    """Discriminator of `data` sections: data passed in Python, or files."""
-    return lambda value: "memory" if is_memory(value) else files

@@ -30,17 +30,18 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"no file '{path}'") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read '{path}': {error}") from None
+        raise ConfigError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
     try:
         values = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark is not None else ""
+        where = f"'{path}'" + (f" line {mark.line + 1}" if mark is not None else "")
         problem = getattr(error, "problem", error)
         is_yaml = isinstance(error, RepeatedFieldError)
-        raise ConfigError(f"{path}{where}: {problem}" if is_yaml else f"{path}{where} is not YAML: {problem}") from None
+        raise ConfigError(f"{where}: {problem}" if is_yaml else f"{where} is not YAML: {problem}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} contains {type(values).__name__}, expected fields such as 'task: translation'")
+        found = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
+        raise ConfigError(f"'{path}' contains {found}, expected fields such as 'task: translation'")
     return values
 
 

@@ -19,6 +19,11 @@ DataPath = Annotated[str, IsPath()]
 """A file or folder; `with_paths_from` makes it absolute."""
 
 
+def listed(value: Any) -> Any:
+    """Allow one text where a list of them is expected."""
+    return [value] if isinstance(value, str) else value
+
+
 class Section(BaseModel):
     """A part of the configuration; frozen, and strict about names."""
 
@@ -160,10 +165,7 @@ class TrainingConfig(Section):
     average: int = Field(1, gt=0)
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 
-    @field_validator("freeze", mode="before")
-    @classmethod
-    def _one_part(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_part = field_validator("freeze", mode="before")(listed)
 
     @model_validator(mode="before")
     @classmethod

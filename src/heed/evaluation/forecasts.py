@@ -27,6 +27,9 @@ def seasonal_naive(context: Values, horizon: int, season: int) -> Values:
     return context[rows]
 
 
+_LEAST = 1e-4
+"""Smallest mae of another forecaster, as a share of the model's, for which a gain is reported."""
+
 Errors = dict[str, dict[str, dict[str, Measure]]]
 """The measures "mae" and "rmse" by column and by forecaster ("model", "last value", ...)."""
 
@@ -51,7 +54,8 @@ def error_measures(true: Sequence[Values], forecasts: Mapping[str, Sequence[Valu
 def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
     """Errors (mae, rmse) with intervals, by column and forecaster; for forecasters other than the model also "gain".
 
-    "gain" is the relative reduction of mae by the model, 1 - mae(model) / mae(other), with a paired interval.
+    "gain" is the relative reduction of mae by the model, 1 - mae(model) / mae(other), with a paired interval. It is
+    left out if mae(other) is almost 0, also in a resample.
     """
     measures = [one for column in errors.values() for kinds in column.values() for one in kinds.values()]
     draws = resampled([[one] for one in measures], resamples, SEED)
@@ -65,10 +69,10 @@ def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
                 kind: asdict(Interval(one.score(), *interval(drawn[id(one)]))) for kind, one in kinds.items()
             }
             if name != "model":
-                other = kinds["mae"]
-                gain = 1 - drawn[id(model)] / np.maximum(drawn[id(other)], 1e-300)
-                value = 1 - model.score() / max(other.score(), 1e-300)
-                shown[name]["gain"] = asdict(Interval(value, *interval(gain)))
+                other, others = kinds["mae"], drawn[id(kinds["mae"])]
+                if min(other.score(), *others) > _LEAST * model.score():
+                    gain = Interval(1 - model.score() / other.score(), *interval(1 - drawn[id(model)] / others))
+                    shown[name]["gain"] = asdict(gain)
         report[column] = shown
     return report
 

@@ -1,8 +1,9 @@
-"""CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and the switch between them."""
+"""CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
 from heed.kernels.aligned_gru import aligned_gru
+from heed.kernels.blocks import BlockWeights
 from heed.kernels.cross_entropy import layer_cross_entropy, linear_cross_entropy
-from heed.kernels.decoder_block import BlockWeights, decoder_block, trains_whole_block
+from heed.kernels.decoder_block import decoder_block, trains_whole_block
 from heed.kernels.dropout import byte_dropout, relu_dropout
 from heed.kernels.encoder_block import BlockSettings, Groups, encoder_block, trains_packed
 from heed.kernels.first_state import attend_first
@@ -60,7 +61,7 @@ __all__ = [
 
 
 def choice() -> str:
-    """What computes, for a report: "plain", or "fast" with the library of large products where it is not torch's."""
+    """The kernels in use, for reports: "plain", or "fast", with the library of large products if it is not torch's."""
     if not enabled():
         return "plain"
     return "fast" if onednn_linear() is None else "fast, products by oneDNN"

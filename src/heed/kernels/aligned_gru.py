@@ -1,16 +1,16 @@
-"""A GRU that looks at a memory before every step, in training on a CPU: the whole sequence, its gradient by hand.
+"""GRU decoder with additive attention before every step, as one function with a hand-written gradient, on a CPU.
 
     e_tj = v' tanh(q_t + k_j),  q_t = W_q s_{t-1};   a_t = softmax(e_t);   c_t = sum_j a_tj v_j
     s_t  = GRU([x_t ; c_t], s_{t-1})
 
-`heed.attention.attend` and `heed.layers.recurrent.gru_gates`, called step by step, are the specification. What is
-done otherwise:
+`heed.attention.attend` and `heed.layers.cells.gru_gates`, called step by step, are the specification. Differences:
 
-- The inputs' share in the gates is one product for all steps, and so is the gradient of every weight and value.
-- The state's products (to the query and to three gates) are one.
-- `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes a tenth of its tanh's time, and the constant goes out in
-  the softmax. Pairs of query and key, (rows, keys, width) numbers, exist for one step at a time, in one buffer; going
-  back they are computed again, which costs less than memory that is touched for the first time (benchmarks/NOTES.md).
+- The contribution of the inputs to the gates is one product for all steps, and so is the gradient of each weight and of
+  the values.
+- The products of the state (for the query and for three gates) are one.
+- `tanh(y) = 2 sigmoid(2 y) - 1`: torch's sigmoid takes a tenth of the time of its tanh, and the constant cancels in
+  the softmax. Sums of query and key, (rows, keys, width), exist for one step at a time, in one buffer; the backward
+  pass recomputes them, which is faster than touching fresh memory (benchmarks/NOTES.md).
 
 Shapes: T steps, B rows, K keys, `d` state, `d_attention`, `d_value`; the context is the first `d_context` of a value.
 """
@@ -40,21 +40,21 @@ def aligned_gru(
     cell: tuple[Tensor, Tensor, Tensor, Tensor],
     kept: Float[Tensor, "time batch 1 key"] | None = None,
 ) -> tuple[Float[Tensor, "batch time d"], Float[Tensor, "batch time d_value"]]:
-    """States and what was looked at, for every step.
+    """States and contexts of every step.
 
     Args:
         x: Inputs, `(batch, time, d_input)`.
-        first: The state before the first, `(batch, d)`.
+        first: The state before the first step, `(batch, d)`.
         key: Projected keys, `(batch, key, d_attention)`.
         value: `(batch, key, d_value)`.
-        mask: `(batch, key)`, True = may attend; a row without any key looks at zeros.
+        mask: `(batch, key)`, True = may attend; the context of a row without any allowed key is zero.
         query_weight: W_q.
         v: As above.
         cell: `w_ih (3 * d, d_input + d_context), w_hh (3 * d, d), b_ih, b_hh` in torch's order.
-        kept: What each weight is multiplied by, as dropout draws it; None for nothing.
+        kept: Dropout factor of each weight, 0 or 1 / (1 - p); None for no dropout.
 
     Returns:
-        states `(batch, time, d)`, and the values' weighted sums `(batch, time, d_value)`, row t of which step t read.
+        states `(batch, time, d)`, and contexts in full width, `(batch, time, d_value)`; step t reads context t.
     """
     if enabled():
         return _AlignedGRU.apply(x, first, key, value, mask, query_weight, v, *cell, kept)  # type: ignore[no-any-return]
@@ -94,14 +94,14 @@ class _AlignedGRU(torch.autograd.Function):
         num_steps, d_input, d_gates = x.shape[1], x.shape[2], len(w_hh)
         batch, num_keys, d_attention = key.shape
         x = x.transpose(0, 1).contiguous()
-        # Copies, once: products want whole matrices.
+        # Copied once, because products are faster with contiguous matrices.
         of_input, of_context = w_ih[:, :d_input].contiguous(), w_ih[:, d_input:].contiguous()
         run = GatesOverTime.start(linear(x, of_input, b_ih), first)
         d_context = of_context.shape[1]
         of_state = torch.cat([w_hh, query_weight])
         bias = torch.cat([b_hh, b_hh.new_zeros(d_attention)])
         twice, twice_v = 2 * key, 2 * v
-        # Added, not filled: the lowest number plus a score is as good as minus infinity.
+        # An additive mask: the lowest number plus a score acts as minus infinity.
         blocked = key.new_zeros(batch, num_keys)
         if mask is not None:
             blocked.masked_fill_(~mask, torch.finfo(key.dtype).min)
@@ -132,8 +132,8 @@ class _AlignedGRU(torch.autograd.Function):
         d_attention = twice.shape[2]
         d, d_gates, d_context = run.hidden.shape[-1], run.gates.shape[-1], of_context.shape[1]
         update = run.gates[..., d : 2 * d]
-        d_input, of_through = run.slopes()  # become the gradients of the input's share in the gates, step by step
-        of_all = run.gates.new_empty(*d_input.shape[:2], d_gates + d_attention)  # of the state's, and of the queries
+        d_input, of_through = run.slopes()  # d_input becomes the gradient of the inputs' contribution
+        of_all = run.gates.new_empty(*d_input.shape[:2], d_gates + d_attention)  # the state's contribution, queries
         of_all[..., :d_gates] = d_input
         of_all[..., 2 * d : d_gates] = of_through
         d_seen = grad_outputs[1].transpose(0, 1).contiguous()
@@ -150,7 +150,7 @@ class _AlignedGRU(torch.autograd.Function):
             # softmax: de = a da - a (sum over keys of a da)
             weighed = d_weights.mul_(weights[t])
             d_scores = weighed.addcmul(weights[t], weighed.sum(-1, keepdim=True), value=-1.0)
-            # d tanh(y) = 4 s (1 - s) with s = sigmoid(2 y); the scores' gradients of a row sum to nothing
+            # d tanh(y) = 4 s (1 - s) with s = sigmoid(2 y); the constant -1 drops out: a row of d_scores sums to 0
             torch.add(twice, queries[t], out=pairs).sigmoid_()
             d_v += torch.mv(pairs.view(-1, d_attention).T, d_scores.view(-1))
             pairs.addcmul_(pairs, pairs, value=-1.0)

@@ -1,4 +1,4 @@
-"""Cross-entropy over a vocabulary, in pieces: never more than one piece of the logits exists at a time."""
+"""Cross-entropy over a vocabulary, in pieces, so that only one piece of the logits exists at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from heed.kernels.linear import add_outer, linear_into
 from heed.kernels.pool import Pool
 
 _LEAST = 1e-30
-"""Probabilities from here on have a logarithm with all its digits in float32."""
+"""Probabilities from which the logarithm has full precision in float32."""
 
 _GROUP = 16
-"""Positions of a piece are a multiple of this: products over other numbers of rows copy the logits."""
+"""The number of positions of a piece is a multiple of this: products with other numbers of rows copy the logits."""
 
 
 def linear_cross_entropy(
@@ -23,16 +23,16 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Sum over positions of the cross-entropy of `hidden weight' + bias`, in float32.
 
-    The gradient with respect to all three is computed piece by piece during the forward pass, so neither the logits nor
-    their gradient is ever held whole.
+    The gradients of all three are computed piece by piece during the forward pass, so neither the logits nor their
+    gradient is ever held in full.
 
     Args:
         hidden: `(positions, d)` in float32.
         weight: `(vocab_size, d)`.
         bias: `(vocab_size,)`, or None.
-        targets: `(positions,)`, the true tokens.
-        label_smoothing: Probability that is spread over the whole vocabulary.
-        piece_bytes: Largest size of one piece of logits.
+        targets: `(positions,)`, the target tokens.
+        label_smoothing: Probability mass spread evenly over the vocabulary (Szegedy et al. 2016, arXiv:1512.00567).
+        piece_bytes: Largest size of a piece of logits, in bytes.
     """
     parameters = [weight] if bias is None else [weight, bias]
     layer = _Matrix(weight, bias, label_smoothing, _wants_gradient(hidden, *parameters))
@@ -49,12 +49,12 @@ def layer_cross_entropy(
     piece_bytes: int,
     vocab_size: int | None = None,
 ) -> Tensor:
-    """The same of any function from states to logits, in any precision, by autograd.
+    """As `linear_cross_entropy`, for any function from states to logits, in any precision, by autograd.
 
-    Args as above, and:
+    Args as for `linear_cross_entropy`, and:
         layer: From `(n, d)` to `(n, vocab_size)`.
-        parameters: What else gets a gradient.
-        vocab_size: If it is known; else a first piece of one position tells.
+        parameters: Parameters of `layer` that need gradients.
+        vocab_size: If known; otherwise a first piece of one position determines it.
     """
     pieces = _AnyLayer(layer, parameters, label_smoothing, _wants_gradient(hidden, *parameters))
     loss: Tensor = _Piecewise.apply(hidden, pieces, targets, piece_bytes, vocab_size, *parameters)
@@ -89,29 +89,29 @@ class _Piecewise(torch.autograd.Function):
             total += layer.loss(logits, targets[start:end])
             if d_hidden is not None:
                 layer.backward(logits, d_hidden[start:end])
-            del logits  # before the next piece, which takes its place
+            del logits  # so that the next piece can use its memory
             start = end
         if d_hidden is not None:
             ctx.save_for_backward(d_hidden)
-            ctx.d_parameters = layer.gradients()  # not counted with what grows with the batch, and let go early
+            ctx.d_parameters = layer.gradients()  # not saved tensors: independent of the batch size, and freed early
         return total
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (d_hidden,) = ctx.saved_tensors
         scale, d_parameters = grad_outputs[0], ctx.d_parameters
-        ctx.d_parameters = None  # d_hidden is what tells who goes backward twice
+        ctx.d_parameters = None  # a second backward pass fails at `saved_tensors` above
         return d_hidden.mul_(scale), None, None, None, None, *(_scaled(d, scale) for d in d_parameters)
 
 
 def _positions(vocabulary: int, piece_bytes: int) -> int:
-    """How many positions a piece has."""
+    """Number of positions of a piece."""
     count = max(1, piece_bytes // (4 * vocabulary))
     return count - count % _GROUP if count > _GROUP else count
 
 
 def _scaled(d: Tensor, scale: Tensor) -> Tensor:
-    """`d * scale`, laid out as a parameter is: the optimiser's gradients need no copy then."""
+    """`d * scale`, contiguous as the parameter is, so that the optimiser needs no copy."""
     if d.is_contiguous():
         return d.mul_(scale)
     return torch.mul(d, scale, out=torch.empty(d.shape, dtype=d.dtype, device=d.device))
@@ -120,9 +120,9 @@ def _scaled(d: Tensor, scale: Tensor) -> Tensor:
 def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """Sum over positions of `lse - (1 - e) z[target]`; `logits (positions, vocabulary)` become `p - (1 - e) onehot`.
 
-    By hand and in place: torch's backward of log_softmax alone takes seven times its forward pass on a CPU
-    (benchmarks/NOTES.md). The rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V` everywhere, is
-    the layer's: it is the same for all tokens.
+    Computed in place: torch's backward of log_softmax alone takes seven times as long as its forward pass on a CPU
+    (benchmarks/NOTES.md). The layer adds the rest of label smoothing, `- e / V * sum of z` with the gradient `- e / V`,
+    which is the same for all tokens.
     """
     index = targets.unsqueeze(1)
     chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
@@ -132,24 +132,23 @@ def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         log_total = chosen - probability.log()
         if (rare := probability[:, 0] < _LEAST).any():
             log_total[rare] = _log_total(largest[rare], logits[rare])
-    else:  # no question to the device is worth the pass over the logits that it saves
+    else:  # the test above would synchronise with the device, which costs more than a pass over the logits
         log_total = _log_total(largest, logits)
     logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
     return log_total.sum() - (1.0 - smoothing) * chosen.sum()
 
 
 def _log_total(largest: Tensor, probabilities: Tensor) -> Tensor:
-    """The logarithm of the sum, from the likeliest token, whose probability is never too small for a logarithm."""
+    """The log-sum-exp of the logits, from the most probable token, whose probability is never too small for a log."""
     return largest - probabilities.amax(1, keepdim=True).log_()
 
 
 class _Matrix:
-    """What `_Piecewise` asks of a layer: logits in float32, their loss, then the states' gradient from the logits'.
+    """A linear layer for `_Piecewise`: logits in float32, their loss, then the gradient of the states.
 
-    Of a linear layer: its gradient is two products, and uniform label smoothing never meets the vocabulary. All pieces
-    use the memory of the first one, and each adds its share of the weight's gradient while it is multiplied.
-
-    The sum of a position's logits is `h . sum over tokens of w + sum of b`, its gradient the same for all tokens.
+    The gradient is two products, and label smoothing needs no pass over the vocabulary: the sum of a position's logits
+    is `h . sum over tokens of w + sum of b`, and its gradient is the same for all tokens. All pieces use the memory of
+    the first one, and each product adds directly to the gradient of the weight.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, wanted: bool) -> None:
@@ -197,7 +196,7 @@ class _Matrix:
 
 
 class _AnyLayer:
-    """Any other layer, and any precision, by autograd."""
+    """Any other layer for `_Piecewise`, in any precision, by autograd."""
 
     def __init__(
         self, layer: Callable[[Tensor], Tensor], parameters: Sequence[Tensor], smoothing: float, wanted: bool

@@ -1,24 +1,25 @@
-"""A decoder block without a memory, trained on a CPU as one function with its gradient by hand.
+"""Decoder block without cross-attention, trained on a CPU as one function with a hand-written gradient.
 
     x = x + MultiHead(norm(x), causal); x = x + W_2 gelu(W_1 norm(x) + b_1) + b_2
 
-What it saves beside autograd over the modules (benchmarks/NOTES.md): memory is used again from update to update, since
-the first touch of fresh pages takes longer than filling them; queries, keys and values are read where they lie, without
-a copy for each head; the products add residual connections and write over what is no longer needed; gelu's slope is
-computed with gelu.
+Savings over autograd on the modules (benchmarks/NOTES.md): memory is reused from update to update, since the first
+touch of fresh pages takes longer than filling them; queries, keys and values are read in place, without a copy for each
+head; the products include the residual additions and overwrite tensors that are no longer needed; the derivative of
+gelu is computed together with gelu.
 
-Source: the gradients of a linear layer, of layer normalisation and of attention by torch's own operations, those of the
-whole by the chain rule; the block is that of Radford et al. 2019.
+Source: the gradients of linear layers, layer normalisation and attention by torch's own operations, combined by the
+chain rule; the block is that of Radford et al. 2019.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from heed.kernels import private
+from heed.kernels.blocks import BlockWeights, join_heads, pair_of, split_heads, take_settings, trains_in_float32
 from heed.kernels.gelu import gelu_and_slope
 from heed.kernels.linear import linear_into, outer, residual_into
 from heed.kernels.pool import Pool
@@ -26,36 +27,11 @@ from heed.kernels.switch import enabled
 from heed.shapes import Float
 
 
-class BlockWeights(NamedTuple):
-    """The parameters of a block, in the order in which they are used."""
-
-    norm_1: Tensor
-    norm_1_bias: Tensor
-    query: Tensor
-    query_bias: Tensor
-    key: Tensor
-    key_bias: Tensor
-    value: Tensor
-    value_bias: Tensor
-    out: Tensor
-    out_bias: Tensor
-    norm_2: Tensor
-    norm_2_bias: Tensor
-    inner: Tensor
-    inner_bias: Tensor
-    outer: Tensor
-    outer_bias: Tensor
-
-
 def trains_whole_block(x: Tensor) -> bool:
-    """Whether `decoder_block` can be used and pays: a gradient is wanted, in float32, on a CPU."""
+    """Whether `decoder_block` can be used: fast forms are on, and a float32 gradient is needed on a CPU."""
     return (
         enabled()
-        and x.device.type == "cpu"
-        and x.dtype == torch.float32
-        and torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
+        and trains_in_float32(x)
         and private.flash_attention() is not None
         and private.layer_norm() is not None
     )
@@ -64,14 +40,17 @@ def trains_whole_block(x: Tensor) -> bool:
 def decoder_block(
     x: Float[Tensor, "batch length d"], weights: BlockWeights, num_heads: int, scale: float, eps: float
 ) -> Float[Tensor, "batch length d"]:
-    """The block's output, each position seeing those up to it.
+    """The block's output, `(batch, length, d)`, with causal self-attention; only if `trains_whole_block`.
 
     Args:
         x: `(batch, length, d)`.
         weights: All in float32.
-        num_heads: Heads of d / num_heads numbers.
-        scale: Factor of the products of query and key.
-        eps: Of both layer normalisations.
+        num_heads: Number of heads, each of width d / num_heads.
+        scale: Factor of the dot products of query and key.
+        eps: Epsilon of both layer normalisations.
+
+    Raises:
+        RuntimeError: Backward runs a second time, but the memory has been reused.
     """
     result: Tensor = _Block.apply(x, num_heads, scale, eps, *weights)
     return result
@@ -84,8 +63,8 @@ class _Block(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, num_heads: int, scale: float, eps: float, *weights: Tensor) -> Tensor:
         w = BlockWeights(*weights)
-        attend, _ = _operations(private.flash_attention())
-        normalise, _ = _operations(private.layer_norm())
+        attend, _ = pair_of(private.flash_attention())
+        normalise, _ = pair_of(private.layer_norm())
         length, d = x.shape[1:]
         x = x.reshape(-1, d)
         rows, d_inner = len(x), len(w.inner)
@@ -93,9 +72,9 @@ class _Block(torch.autograd.Function):
         first, *of_first = normalise(x, (d,), w.norm_1, w.norm_1_bias, eps)
         layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
         q, k, v = (linear_into(first, weight, bias, _memory.take(rows, d)) for weight, bias in layers)
-        heads = (_heads(part, length, num_heads) for part in (q, k, v))
+        heads = (split_heads(part, length, num_heads) for part in (q, k, v))
         context, log_sums = attend(*heads, 0.0, True, scale=scale)
-        middle = residual_into(x, _joined(context), w.out, w.out_bias, _memory.take(rows, d))
+        middle = residual_into(x, join_heads(context), w.out, w.out_bias, _memory.take(rows, d))
 
         second, *of_second = normalise(middle, (d,), w.norm_2, w.norm_2_bias, eps)
         inner, slope = _memory.take(rows, d_inner), _memory.take(rows, d_inner)
@@ -110,16 +89,12 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        if ctx.settings is None:
-            raise RuntimeError(
-                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
-            )
+        num_heads, scale, length = take_settings(ctx)
         x, first, mean_1, inverse_1, q, k, v, context, log_sums, middle, second, *rest = ctx.saved_tensors
         mean_2, inverse_2, inner, slope, *weights = rest
-        (num_heads, scale, length), ctx.settings = ctx.settings, None
         w, d = BlockWeights(*weights), x.shape[1]
-        _, d_attend = _operations(private.flash_attention())
-        _, d_normalise = _operations(private.layer_norm())
+        _, d_attend = pair_of(private.flash_attention())
+        _, d_normalise = pair_of(private.layer_norm())
         every = [True, True, True]
         d_result = grad_outputs[0].reshape(-1, d)
 
@@ -131,11 +106,11 @@ class _Block(torch.autograd.Function):
         d_middle, *d_norm_2 = d_normalise(*given)
         d_middle += d_result
 
-        d_out, d_out_bias = outer(d_middle, _joined(context)), d_middle.sum(0)
-        d_context = _heads(linear_into(d_middle, w.out.t(), None, second), length, num_heads)
-        heads = (_heads(part, length, num_heads) for part in (q, k, v))
+        d_out, d_out_bias = outer(d_middle, join_heads(context)), d_middle.sum(0)
+        d_context = split_heads(linear_into(d_middle, w.out.t(), None, second), length, num_heads)
+        heads = (split_heads(part, length, num_heads) for part in (q, k, v))
         d_heads = d_attend(d_context, *heads, context, log_sums, 0.0, True, scale=scale)
-        d_q, d_k, d_v = (_joined(part) for part in d_heads)
+        d_q, d_k, d_v = (join_heads(part) for part in d_heads)
         d_three = [gradient for part in (d_q, d_k, d_v) for gradient in (outer(part, first), part.sum(0))]
         d_first = linear_into(d_q, w.query.t(), None, second)
         for part, weight in ((d_k, w.key), (d_v, w.value)):
@@ -148,18 +123,3 @@ class _Block(torch.autograd.Function):
         of_attention = *d_norm_1, *d_three, d_out, d_out_bias
         of_net = *d_norm_2, d_inner_weight, d_inner_bias, d_outer, d_outer_bias
         return (d_x.view(grad_outputs[0].shape), None, None, None, *of_attention, *of_net)
-
-
-def _heads(x: Tensor, length: int, num_heads: int) -> Tensor:
-    """`(rows, d)` as `(batch, heads, length, d_head)`."""
-    return x.view(-1, length, num_heads, x.shape[1] // num_heads).transpose(1, 2)
-
-
-def _joined(x: Tensor) -> Tensor:
-    """`(batch, heads, length, d_head)` as `(rows, d)`."""
-    return x.transpose(1, 2).reshape(-1, x.shape[1] * x.shape[3])
-
-
-def _operations(found: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
-    assert found is not None
-    return found

@@ -1,9 +1,9 @@
-"""Dropout whose mask costs little on a CPU.
+"""Dropout with cheap masks on a CPU.
 
-One random byte per element decides, eight of them from one draw: six times as fast, forward and backward, as torch's
-Bernoulli draws, which took a ninth of a Transformer's training step (benchmarks/NOTES.md), and the mask kept for the
-backward pass has one byte per element. The probability is rounded to a multiple of 1/256. The mask is drawn the same
-way where fast forms are turned off.
+One random byte decides for each element, and one draw gives eight bytes: forward and backward are six times as fast as
+with torch's Bernoulli draws, which took a ninth of a Transformer's training step (benchmarks/NOTES.md). The mask kept
+for the backward pass has one byte per element. The probability is rounded to a multiple of 1/256. Masks are drawn in
+the same way when fast forms are turned off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heed.shapes import Float
 
 
 def byte_dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
-    """`x` with each element zero with probability `p`, and the others scaled up so that the mean stays."""
+    """Zero each element of `x` with probability `p`, and scale up the others so that the mean is unchanged."""
     if enabled():
         return _ByteDropout.apply(x, threshold_of(p))  # type: ignore[no-any-return]
     return x * _kept(torch.ones_like(x), drawn(x, threshold_of(p)), drop_scale(threshold_of(p)))
@@ -47,7 +47,7 @@ class _ByteDropout(torch.autograd.Function):
 
 
 class _ReluDropout(torch.autograd.Function):
-    """The result is positive where an element was positive and kept, so that it is its own mask."""
+    """The result is positive exactly where an element was positive and kept, so it serves as the mask."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
@@ -65,21 +65,21 @@ class _ReluDropout(torch.autograd.Function):
 
 
 def threshold_of(p: float) -> int:
-    """The least random byte with which an element is kept."""
+    """The smallest random byte for which an element is kept."""
     return max(1, min(255, round(p * 256)))
 
 
 def drawn(x: Tensor, threshold: int) -> Tensor:
-    """One random byte for each element, at least the threshold or not, `(*shape)`."""
+    """Bool mask, shaped as `x`: True where the element's random byte is at least `threshold`."""
     draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
     return (draws.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
 
 
 def drop_scale(threshold: int) -> float:
-    """What kept elements are multiplied by, so that the mean stays."""
+    """Factor of the kept elements, so that the mean is unchanged."""
     return 256 / (256 - threshold)
 
 
 def _kept(x: Tensor, keep: Tensor, scale: float) -> Tensor:
-    """`x * keep * scale`; as numbers and not as truths, whose conversion takes twenty times as long as the product."""
+    """`x * keep * scale`; the mask is viewed as bytes: converting bools takes 20 times as long as the product."""
     return keep.view(torch.uint8).to(x.dtype).mul_(scale).mul_(x)

@@ -1,19 +1,19 @@
-"""A post-norm encoder block over texts laid end to end, trained on a CPU as one function with its gradient by hand.
+"""Post-norm encoder block over packed texts, trained on a CPU as one function with a hand-written gradient.
 
     x = norm(x + dropout(MultiHead(x, x))); x = norm(x + dropout(W_2 g(W_1 x + b_1) + b_2))
 
-The tokens of all texts are the rows of one matrix, without padding, texts of one length side by side: `groups` says how
-many texts of which length follow one another. Attention goes from group to group, so that no weight is computed for
-padding and no mask is needed; everything else is computed for all rows at once.
+The tokens of all texts are the rows of one matrix, without padding; texts of equal length are adjacent, and `groups`
+lists their number and length. Attention runs group by group, so that no weight is computed for padding and no mask is
+needed; everything else runs over all rows at once.
 
-What it saves beside autograd over the modules on padded texts (benchmarks/NOTES.md): the padding; memory is used again
-from block to block and update to update (`kernels/pool.py`); weights of attention stay in the processor's cache between
-the products, softmax and dropout; random bytes decide what is dropped (`kernels/dropout.py`).
+Savings over autograd on the modules with padded texts (benchmarks/NOTES.md): no padding; memory is reused from block to
+block and update to update (`kernels/pool.py`); attention weights stay in the processor's cache between products,
+softmax and dropout; dropout uses random bytes (`kernels/dropout.py`).
 
 The plain form draws the same dropout masks.
 
-Source: the gradients of a linear layer, of layer normalisation and of the activations by torch's own operations; that
-of attention by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; those of the whole by the chain rule.
+Source: the gradients of linear layers, layer normalisation and activations by torch's own operations; that of attention
+by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; combined by the chain rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from heed.kernels import private
-from heed.kernels.decoder_block import BlockWeights
+from heed.kernels.blocks import BlockWeights, pair_of, sum_rows, take_settings, trains_in_float32
 from heed.kernels.dropout import byte_dropout, drawn, drop_scale, threshold_of
 from heed.kernels.linear import linear_into, outer, residual_into
 from heed.kernels.pool import Pool
@@ -34,19 +34,19 @@ from heed.kernels.switch import enabled
 from heed.shapes import Float
 
 Groups = Sequence[tuple[int, int]]
-"""How many texts, and how many tokens each of them has, from the first row on."""
+"""Groups of adjacent texts of equal length, from the first row on: (number of texts, tokens per text)."""
 
 _TOGETHER = 2**16
-"""Weights of attention that are computed together: with what is computed of them they stay in a processor's cache."""
+"""Attention weights computed at once: few enough to stay in a processor's cache."""
 
 BlockActivation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 
 
 class BlockSettings(NamedTuple):
-    """What a block has beside its parameters."""
+    """Settings of a block other than its parameters."""
 
     num_heads: int
-    scale: float  # of the products of query and key
+    scale: float  # of the dot products of query and key
     eps: float  # of both layer normalisations
     activation: BlockActivation
     dropout: float  # of both sublayers' outputs
@@ -54,26 +54,23 @@ class BlockSettings(NamedTuple):
 
 
 def trains_packed(x: Tensor) -> bool:
-    """Whether `encoder_block` is for it, fast or plain: a gradient is wanted, in float32, on a CPU."""
-    return (
-        x.device.type == "cpu"
-        and x.dtype == torch.float32
-        and torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    )
+    """Whether `encoder_block`, fast or plain, can be used: a float32 gradient is needed on a CPU."""
+    return trains_in_float32(x)
 
 
 def encoder_block(
     x: Float[Tensor, "rows d"], groups: Groups, settings: BlockSettings, weights: BlockWeights
 ) -> Float[Tensor, "rows d"]:
-    """The block's output, every token looking at all tokens of its text, in training on a CPU.
+    """The block's output, `(rows, d)`, with self-attention within each text; only if `trains_packed`.
 
     Args:
-        x: `(rows, d)` in float32, the texts' tokens one after the other.
-        groups: Lengths of the texts; they sum up to the rows.
+        x: `(rows, d)` in float32, the tokens of all texts, concatenated.
+        groups: Number and length of the texts; the lengths of all texts add up to the rows.
         settings: Heads, activation, dropout.
         weights: All in float32.
+
+    Raises:
+        RuntimeError: Backward runs a second time, but the memory has been reused.
     """
     if enabled() and private.layer_norm() is not None and private.activation(settings.activation) is not None:
         return _EncoderBlock.apply(x, groups, settings, *weights)  # type: ignore[no-any-return]
@@ -111,8 +108,8 @@ class _EncoderBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: Groups, settings: BlockSettings, *weights: Tensor) -> Tensor:
         w, s = BlockWeights(*weights), settings
-        normalise, _ = _found(private.layer_norm())
-        activate, _ = _found(private.activation(s.activation))
+        normalise, _ = pair_of(private.layer_norm())
+        activate, _ = pair_of(private.activation(s.activation))
         (rows, d), d_inner = x.shape, len(w.inner)
 
         layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
@@ -135,35 +132,31 @@ class _EncoderBlock(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        if ctx.settings is None:
-            raise RuntimeError(
-                "backward went twice through a block whose memory is used again; compute it within heed.kernels.plain()"
-            )
+        groups, s = take_settings(ctx)
         x, q, k, v, context, attention, kept, h, keep_1, first, mean_1, inverse_1, *rest = ctx.saved_tensors
         inner, active, g, keep_2, mean_2, inverse_2, *weights = rest
-        (groups, s), ctx.settings = ctx.settings, None
         w, (rows, d) = BlockWeights(*weights), x.shape
-        _, d_normalise = _found(private.layer_norm())
-        _, d_activate = _found(private.activation(s.activation))
+        _, d_normalise = pair_of(private.layer_norm())
+        _, d_activate = pair_of(private.activation(s.activation))
         every, ones = [True, True, True], torch.ones(1, rows)
         work = _pool.take(rows, d)
 
         given = grad_outputs[0].contiguous(), g, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
         d_first, *d_norm_2 = d_normalise(*given)
         d_g = _d_dropped(d_first, keep_2, s.dropout, g)
-        d_outer = outer(d_g, active), _sum(ones, d_g)
+        d_outer = outer(d_g, active), sum_rows(ones, d_g)
         d_active = linear_into(d_g, w.outer.t(), None, active)
         d_inner = d_activate(d_active, inner)
-        d_inner_weight = outer(d_inner, first), _sum(ones, d_inner)
+        d_inner_weight = outer(d_inner, first), sum_rows(ones, d_inner)
         d_first = residual_into(d_first, d_inner, w.inner.t(), None, d_first)
 
         given = d_first, h, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
         d_x, *d_norm_1 = d_normalise(*given)
         d_h = _d_dropped(d_x, keep_1, s.dropout, h)
-        d_out = outer(d_h, context), _sum(ones, d_h)
+        d_out = outer(d_h, context), sum_rows(ones, d_h)
         d_context = linear_into(d_h, w.out.t(), None, work)
         d_three = _d_attend(d_context, q, k, v, context, attention, kept, groups, s)
-        of_three = [gradient for part in d_three for gradient in (outer(part, x), _sum(ones, part))]
+        of_three = [gradient for part in d_three for gradient in (outer(part, x), sum_rows(ones, part))]
         for part, weight in zip(d_three, (w.query, w.key, w.value), strict=True):
             d_x = residual_into(d_x, part, weight.t(), None, d_x)
 
@@ -175,7 +168,7 @@ class _EncoderBlock(torch.autograd.Function):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, groups: Groups, s: BlockSettings) -> tuple[Tensor, Tensor, Tensor]:
-    """The context `(rows, d)`, and the weights of all groups, `(numbers,)`, before and after dropout."""
+    """The context `(rows, d)`, and the weights of all groups, flattened, before and after dropout."""
     context, numbers = _pool.take(*q.shape), sum(texts * s.num_heads * length**2 for texts, length in groups)
     attention = _pool.take(numbers)
     kept = attention if s.attention_dropout == 0 else _pool.take(numbers)
@@ -205,8 +198,8 @@ def _d_attend(
 ) -> list[Tensor]:
     """The gradients of queries, keys and values, `(rows, d)` each.
 
-    With weights w, dropped ones u = w keep / (1 - p) and the gradient dc of the context c: dv = u' dc, du = dc v', and
-    the softmax gives ds = u du - w (dc . c), since the sum over keys of u du is dc . c.
+    With weights w, weights after dropout u = w keep / (1 - p) and the gradient dc of the context c: dv = u' dc,
+    du = dc v', and the softmax gives ds = u du - w (dc . c), since the sum over keys of u du is dc . c.
     """
     d_three = [_pool.take(*q.shape) for _ in range(3)]
     start = 0
@@ -226,7 +219,7 @@ def _d_attend(
 
 
 def _places(groups: Groups, num_heads: int) -> list[tuple[slice, int]]:
-    """The rows of texts of one length whose weights fit a processor's cache together, and their number."""
+    """Batches of texts of equal length whose weights together fit a processor's cache: (rows, number of texts)."""
     found, start = [], 0
     for texts, length in groups:
         most = max(1, _TOGETHER // (num_heads * length**2))
@@ -238,13 +231,13 @@ def _places(groups: Groups, num_heads: int) -> list[tuple[slice, int]]:
 
 
 def _square(start: int, query: Tensor) -> tuple[slice, int]:
-    """Where the weights of these queries, `(texts * heads, length, d_head)`, lie, and where the next begin."""
+    """Slice of the flattened weights for these queries, `(texts * heads, length, d_head)`, and its end."""
     end = start + query.shape[0] * query.shape[1] ** 2
     return slice(start, end), end
 
 
 def _heads(x: Tensor, texts: int, num_heads: int) -> Tensor:
-    """`(texts * length, d)` as `(texts * heads, length, d_head)`; of one text it is not copied."""
+    """`(texts * length, d)` as `(texts * heads, length, d_head)`; a single text is not copied."""
     return x.view(texts, -1, num_heads, x.shape[1] // num_heads).transpose(1, 2).flatten(0, 1)
 
 
@@ -261,7 +254,7 @@ def _write(rows: Tensor, x: Tensor, texts: int) -> None:
 
 
 def _drop(x: Tensor, out: Tensor, p: float) -> Tensor:
-    """`x` with numbers dropped, into `out`; what was kept."""
+    """Write `dropout(x)` to `out`; returns the mask of kept elements."""
     threshold = threshold_of(p)
     keep = drawn(x, threshold)
     out.copy_(keep.view(torch.uint8)).mul_(x).mul_(drop_scale(threshold))
@@ -269,7 +262,7 @@ def _drop(x: Tensor, out: Tensor, p: float) -> Tensor:
 
 
 def _add_dropped(x: Tensor, h: Tensor, p: float) -> Tensor:
-    """Turn h into `x + dropout(h)`; what was kept."""
+    """Replace h by `x + dropout(h)`; returns the mask of kept elements, or h without dropout."""
     if p == 0:
         h += x
         return h
@@ -282,19 +275,8 @@ def _add_dropped(x: Tensor, h: Tensor, p: float) -> Tensor:
 
 
 def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
-    """The gradient before dropout, into `out`."""
+    """The gradient of dropout's input, in `out`; `d` itself without dropout."""
     if p == 0:
         return d
     out.copy_(keep.view(torch.uint8)).mul_(d).mul_(drop_scale(threshold_of(p)))
     return out
-
-
-def _sum(ones: Tensor, x: Tensor) -> Tensor:
-    """The sum over the rows, as a product: half the time of `sum`."""
-    total: Tensor = torch.mm(ones, x)
-    return total.squeeze(0)
-
-
-def _found(operations: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
-    assert operations is not None
-    return operations

@@ -1,17 +1,17 @@
-"""Self-attention of a pre-norm block for the first position alone, trained on a CPU without keys and values.
+"""Self-attention of a pre-norm block for the first position only, trained on a CPU without keys and values.
 
     h = W_out MultiHead(norm(x)[0], norm(x)) + b_out
 
-One query a sequence does not need the keys of every position: with y = norm(x) and head h,
+With one query per sequence, keys and values need not be computed at every position: with y = norm(x) and head h,
 
-    q_h . (W_k[h] y_i + b_k[h]) = (q_h W_k[h]) . y_i + a number that all i share, which softmax takes away
+    q_h . (W_k[h] y_i + b_k[h]) = (q_h W_k[h]) . y_i + a constant over i, which cancels in the softmax
     sum_i w_i (W_v[h] y_i + b_v[h]) = W_v[h] (sum_i w_i y_i) + b_v[h]
 
-so that both layers are computed once for a sequence and head in place of once for a position (benchmarks/NOTES.md). The
-gradient of b_k is therefore zero exactly; the modules give the rounding errors of that zero.
+so both layers are applied once per sequence and head instead of once per position (benchmarks/NOTES.md). The gradient
+of b_k is therefore exactly zero; with the modules it is zero up to rounding.
 
 Source: the gradient by the chain rule, that of layer normalisation by torch's own operation; the block is that of
-Dosovitskiy et al. 2021 (arXiv:2010.11929), of whose last block only the class token is read.
+Dosovitskiy et al. 2021 (arXiv:2010.11929), where only the class token of the last block is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from heed.kernels import private
-from heed.kernels.decoder_block import BlockWeights
+from heed.kernels.blocks import BlockWeights
 from heed.kernels.pre_norm_block import PreNormSettings
 from heed.shapes import Float
 
@@ -30,12 +30,12 @@ from heed.shapes import Float
 def attend_first(
     x: Float[Tensor, "batch length d"], settings: PreNormSettings, weights: BlockWeights
 ) -> tuple[Float[Tensor, "batch d"], Float[Tensor, "batch d"]]:
-    """What attention adds to the first position, before dropout, and `x[:, 0]`; only where `trains_pre_norm`.
+    """Attention's output at the first position, before dropout, and `x[:, 0]`; only if `trains_pre_norm`.
 
     Args:
         x: `(batch, length, d)` in float32, without padding.
-        settings: Heads, scale and eps are read.
-        weights: Those of attention and of the norm before it are read.
+        settings: Only heads, scale and eps are used.
+        weights: Only those of attention and of the normalisation before it are used.
     """
     w = weights
     parts = w.norm_1, w.norm_1_bias, w.query, w.query_bias, w.key, w.key_bias, w.value, w.value_bias, w.out, w.out_bias
@@ -69,7 +69,7 @@ class _AttendFirst(torch.autograd.Function):
         s, d = ctx.settings, x.shape[2]
         found = private.layer_norm()
         assert found is not None
-        of_head = s.num_heads, -1, d  # the layers by head, (H, d_head, d)
+        of_head = s.num_heads, -1, d  # shape of a layer by head, (H, d_head, d)
 
         d_context = d_h @ w_out
         d_out = d_h.t() @ context, d_h.sum(0)

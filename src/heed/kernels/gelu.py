@@ -1,9 +1,9 @@
-"""GELU by its approximation, with its slope computed beside it on a CPU.
+"""GELU by its tanh approximation, with its derivative computed in the forward pass on a CPU.
 
     gelu(x) = 0.5 x (1 + tanh(sqrt(2 / pi) (x + a x^3))) = x s(z),  z = 2 sqrt(2 / pi) (x + a x^3),  a = 0.044715
     slope   = s(z) + gelu(x) (1 - s(z)) dz/dx
 
-with the logistic function s. torch computes the tanh anew in the backward pass; here the slope is kept in place of the
+with the logistic function s. torch recomputes the tanh in the backward pass; here the slope is kept instead of the
 input, and the backward pass is one product (benchmarks/NOTES.md).
 
 Source: Hendrycks and Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415, section 2.
@@ -24,13 +24,13 @@ from heed.shapes import Float
 _FACTOR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 _MANY = 2**15
-"""Numbers from which on more operations, each faster, pay without a gradient."""
+"""Elements from which several faster operations beat torch's single one, without a gradient."""
 _PART = 2**16
-"""Numbers that are worked on together: with what is computed of them they stay in a processor's cache."""
+"""Elements processed at once: few enough to stay, with their intermediate results, in a processor's cache."""
 
 
 def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The approximation, element by element."""
+    """The tanh approximation of GELU, elementwise."""
     if enabled() and _is_plain(x):
         if x.requires_grad and torch.is_grad_enabled():
             return _Gelu.apply(x)  # type: ignore[no-any-return]
@@ -48,7 +48,7 @@ def _gelu(x: Tensor) -> Tensor:
 
 
 def gelu_and_slope(x: Tensor, result: Tensor, slope: Tensor) -> None:
-    """Write both of a contiguous `x`; `result` and `slope` are shaped like it, and `result` may not be `x`."""
+    """Write GELU of a contiguous `x` to `result`, its derivative to `slope`; `slope` may be `x`, `result` may not."""
     factor = torch.full((), _FACTOR)
     given = (flat.view(-1).split(_PART) for flat in (x, result, slope))
     size = min(_PART, x.numel())

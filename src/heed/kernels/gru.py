@@ -1,15 +1,15 @@
-"""A GRU over whole sequences in training on a CPU: its gradient by hand.
+"""GRU over whole sequences in training on a CPU, with a hand-written gradient.
 
-torch runs a GRU on a CPU as a chain of small differentiable operations, with two products of its weights' gradient at
-every step. Here the gradient of every weight is one product over all steps, and the loop back has one product and a
-handful of small operations a step: with g the gradient of a state, those of its gates are `g` times what the forward
-pass fixed, which is computed for all steps at once (benchmarks/NOTES.md).
+torch runs a GRU on a CPU as a chain of small differentiable operations, with two products for the gradient of the
+weights at every step. Here the gradient of each weight is one product over all steps, and the backward loop has one
+product and a few small operations per step: with g the gradient of a state, the gradients of its gates are g times
+factors that depend on the forward pass only and are computed for all steps at once (benchmarks/NOTES.md).
 
     r, z = sigmoid(x_r + h_r), sigmoid(x_z + h_z);  n = tanh(x_n + r h_n);  h' = n + z (h - n)
     d x_n = g (1 - z)(1 - n^2);  d x_r = d x_n h_n r (1 - r);  d x_z = g (h - n) z (1 - z);  d h_n = d x_n r
 
-`heed.layers.recurrent.gru_gates` is the specification. Shapes: T steps, B rows, D width of the state; steps come first
-here, so that each is one block of memory.
+`heed.layers.cells.gru_gates` is the specification. Shapes: T steps, B rows, D width of the state; the time axis is
+first, so that each step is contiguous in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heed.shapes import Float
 
 
 def trains_by_hand(x: Tensor) -> bool:
-    """Whether inputs `x` are trained on where a gradient by hand is faster, and possible at all."""
+    """Whether a hand-written gradient can be used: a float32 or float64 gradient is needed on a CPU."""
     return (
         torch.is_grad_enabled()
         and x.device.type == "cpu"
@@ -37,22 +37,22 @@ def trains_by_hand(x: Tensor) -> bool:
 
 
 class GatesOverTime(NamedTuple):
-    """What a GRU computed at every step, and from it its gradient."""
+    """Intermediate results of a GRU at every step, for its gradient."""
 
-    gates: Tensor  # `(T, B, 3 * D)`: r, z and n side by side
-    through: Tensor  # `(T, B, D)`: h_n, the state's share in the candidate before the reset gate
-    hidden: Tensor  # `(T + 1, B, D)`: the state before the first step and after each
+    gates: Tensor  # `(T, B, 3 * D)`: [r ; z ; n]
+    through: Tensor  # `(T, B, D)`: h_n, the state's contribution to the candidate before the reset gate
+    hidden: Tensor  # `(T + 1, B, D)`: the state before the first step and after each step
 
     @classmethod
     def start(cls, inputs: Float[Tensor, "time batch gates"], first: Float[Tensor, "batch d"]) -> GatesOverTime:
-        """Before the first step; the input's share in each gate, `inputs`, becomes the gates."""
+        """Before the first step; `inputs`, the inputs' contribution to each gate, is overwritten with the gates."""
         num_steps, (batch, d) = len(inputs), first.shape
         hidden = first.new_empty(num_steps + 1, batch, d)
         hidden[0] = first
         return cls(inputs, first.new_empty(num_steps, batch, d), hidden)
 
     def step(self, t: int, from_state: Float[Tensor, "batch gates"]) -> Float[Tensor, "batch d"]:
-        """Step t, from the state's share in each gate; returns the new state."""
+        """Compute step t from the state's contribution to each gate; returns the new state."""
         d = self.hidden.shape[-1]
         gates, hidden = self.gates[t], self.hidden[t]
         reset_update, candidate = gates[:, : 2 * d], gates[:, 2 * d :]
@@ -62,7 +62,7 @@ class GatesOverTime(NamedTuple):
         return torch.lerp(candidate, hidden, gates[:, d : 2 * d], out=self.hidden[t + 1])
 
     def slopes(self) -> tuple[Float[Tensor, "time batch gates"], Float[Tensor, "time batch d"]]:
-        """What the gradient of a state is multiplied by for that of x_r, x_z and x_n, and for that of h_n."""
+        """Factors from the gradient of a state to those of x_r, x_z and x_n, and to that of h_n."""
         r, z, n = self.gates.chunk(3, dim=-1)
         before = self.hidden[:-1]
         slopes = torch.empty_like(self.gates)
@@ -84,7 +84,7 @@ def gru_sequence(
     b_ih: Float[Tensor, " gates"],
     b_hh: Float[Tensor, " gates"],
 ) -> Float[Tensor, "batch time d"]:
-    """The state after each position, in training; gates in torch's order: reset, update, candidate."""
+    """The state after each position, `(batch, time, d)`; gates in torch's order: reset, update, candidate."""
     if enabled() and trains_by_hand(x):
         return _GRU.apply(x, first, w_ih, w_hh, b_ih, b_hh)  # type: ignore[no-any-return]
     # input, state, weights, biases, layers, dropout, train, bidirectional, batch_first
@@ -110,7 +110,7 @@ class _GRU(torch.autograd.Function):
         d = w_hh.shape[1]
         update = run.gates[..., d : 2 * d]
         d_gates, of_through = run.slopes()
-        d_candidate = torch.empty_like(of_through)  # what reaches the input's share; d_gates has the state's
+        d_candidate = torch.empty_like(of_through)  # gradient of x_n; d_gates holds that of h_n meanwhile
         of_candidate = d_gates[..., 2 * d :].clone()
         d_gates[..., 2 * d :] = of_through
         d_hidden = grad_outputs[0].transpose(0, 1)

@@ -1,4 +1,4 @@
-"""Products of a layer's weights, by the library that is faster on the processor."""
+"""Matrix products of linear layers, by the library that is faster on the processor."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from heed.kernels.switch import enabled
 from heed.shapes import Float
 
 _ENOUGH = 1_500_000
-"""Multiplications from which on the other library's longer call pays; four times as many with a gradient."""
+"""Multiplications from which the other library pays off despite its slower call; four times as many with a gradient."""
 
-_GROUP, _MANY = 16, 512
-"""Rows of a product without a gradient are a multiple of this, up to so many."""
+_GROUP, _HALF, _FEW, _MANY = 16, 8, 5, 512
+"""A product without a gradient has at most `_FEW` rows, `_HALF`, a multiple of `_GROUP`, or at least `_MANY`."""
 
 
 def linear(
     x: Float[Tensor, "*shape d_in"], weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, " d_out"] | None = None
 ) -> Float[Tensor, "*shape d_out"]:
-    """`x weight' + bias`, as `torch.nn.functional.linear`; large products and their gradients by the faster library."""
+    """`x weight' + bias`, as `torch.nn.functional.linear`; large products and gradients use the faster library."""
     size = x.numel() * len(weight)
     if is_large(x, weight):
         if not torch.is_grad_enabled():
             rows = x.numel() // x.shape[-1]
-            if rows < _MANY and (missing := -rows % _GROUP):
-                # Rows leave a search one by one; code for every number of them would be made at every step.
+            group = 1 if rows <= _FEW else _HALF if rows <= _HALF else _GROUP
+            if rows < _MANY and (missing := -rows % group):
+                # The rows of a search decrease one by one; oneDNN would generate code for each number of rows. A single
+                # source keeps few rows, for which padding to 16 takes 1.7 to 6 times as long.
                 filled = nn.functional.pad(x.reshape(rows, -1), (0, 0, 0, missing))
                 return _product(filled, weight, bias)[:rows].view(*x.shape[:-1], len(weight))
             return _product(x, weight, bias)
@@ -37,7 +39,7 @@ def linear(
 
 
 def is_large(x: Tensor, weight: Tensor) -> bool:
-    """Whether there is a faster library than torch's default, and the product `x weight'` is large enough for it."""
+    """Whether a library faster than torch's default is available and the product `x weight'` is large enough for it."""
     return (
         x.numel() * len(weight) >= _ENOUGH
         and x.device.type == "cpu"
@@ -51,14 +53,14 @@ def is_large(x: Tensor, weight: Tensor) -> bool:
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
-        weight = weight.contiguous()  # a part of a wider matrix takes oneDNN a thousand times as long
+        weight = weight.contiguous()  # oneDNN is a thousand times slower on column slices
     operation = private.onednn_linear()
     assert operation is not None
     return operation(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
 class _Product(torch.autograd.Function):
-    """The faster library's product, and the two of its gradient, which `linear` computes: it differentiates itself."""
+    """The faster library's product; its gradient is two products by `linear`, which can be differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -75,10 +77,10 @@ class _Product(torch.autograd.Function):
 
 
 def outer(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) -> Float[Tensor, "d_out d_in"]:
-    """`rows' columns`, summed over all that comes before the last axis: the gradient of a linear layer's weight.
+    """`rows' columns`, summed over all axes but the last: the gradient of a linear layer's weight.
 
-    By the faster library as `linear`. Of the two ways round the one with the smaller left side is up to 1.7 times the
-    faster one; the result may be a view of its transpose.
+    Uses the faster library, as `linear` does. Of the two orders, the one with the smaller left factor is up to 1.7
+    times as fast; the result may be a transposed view.
     """
     rows, columns = rows.flatten(0, -2), columns.flatten(0, -2)
     if rows.shape[1] > columns.shape[1]:
@@ -87,16 +89,16 @@ def outer(rows: Float[Tensor, "*n d_out"], columns: Float[Tensor, "*n d_in"]) ->
 
 
 def linear_into(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """As `linear` of rows, into the given memory where torch's own library computes it."""
+    """`linear` of a matrix `x`; written to `out` unless the faster library computes it."""
     if x.device.type == "cpu" and private.onednn_linear() is not None:
         return linear(x, weight, bias)
     product = torch.mm(x, weight.t(), out=out)
-    # Behind the product it takes less time than to fill the memory with the bias before.
+    # Adding the bias afterwards is faster than `addmm`, which first fills the memory with it.
     return product if bias is None else product.add_(bias)
 
 
 def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """`x + y weight' + bias`; `out` may be x where there is no bias."""
+    """`x + y weight' + bias`, in `out` or new memory; `out` may be x if there is no bias."""
     if private.onednn_linear() is not None:
         return linear(y, weight, bias).add_(x)
     total = x if bias is None else torch.add(x, bias, out=out)
@@ -106,7 +108,7 @@ def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out
 def add_outer(
     total: Float[Tensor, "d_out d_in"] | None, rows: Float[Tensor, "n d_out"], columns: Float[Tensor, "n d_in"]
 ) -> Float[Tensor, "d_out d_in"]:
-    """`total + rows' columns` in the memory of the total; without one, in fresh memory."""
+    """`total + rows' columns`, in place; in new memory if `total` is None."""
     if rows.device.type == "cpu" and private.onednn_linear() is not None:
         product = outer(rows, columns)
         return product if total is None else total.add_(product)
@@ -114,7 +116,7 @@ def add_outer(
 
 
 class Linear(nn.Linear):
-    """torch's linear layer, computed by `linear`."""
+    """torch's linear layer, computed by `heed.kernels.linear`."""
 
     def forward(self, input: Float[Tensor, "*shape d_in"]) -> Float[Tensor, "*shape d_out"]:
         """`input weight' + bias`."""

@@ -1,9 +1,9 @@
 """The best continuations of each source, over a large vocabulary on a CPU.
 
-Logits over a vocabulary are the largest tensors of a search. On a CPU fresh memory for them costs more than what is
-done with it, and reading them again costs as much as a product. So the best continuations are found from pieces of the
-vocabulary, each small enough for a cache, in memory that is used again: a piece gives the logarithm of its sum of
-exponentials and the largest of every 64 neighbours; the best `k` tokens are in the `k` runs whose largest are best.
+Logits over a vocabulary are the largest tensors of a search. On a CPU, allocating them takes longer than computing with
+them, and rereading them takes as long as a product. The best continuations are therefore found in pieces of the
+vocabulary, each small enough for a cache, in reused memory. Each piece yields its log-sum-exp and the maximum of every
+run of 64 neighbouring tokens; the best `k` tokens lie in the `k` runs with the largest maxima.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from heed.kernels.memory import large_empty
 from heed.shapes import Float
 
 _RUN = 64
-"""Neighbouring tokens of which only the largest value is looked at first."""
+"""Neighbouring tokens that are first represented by their maximum."""
 _PIECE = 16 * _RUN
-"""Tokens whose logits are computed together."""
+"""Tokens whose logits are computed at once."""
 _SMALL = 40_000
-"""Logits among which one softmax and one sort are as fast."""
+"""Logits up to which one softmax and one sort are as fast."""
 _FEW = 300_000
-"""Logits up to which, for several tokens of each source, all together are faster than pieces."""
+"""Logits up to which computing all at once beats pieces, for several tokens per source."""
 _WHOLE = 1_500_000
-"""Logits up to which, for the one best token of each row, all together are faster than pieces."""
+"""Logits up to which computing all at once beats pieces, for the best token of each row."""
 
 
 class Best(NamedTuple):
     """The best continuations of each source, best first."""
 
     totals: Tensor  # `(sources, k)`, log-probability of the whole row with its new token
-    rows: Tensor  # `(sources, k)`, which of the source's rows each continues
+    rows: Tensor  # `(sources, k)`, index of the continued row within its source
     tokens: Tensor  # `(sources, k)`
-    log_probs: Tensor  # `(sources, k)`, log-probability of the token alone
+    log_probs: Tensor  # `(sources, k)`, log-probability of the new token alone
 
 
 def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
-    """The `k` best continuations of all rows of each source, or as many as there are; `totals` of the rows so far."""
+    """The `k` best continuations of each source, or all if fewer; `totals` are the log-probabilities of its rows."""
     (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
-    if k == beams == 1:  # the largest is found in a third of the time
+    if k == beams == 1:  # a maximum takes a third of the time
         best, tokens = log_probs.max(-1, keepdim=True)
         return Best(totals + best, torch.zeros_like(tokens), tokens, best)
     joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
@@ -50,7 +50,7 @@ def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "
 
 
 class LargeVocabulary:
-    """The output layer of one search, and the memory for its logits."""
+    """The output layer of a search, with memory for its logits."""
 
     def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
         self._weight, self._bias, self._vocab_size = weight, bias, len(weight)
@@ -59,13 +59,13 @@ class LargeVocabulary:
         self._banned: dict[tuple[int, ...], Tensor] = {}
 
     def pays(self, num_rows: int, k: int) -> bool:
-        """Whether it is faster than all log-probabilities, and finds `k` tokens at all."""
+        """Whether `best` is faster than computing all log-probabilities, and can find `k` tokens."""
         return num_rows * self._vocab_size > _SMALL and k * _RUN <= self._vocab_size
 
     def best(
         self, hidden: Float[Tensor, "rows d"], banned: tuple[int, ...], totals: Float[Tensor, "sources beams"], k: int
     ) -> Best:
-        """As `best_of` from states `(sources * beams, d)`; banned tokens count in the softmax and are not chosen."""
+        """As `best_of`, from states `(sources * beams, d)`; banned tokens stay in the softmax but are never chosen."""
         size = len(hidden) * self._vocab_size
         if k == totals.shape[1] == 1 and size <= _WHOLE:
             return self._most_probable(hidden, banned, totals)
@@ -74,7 +74,7 @@ class LargeVocabulary:
         return self._best_of_pieces(hidden, banned, totals, k)
 
     def _most_probable(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor) -> Best:
-        """The best token of each row, in the run whose largest value is best: torch's argmax goes token by token."""
+        """The best token of each row, found in the run with the largest maximum: torch's argmax is not vectorised."""
         log_probs, runs = self._log_probs_and_runs(hidden, banned)
         first = runs.argmax(-1, keepdim=True) * _RUN
         tokens = (first + torch.arange(_RUN, device=hidden.device)).clamp_(max=self._vocab_size - 1)
@@ -82,7 +82,7 @@ class LargeVocabulary:
         return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
 
     def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """All log-probabilities, -inf where banned, `(rows, vocab_size)`, and each run's largest, `(rows, runs)`."""
+        """All log-probabilities, `(rows, vocab_size)`, -inf where banned, and each run's maximum, `(rows, runs)`."""
         if len(self._rows) < len(hidden):
             self._rows = large_empty((len(hidden), self._vocab_size), hidden)
         logits = linear_into(hidden, self._weight, self._bias, self._rows[: len(hidden)])
@@ -97,7 +97,7 @@ class LargeVocabulary:
         return log_probs, runs
 
     def _best_of_runs(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
-        """The best tokens of few rows, in the `k` runs of a source whose largest values are best."""
+        """The best tokens for few rows, found in the `k` runs of each source with the largest maxima."""
         log_probs, runs = self._log_probs_and_runs(hidden, banned)
         (num_sources, beams), num_runs = totals.shape, runs.shape[1]
         joint = (runs.view(num_sources, beams, num_runs) + totals.unsqueeze(-1)).flatten(1)
@@ -106,7 +106,7 @@ class LargeVocabulary:
         tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
         flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
         found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
-        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run is a shorter one
+        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
         best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
         rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
         return Best(best, rows, written, found.flatten(1).gather(1, place))
@@ -120,7 +120,7 @@ class LargeVocabulary:
             first = place - place % _RUN
             runs[piece, :, first // _RUN] = pieces[piece, :, first : first + _RUN].amax(-1)
 
-        # Relative to the likeliest row of a source: one row alone is ranked by its logits, whatever their size.
+        # Relative to the most probable row of a source, so that a single row is ranked by its logits, however large.
         added = totals - norm.view_as(totals)
         added = (added - added.amax(1, keepdim=True).clamp_min(torch.finfo(added.dtype).min)).flatten()
         num_runs = runs.shape[0] * runs.shape[2]
@@ -138,10 +138,10 @@ class LargeVocabulary:
         return Best(totals.gather(1, row_of_source) + log_probs, row_of_source, tokens, log_probs)
 
     def _pieces(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits in pieces, the largest of each run, and the logarithm of each row's sum of exponentials.
+        """The logits in pieces, the maximum of each run, and the log-sum-exp of each row.
 
         Returns:
-            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs of a piece)`; `(rows,)`.
+            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs per piece)`; `(rows,)`.
         """
         vocab_size, num_rows = self._vocab_size, len(hidden)
         starts = range(0, vocab_size, _PIECE)
@@ -159,6 +159,6 @@ class LargeVocabulary:
             torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
             torch.amax(runs[n], 1, out=largest[n])
             torch.sum(logits.sub_(largest[n].unsqueeze(1)).exp_(), 1, out=sums[n])
-        # A piece without any probability has the sum NaN: its largest logit is -inf, and so is its part of the norm.
+        # If all logits of a piece are -inf, its sum is NaN, and its log-sum-exp is its maximum, -inf.
         norms = torch.where(largest.isneginf(), largest, sums.log_().add_(largest))
         return pieces, runs, torch.logsumexp(norms, dim=0)

@@ -1,6 +1,6 @@
-"""Layer normalisation that keeps its result and not its input for the backward pass.
+"""Layer normalisation that keeps its result instead of its input for the backward pass.
 
-The layers that read the result keep it anyway, so that the input need not stay. The normalised input is recovered as
+The layers that read the result keep it in any case, so this frees the input. The normalised input is recovered as
 (result - bias) / weight.
 
 Source: Ba et al. 2016, Layer Normalization, arXiv:1607.06450; the backward pass as in Rota Bulò et al. 2018, In-Place
@@ -19,7 +19,7 @@ from heed.kernels.switch import enabled
 from heed.shapes import Float
 
 _SMALL = 0.01
-"""A weight below this would magnify the rounding of the result a hundredfold: then the input is kept."""
+"""With a weight below this the division would magnify rounding errors a hundredfold, so the input is kept instead."""
 
 
 def layer_norm(
@@ -53,7 +53,7 @@ class _KeepsResult(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (d_result,), (result, inverse, weight, bias) = grad_outputs, ctx.saved_tensors
         normal = result / weight if bias is None else (result - bias).div_(weight)
-        # The gradient of the normalised values (mean 0, deviation 1), divided by the deviation of the input.
+        # The gradient as if the normalised values (mean 0, deviation 1) were the input, over the input's deviation.
         like = torch.zeros_like(inverse), torch.ones_like(inverse)
         given = d_result.contiguous(), normal, weight.shape, *like, weight, bias, [True, True, bias is not None]
         d_x, d_weight, d_bias = ctx.operation(*given)

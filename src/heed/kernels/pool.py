@@ -1,4 +1,4 @@
-"""Memory that has been used, to be used again: the first touch of fresh pages takes longer than filling them."""
+"""Memory pool, because the first touch of fresh pages takes longer than filling them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 _MOST = 2**28
-"""Bytes that wait to be used again, at most."""
+"""Most bytes kept for reuse."""
 _STEPS = 8
-"""Sizes between a power of two and the next: batches of about the same size find the same memory."""
+"""Sizes from a power of two to the next, so that batches of similar size use the same memory."""
 
 
 class Pool:
-    """Tensors in float32 on the CPU, kept by size."""
+    """Pool of float32 tensors on the CPU, by size."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Tensor]] = defaultdict(list)
         self._bytes = 0
 
     def take(self, *shape: int) -> Tensor:
-        """A contiguous tensor with any values in it."""
+        """An uninitialised contiguous tensor."""
         count = math.prod(shape)
         size = _rounded(count)
         if free := self._free[size]:
@@ -33,7 +33,7 @@ class Pool:
         return flat[:count].view(shape)
 
     def give(self, *tensors: Tensor) -> None:
-        """Hand back what `take` returned; nothing may read it any more. Other memory is let go."""
+        """Return tensors from `take`, which must not be read afterwards; memory of other sizes is ignored."""
         for tensor in tensors:
             size = tensor.untyped_storage().nbytes() // 4
             if size != _rounded(size):
@@ -47,6 +47,6 @@ class Pool:
 
 
 def _rounded(count: int) -> int:
-    """The count, or up to an eighth more."""
+    """The count, rounded up by at most an eighth."""
     step = max(64, (1 << max(0, count.bit_length() - 1)) // _STEPS)
     return -(-count // step) * step

@@ -1,7 +1,7 @@
-"""Operations that torch has but does not promise: each is tried once, on numbers whose result is known.
+"""Private operations of torch, which may change between versions: each is tested once against a known result.
 
-Every use stands behind one of these functions, which give None where the operation is missing, takes other arguments
-or computes something else; the caller then takes the public way.
+Each function returns None if the operation is missing, takes other arguments or computes something else; the caller
+then uses public operations.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Operation = Callable[..., Any]
 
 @cache
 def onednn_linear() -> Operation | None:
-    """The linear layer of oneDNN where it is faster than MKL's, which torch takes by default.
+    """The linear layer of oneDNN where it is faster than that of MKL, which is torch's default.
 
-    MKL runs its AVX2 code on processors that are not Intel's. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s a core
-    and oneDNN, which torch has as well, 233 (benchmarks/NOTES.md).
+    MKL runs AVX2 code on processors not made by Intel. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s per core, and
+    oneDNN, which comes with torch, 233 (benchmarks/NOTES.md).
     """
     capable = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     if not (capable and torch.backends.mkl.is_available()) or _processor_is_intel():
@@ -33,11 +33,11 @@ def onednn_linear() -> Operation | None:
 
 
 def find_onednn_linear() -> Operation | None:
-    """The linear layer of oneDNN on any processor that has it; sets how much code oneDNN and torch keep.
+    """The linear layer of oneDNN on any processor that has it; limits the code caches of oneDNN and torch.
 
-    Code made for a shape is kept, a megabyte for each of the last 1,024 shapes: batches of ever other shapes would fill
-    gigabytes. A pass through a model uses fewer than eight in turn, and making one anew takes a tenth of a
-    millisecond. The variables are read at the first use in the process; one that is set already is left alone.
+    By default the code generated for the last 1,024 shapes is kept, a megabyte each, so batches of varying shapes would
+    fill gigabytes. A forward pass uses fewer than eight shapes in turn, and generating code takes a tenth of a
+    millisecond. The environment variables are read at the first use in the process; existing values are kept.
     """
     if not torch.backends.mkldnn.is_available():
         return None
@@ -49,7 +49,7 @@ def find_onednn_linear() -> Operation | None:
 
 @cache
 def layer_norm() -> tuple[Operation, Operation] | None:
-    """Layer normalisation with its mean and inverse deviation, and its gradient from them."""
+    """Layer normalisation that also returns mean and inverse deviation, and its gradient, which uses these."""
     x, ones = torch.tensor([[1.0, 3.0]]), torch.ones(2)
     mean, inverse = torch.tensor([[2.0]]), torch.tensor([[1.0]])
     forward = _checked("aten.native_layer_norm", (x, [2], ones, ones, 0.0), [[[0.0, 2.0]], [[2.0]], [[1.0]]])
@@ -60,9 +60,9 @@ def layer_norm() -> tuple[Operation, Operation] | None:
 
 @cache
 def flash_attention() -> tuple[Operation, Operation] | None:
-    """Fused attention on a CPU, with the logarithms of its sums, and its gradient from them."""
+    """Fused attention on a CPU that also returns the log-sum-exp of each query, and its gradient, which uses it."""
     query, value = torch.zeros(1, 1, 2, 1), torch.tensor([[[[1.0], [3.0]]]])
-    context, sums = torch.tensor([[[[1.0], [2.0]]]]), torch.tensor([[[0.0], [0.6931472]]])  # (1, 2, 1), laid out so
+    context, sums = torch.tensor([[[[1.0], [2.0]]]]), torch.tensor([[[0.0], [0.6931472]]])  # (1, 2, 1) in memory
     name = "aten._scaled_dot_product_flash_attention_for_cpu"
     forward = _checked(name, (query, query, value, 0.0, True), [context.tolist(), sums.transpose(1, 2).tolist()])
     given = torch.ones(1, 1, 2, 1), query, query, value, context, sums.transpose(1, 2), 0.0, True
@@ -73,7 +73,7 @@ def flash_attention() -> tuple[Operation, Operation] | None:
 
 @cache
 def activation(name: str) -> tuple[Operation, Operation] | None:
-    """An activation `(x, out)`, and its gradient `(d, x)` written over d: both need no fresh memory."""
+    """An activation `(x, out)`, and its gradient `(d, x)`, which overwrites d: neither allocates memory."""
     x, ones = torch.tensor([-1.0, 2.0]), torch.ones(2)
     if name == "relu":
         return (lambda x, out: torch.clamp_min(x, 0, out=out)), (lambda d, x: d.mul_(x > 0))
@@ -101,7 +101,7 @@ def activation(name: str) -> tuple[Operation, Operation] | None:
 
 @cache
 def threshold_backward() -> Operation | None:
-    """The gradient where the input is above a threshold, 0 elsewhere."""
+    """The gradient of relu for threshold 0: the incoming gradient where the input is above the threshold, else 0."""
     given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0
     return _checked("aten.threshold_backward", given, [[3.0, 0.0]])
 

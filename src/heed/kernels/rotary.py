@@ -1,7 +1,4 @@
-"""Turning pairs of numbers: rotary positions.
-
-On a CPU as a product of complex numbers, which torch has in one operation.
-"""
+"""Rotation of pairs of elements, for rotary positions; on a CPU as one product of complex numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from heed.shapes import Float
 
 
 def rotate(x: Float[Tensor, "*batch d"], turns: Float[Tensor, "*#batch pairs 2"]) -> Float[Tensor, "*batch d"]:
-    """Each pair `(a, b)` of neighbours to `(a cos - b sin, a sin + b cos)`.
+    """Rotate each pair `(a, b)` of neighbouring elements to `(a cos - b sin, a sin + b cos)`.
 
     Args:
         x: `(..., d)`.

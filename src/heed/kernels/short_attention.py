@@ -1,8 +1,8 @@
-"""Attention over few keys, trained on a CPU: batched products over all heads, the gradient by hand.
+"""Attention over few keys, trained on a CPU: batched products over all heads, with a hand-written gradient.
 
-torch's fused kernel takes one head of one sequence at a time, which for a dozen keys is mostly overhead and does not
-get faster with a second thread: 5.0 against 3.0 ms, forward and backward, for 140 x 4 heads of 14 positions on two
-threads; from about a hundred keys on it is the better one (benchmarks/NOTES.md). The weights exist whole here.
+torch's fused kernel processes one head of one sequence at a time, which for a dozen keys is mostly overhead and gains
+nothing from a second thread: 5.0 ms against 3.0 ms here, forward and backward, for 140 x 4 heads of 14 positions on two
+threads; from about a hundred keys on it is faster (benchmarks/NOTES.md). Here the weights are held in full.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 SHORT = 64
-"""Most keys for which this is the faster way."""
+"""Largest number of keys for which this is used."""
 
 VECTOR = 16
-"""Numbers that a processor takes at once: over fewer, torch's softmax goes one by one and takes ten times as long."""
+"""Elements in a vector register: over fewer, torch's softmax is not vectorised and takes ten times as long."""
 
 
 def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """`softmax(scale * query key') value`, each `(batch, heads, positions, d)`; rows without any key are zero."""
+    """`softmax(scale * query key') value`, each `(batch, heads, positions, d)`; zero where all keys are masked."""
     if (missing := VECTOR - key.shape[2]) > 0:
         if mask is None:
             mask = torch.ones(key.shape[2], dtype=torch.bool, device=key.device)
@@ -33,13 +33,13 @@ def short_attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None,
 def attend_few(query: Tensor, keys: Tensor, value: Tensor, blocked: Tensor | None) -> Tensor:
     """`softmax(query keys + blocked) value` without a gradient, for one or a few queries of each head.
 
-    Two batched products and a softmax: torch's fused kernel takes longer for so few on a CPU.
+    Two batched products and a softmax, which for few queries on a CPU are faster than torch's fused kernel.
 
     Args:
-        query: `(batch * heads, queries, d)`; the score's scale is in it or in the keys.
-        keys: `(batch * heads, d, keys)`; with many rows at least `VECTOR` keys are faster.
+        query: `(batch * heads, queries, d)`; the score's scale is already in the queries or keys.
+        keys: `(batch * heads, d, keys)`; with many rows, padding to `VECTOR` keys is faster.
         value: `(batch * heads, keys, d)`.
-        blocked: `(batch, 1, queries or 1, keys)`, -inf where a query may not attend and else 0; None where all may.
+        blocked: `(batch, 1, queries or 1, keys)`, -inf where a query may not attend, otherwise 0; None allows all.
     """
     scores = torch.bmm(query, keys)
     if blocked is not None:
@@ -56,13 +56,13 @@ class _ShortAttention(torch.autograd.Function):
             scores = torch.bmm(q, k.transpose(1, 2)).mul_(scale)
             weights = torch.softmax(scores, dim=-1, out=scores)
         else:
-            # Added, not filled: one pass less. The lowest number plus a score is as good as minus infinity.
+            # An additive mask saves one pass; the lowest number plus a score acts as minus infinity.
             blocked = torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, torch.finfo(q.dtype).min)
             scores = torch.baddbmm(blocked.expand(shape).reshape(-1, *shape[2:]), q, k.transpose(1, 2), alpha=scale)
             weights = torch.softmax(scores, dim=-1, out=scores)
-            if not mask.any(-1).all():  # a row without any key is uniform now, and should be nothing
+            if not mask.any(-1).all():  # a query without allowed keys has uniform weights here
                 weights.view(shape).masked_fill_(~mask, 0.0)
-        short = shape[3] > key.shape[2]  # what they were filled up with is not worth keeping
+        short = shape[3] > key.shape[2]  # then save keys and values without their padding
         ctx.save_for_backward(q, key if short else k, value if short else v, weights)
         ctx.scale, ctx.heads, ctx.short = scale, shape[:2], short
         context: Tensor = torch.bmm(weights, v).unflatten(0, ctx.heads)
@@ -86,6 +86,6 @@ class _ShortAttention(torch.autograd.Function):
 
 
 def _filled(x: Tensor) -> Tensor:
-    """`(batch * heads, key, d)` from `(batch, heads, key, d)`, with zeros behind fewer keys than fill a vector."""
+    """`(batch, heads, key, d)` to `(batch * heads, key, d)`, padded with zeros to at least `VECTOR` keys."""
     missing = VECTOR - x.shape[2]
     return (pad(x, (0, 0, 0, missing)) if missing > 0 else x).flatten(0, 1)

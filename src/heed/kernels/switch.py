@@ -1,4 +1,4 @@
-"""One switch for everything in this package: fast forms, or torch's own operations."""
+"""The switch of this package between fast forms and torch's own operations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _enabled = os.environ.get("HEED_PLAIN", "") in ("", "0")
 
 
 def enabled() -> bool:
-    """Whether fast forms may be used; HEED_PLAIN=1 in the environment, read at import, turns all of them off."""
+    """Whether fast forms may be used; HEED_PLAIN=1 in the environment, read at import, turns them off."""
     return _enabled
 
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """Within this, in the whole process, torch's own public operations compute everything."""
+    """Context manager within which the whole process uses torch's public operations only."""
     global _enabled
     before, _enabled = _enabled, False
     try:

@@ -1,17 +1,19 @@
-"""An LSTM that reads its tape in place of its last state, over whole sequences on a CPU, its gradient by hand.
+"""LSTM that reads its tape instead of its last state (LSTMN), over whole sequences on a CPU, gradient written by hand.
 
     e_ti = v' tanh(W_x x_t + W_s h~_{t-1} + k_i) for the newest i < t;  a_t = softmax(e_t);  k_i = W_k h_i + b
     [h~_t ; c~_t] = sum_i a_ti [h_i ; c_i];   h_t, c_t = LSTM(x_t, h~_t, c~_t)
 
-`heed.models.lstmn.read_tape`, step by step, is the specification. What is done otherwise:
+Source: Cheng et al. 2016 (arXiv:1601.06733), section 3.1, equations 4-9; the gradient by the chain rule.
+`heed.models.lstmn.read_tape`, step by step, is the specification. Differences:
 
-- Keys and values are written into one tensor each, of which every step looks at a part; step by step each tape is a
-  copy of the one before, and all of them are kept for the gradient.
-- The inputs' share in gates and queries is one product for all steps, and so is the gradient of every weight.
-- The summary's products (to four gates and to the next query) are one.
-- `tanh(y) = 2 sigmoid(2 y) - 1`, and pairs of query and key exist for one step at a time, as in `aligned_gru`.
+- Keys and values are written to one tensor each, and every step reads a slice of it; step by step each tape is a copy
+  of the previous one, and all copies are kept for the gradient.
+- The contribution of the inputs to gates and queries is one product for all steps, and so is the gradient of each
+  weight.
+- The products of the summary (for four gates and the next query) are one.
+- `tanh(y) = 2 sigmoid(2 y) - 1`, and sums of query and key exist for one step at a time, as in `aligned_gru`.
 
-Shapes: T steps, B rows, K tokens on the tape before, `d` state, `d_attention`.
+Shapes: T steps, B rows, K earlier tokens on the tape, `d` state, `d_attention`.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ def tape_lstm(
 ) -> tuple[
     Float[Tensor, "batch time d_both"], Float[Tensor, "batch time d_attention"], Float[Tensor, "batch time d_both"]
 ]:
-    """States, their keys, and the summaries that they were computed from, for every step.
+    """States, their keys, and the summaries from which they were computed, for every step.
 
     Args:
         x: Inputs, `(batch, time, d_input)`, at least one step.
-        summary: [h~ ; c~] of the step before, `(batch, 2 * d)`.
-        key: Projected keys of the tokens before, `(batch, key, d_attention)`, perhaps none.
-        value: [h ; c] of the same, `(batch, key, 2 * d)`.
-        size: How many tokens are looked at, the newest; None for all.
+        summary: [h~ ; c~] of the previous step, `(batch, 2 * d)`.
+        key: Projected keys of the earlier tokens, `(batch, key, d_attention)`, possibly none.
+        value: [h ; c] of the earlier tokens, `(batch, key, 2 * d)`.
+        size: Number of newest tokens attended to; None for all.
         query_weight: [W_x W_s], `(d_attention, d_input + d)`.
         key_weight: W_k.
         key_bias: b, or None.
@@ -87,8 +89,8 @@ class _TapeLSTM(torch.autograd.Function):
         shares = linear(x, of_input)  # (T, B, 4 * d + d_attention)
         shares[..., : 4 * d] += b_ih + b_hh
         gates = shares[..., : 4 * d].contiguous()
-        queries = shares[..., 4 * d :].contiguous()  # become those of 2 y
-        # Copies, once: what every step looks at lies in one piece.
+        queries = shares[..., 4 * d :].contiguous()  # doubled in the loop, for 2 y
+        # Copied once, so that every step reads a slice.
         keys, values = (
             x.new_empty(batch, before + num_steps, d_attention),
             x.new_empty(batch, before + num_steps, 2 * d),
@@ -136,12 +138,12 @@ class _TapeLSTM(torch.autograd.Function):
         i, f, g, o = gates.unflatten(-1, (4, d)).unbind(2)  # (T, B, d) each
         states = values[:, before:].transpose(0, 1)  # (T, B, 2 * d)
         tanh_c = torch.tanh(states[..., d:])
-        # What the gradients of c and of h are multiplied by to become those of the gates before their activations.
+        # Factors from the gradients of c and h to those of the gates before their activations.
         of_gates = torch.stack([g * i * (1 - i), summaries[..., d:] * f * (1 - f), i * (1 - g * g)], dim=2)
         of_output, of_cell = tanh_c * o * (1 - o), o * (1 - tanh_c * tanh_c)
 
         of_values, of_keys, of_summaries = grad_outputs
-        d_values, d_keys = torch.zeros_like(values), torch.zeros_like(keys)  # d_keys: before the slope at v
+        d_values, d_keys = torch.zeros_like(values), torch.zeros_like(keys)  # d_keys: not yet times slope
         d_values[:, before:] = of_values
         slope = 4 * v
         of_keys, d_summaries = of_keys.transpose(0, 1), of_summaries.transpose(0, 1)
@@ -167,7 +169,7 @@ class _TapeLSTM(torch.autograd.Function):
             weighed = torch.bmm(d_seen.unsqueeze(1), looked.transpose(1, 2)).mul_(weight)
             d_scores = weighed.addcmul(weight, weighed.sum(-1, keepdim=True), value=-1.0)
             d_values[:, then:now].addcmul_(weight.transpose(1, 2), d_seen.unsqueeze(1))
-            # d tanh(y) = 4 s (1 - s) with s = sigmoid(2 y); the scores' gradients of a row sum to nothing
+            # d tanh(y) = 4 s (1 - s) with s = sigmoid(2 y); the constant -1 drops out: a row of d_scores sums to 0
             pairs = room[: batch * (now - then) * d_attention].view(batch, now - then, d_attention)
             torch.add(keys[:, then:now], queries[t].unsqueeze(1), out=pairs).sigmoid_()
             d_v += torch.mv(pairs.view(-1, d_attention).T, d_scores.view(-1))
@@ -181,7 +183,7 @@ class _TapeLSTM(torch.autograd.Function):
                 d_first[:, :d] = of_query @ of_summary[4 * d :]
         d_gates = of_all[..., : 4 * d]
         d_queries = torch.cat([first_query.unsqueeze(0), of_all[: num_steps - 1, :, 4 * d :]])
-        earlier = torch.cat([first[:, :d].unsqueeze(0), summaries[:-1, :, :d]])  # what each query was asked with
+        earlier = torch.cat([first[:, :d].unsqueeze(0), summaries[:-1, :, :d]])  # h~ from which each query was computed
         both = torch.cat([d_gates, d_queries], dim=-1)
         d_x = linear(both, of_input.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
         d_of_input = outer(both, x)  # (4 * d + d_attention, d_input)

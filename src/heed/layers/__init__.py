@@ -1,5 +1,6 @@
-"""Parts used by two or more models."""
+"""Layers shared by two or more models."""
 
+from heed.layers.cells import RecurrentCell, StepwiseRun, last_of, replay_gates
 from heed.layers.characters import CharacterFeatures
 from heed.layers.crf import LinearChainCRF
 from heed.layers.decoder_stack import DecoderStack
@@ -15,7 +16,7 @@ from heed.layers.embeddings import (
 from heed.layers.fast_decoding import FastDecoding
 from heed.layers.norm import LayerNorm, RMSNorm
 from heed.layers.pooling import max_pooling, mean_pooling
-from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
+from heed.layers.recurrent import Recurrent
 from heed.layers.rotary import RotaryPositions
 from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
 from heed.layers.tape import Tape, TapeState

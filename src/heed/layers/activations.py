@@ -1,4 +1,4 @@
-"""Activations of feed-forward networks, by name."""
+"""Activations of feed-forward layers, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from heed.kernels import gelu_tanh
 
 @dataclass(frozen=True)
 class Activation:
-    """Between the two layers of a feed-forward net: a function from `(..., width * d)` to `(..., d)`.
+    """Activation between the two layers of a feed-forward network: from `(..., width * d)` to `(..., d)`.
 
-    The width is 1, or 2 for a gated form, whose inner layer gives the gate beside what passes it.
+    The width is 1, or 2 for a gated activation, whose inner layer computes the gate and the gated value.
     """
 
     name: str  # in configurations and messages
@@ -35,8 +35,8 @@ GELU_TANH = Activation("gelu_tanh", gelu_tanh)
 SILU = Activation("silu", silu)
 """`x / (1 + exp(-x))`, also called swish: Elfwing et al. 2018, arXiv:1702.03118, equation 2."""
 SWIGLU = Activation("swiglu", _swiglu, width=2)
-"""`silu(gate) * value` with silu(x) = x / (1 + exp(-x)); the inner layer gives the gate first, then the value: Shazeer
-2020, GLU Variants Improve Transformer, arXiv:2002.05202, equation 6."""
+"""`silu(gate) * value` with silu(x) = x / (1 + exp(-x)); the inner layer computes [gate ; value]: Shazeer 2020, GLU
+Variants Improve Transformer, arXiv:2002.05202, equation 6."""
 
 PLAIN = {activation.name: activation for activation in (RELU, GELU, GELU_TANH, SILU)}
 """Activations without a gate, by name."""

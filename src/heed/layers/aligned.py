@@ -1,4 +1,4 @@
-"""A recurrent decoder that looks at a memory before every step: all tokens at once in training, else one by one."""
+"""Recurrent decoder that attends to a memory before each step: one function if `aligned_gru` applies, else stepwise."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch.nn.functional import dropout as drop
 
 from heed.attention import Additive, Attention, Keys, Rows, watch
 from heed.kernels import aligned_gru, trains_by_hand
-from heed.layers.recurrent import RecurrentCell, State, StepwiseRun
+from heed.layers.cells import RecurrentCell, State, StepwiseRun
 from heed.shapes import Float, Int
 
 
@@ -23,18 +23,18 @@ def read_aligned(
     """`c_t = attend(s_{t-1})`, then `s_t = cell([x_t ; c_t], s_{t-1})`, for each further token.
 
     Args:
-        cell: Its inputs are as wide as `inputs` and the context, the first numbers of a value.
-        attention: Asked with the state before each step.
+        cell: Reads `[x_t ; c_t]`, or x_t and the first elements of c_t if its input is narrower.
+        attention: Queried with the state before each step.
         inputs: `(rows, n, d_input)`.
-        keys: What it looks at.
-        rows: Which entry of `keys` each row looks at.
+        keys: The memory's keys and values.
+        rows: Which entry of `keys` each row attends to.
         state: Before the first step.
-        position: `(rows,)`, tokens read before.
+        position: `(rows,)`, number of tokens read before.
         lengths: `(rows,)`, number of real inputs where rows are padded on the right.
 
     Returns:
-        The state after each step, `(rows, n, d_hidden)`; the values' weighted sums that it read, `(rows, n, d_value)`;
-        and the state after each row's last real input.
+        The hidden state after each step, `(rows, n, d_hidden)`; the contexts in full width, `(rows, n, d_value)`; and
+        the state after each row's last real input.
     """
     if lengths is None and rows.is_identity and _in_one_call(cell, attention, inputs):
         hidden, seen = _all_at_once(cell, attention, inputs, keys, rows, state, position)
@@ -49,7 +49,7 @@ def read_aligned(
 
 
 def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:
-    """Whether it trains, with the cell and the score that `aligned_gru` has and no weight edited."""
+    """Whether `aligned_gru` applies: training, a GRU with the additive score, and no edited weights."""
     has = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
     return has and attention.training and (watch.slot is None or not watch.slot.edits(attention))
 

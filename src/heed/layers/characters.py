@@ -1,4 +1,4 @@
-"""A word as its characters: features for words that were seldom or never seen."""
+"""Character features of words, for words that are rare or absent in the training data."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ _WIDTH = 3
 
 
 class CharacterFeatures(nn.Module):
-    """Convolution of width 3 over the character embeddings of each word, and its largest value over the word.
+    """Convolution of width 3 over the character embeddings of each word, then the maximum over the word.
 
-    Source: Ma and Hovy 2016 (arXiv:1603.01354), section 2.1, after dos Santos and Zadrozny 2014. Nothing differs but
-    that filters read the padding at both ends of a word as zeros.
+    Source: Ma and Hovy 2016 (arXiv:1603.01354), section 2.1, after dos Santos and Zadrozny 2014.
+    Differs from the paper: words are padded with zeros at both ends.
     """
 
     def __init__(self, vocab_size: int, d_character: int, num_filters: int) -> None:
@@ -28,14 +28,14 @@ class CharacterFeatures(nn.Module):
     def forward(
         self, groups: Sequence[Int[Tensor, "_ _"]], place: Int[Tensor, "batch words"]
     ) -> Float[Tensor, "batch words d_output"]:
-        """Features of each word; padding characters are 0, and a word without characters has zeros.
+        """Features of each word, `(batch, words, d_output)`; zeros for a word without characters.
 
         Args:
-            groups: Character ids `(distinct words, characters)`, in groups of words of like length.
-            place: `(batch, words)`, each word's row in the groups joined, counted from 1; 0 where there is no word.
+            groups: Character ids `(distinct words, characters)`, 0 for padding, in groups of words of similar length.
+            place: `(batch, words)`, each word's row in the concatenated groups, from 1; 0 where there is no word.
 
         Raises:
-            ShapeError: A group has another number of dimensions.
+            ShapeError: A group does not have two dimensions.
         """
         features = [self.filters.weight.new_zeros(1, self.d_output)]
         for characters in groups:

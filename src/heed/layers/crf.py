@@ -1,16 +1,16 @@
-"""A linear-chain conditional random field: tags of a sentence chosen together, not each by itself.
+"""Linear-chain conditional random field: the tags of a sentence are chosen jointly.
 
-| here | paper | what |
+| here | paper | meaning |
 |---|---|---|
-| emissions | P_{i,j} | how well tag j fits word i |
-| transitions | A_{i,j} | how well tag j follows tag i |
-| start, end | A_{0,j}, A_{i,k+1} | how well a sentence begins or ends with a tag |
+| emissions | P_{i,j} | score of tag j for word i |
+| transitions | A_{i,j} | score of tag j after tag i |
+| start, end | A_{0,j}, A_{i,k+1} | scores of the first and the last tag |
 
     s(X, y)   = start(y_1) + sum_t emissions(t, y_t) + sum_{t>1} transitions(y_{t-1}, y_t) + end(y_n)
     p(y | X)  = exp(s(X, y)) / Z(X),   Z(X) = sum over all legal sequences of exp(s(X, y))
 
-Source: Lafferty, McCallum and Pereira 2001; the form of Lample et al. 2016 (arXiv:1603.01360), section 2.2.
-Differs from the paper: illegal transitions are given, not learned, and have probability 0.
+Source: Lafferty, McCallum and Pereira 2001; in the form of Lample et al. 2016 (arXiv:1603.01360), section 2.2.
+Differs from the paper: which transitions are illegal is given, not learned; they have probability 0.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from torch import Tensor, nn
 from heed.shapes import Bool, Float, Int
 
 _ILLEGAL = -1e4
-"""Score of what must not be: its exponential is exactly 0, yet a sum over nothing else stays finite (-inf would give
-NaN in the gradient)."""
+"""Score of an illegal transition: its exponential is exactly 0 in float32, yet a sum over illegal transitions alone
+stays finite (-inf would give NaN in the gradient)."""
 
 
 class LinearChainCRF(nn.Module):
-    """Scores of tag sequences. B sentences, W words, K tags; every sentence has at least one word.
+    """Scores tag sequences. B sentences, W words, K tags; every sentence has at least one word.
 
-    Parameters: `start` and `end` `(K,)`; `transitions` `(K, K)`, of the tag in a column after the tag in a row.
+    Parameters: `start` and `end`, `(K,)`; `transitions`, `(K, K)`: row = previous tag, column = next tag.
     """
 
     may_start: Tensor
     may_follow: Tensor
 
     def __init__(self, may_start: Bool[Tensor, " tags"], may_follow: Bool[Tensor, "tags tags"]) -> None:
-        """Every legal transition alike; `may_follow[i, j]` is whether tag j may follow tag i."""
+        """Start with equal scores for all legal transitions; `may_follow[i, j]`: tag j may follow tag i."""
         super().__init__()
         self.register_buffer("may_start", may_start, persistent=False)
         self.register_buffer("may_follow", may_follow, persistent=False)
@@ -50,7 +50,7 @@ class LinearChainCRF(nn.Module):
     def score(
         self, emissions: Float[Tensor, "batch words tags"], tags: Int[Tensor, "batch words"], mask: Tensor
     ) -> Float[Tensor, " batch"]:
-        """`s(X, y)` of the given tags; those outside the mask `(B, W)` are not read."""
+        """`s(X, y)` of the given tags; tags outside the mask `(B, W)` are ignored."""
         start, transitions = self._legal()
         rows = torch.arange(len(tags), device=tags.device)
         each = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, W)
@@ -65,7 +65,7 @@ class LinearChainCRF(nn.Module):
         start, transitions = self._legal()
         inside = mask.unsqueeze(2).unbind(1)
         first, *others = emissions.unbind(1)
-        alpha = start + first  # (B, K): log of the sum over all beginnings that end in each tag
+        alpha = start + first  # (B, K): log of the sum over all prefixes that end in each tag
         for t, emission in enumerate(others, start=1):
             longer = torch.logsumexp(alpha.unsqueeze(2) + transitions, dim=1) + emission
             alpha = torch.where(inside[t], longer, alpha)
@@ -74,7 +74,7 @@ class LinearChainCRF(nn.Module):
     def marginals(
         self, emissions: Float[Tensor, "batch words tags"], mask: Bool[Tensor, "batch words"]
     ) -> Float[Tensor, "batch words tags"]:
-        """The probability of every tag of every word, zeros outside the mask: the gradient of `log Z`."""
+        """The marginal probability of each tag for each word, zero outside the mask: the gradient of `log Z`."""
         with torch.enable_grad():
             leaf = emissions.detach().requires_grad_()
             (gradient,) = torch.autograd.grad(self.log_partition(leaf, mask).sum(), leaf)
@@ -84,10 +84,10 @@ class LinearChainCRF(nn.Module):
     def best(
         self, emissions: Float[Tensor, "batch words tags"], mask: Bool[Tensor, "batch words"]
     ) -> Int[Tensor, "batch words"]:
-        """The legal sequence of the highest score, 0 outside the mask, by the Viterbi algorithm."""
+        """The legal sequence with the highest score, 0 outside the mask, by the Viterbi algorithm."""
         start, transitions = self._legal()
         num_words = emissions.shape[1]
-        score = start + emissions[:, 0]  # (B, K): of the best beginning that ends in each tag
+        score = start + emissions[:, 0]  # (B, K): of the best prefix that ends in each tag
         came_from = []
         for t in range(1, num_words):
             longer, before = (score.unsqueeze(2) + transitions).max(1)
@@ -97,7 +97,7 @@ class LinearChainCRF(nn.Module):
         tags = torch.zeros_like(mask, dtype=torch.long)
         for t in range(num_words - 1, 0, -1):
             tags[:, t] = tag
-            # Behind its end a sentence stays at its last tag.
+            # In the padding after a sentence, keep its last tag.
             tag = torch.where(mask[:, t], came_from[t - 1].gather(1, tag.unsqueeze(1)).squeeze(1), tag)
         tags[:, 0] = tag
         return tags * mask

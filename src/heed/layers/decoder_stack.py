@@ -1,4 +1,4 @@
-"""A stack of decoder blocks over the start/step contract: one masked pass, further tokens, or fast decoding."""
+"""Stack of decoder blocks with explicit state: whole sequences, further tokens with caches, or fast decoding."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from heed.shapes import Bool, Float, Int
 Read = Callable[[Tensor, StackState | FastDecoding, Tensor | None], tuple[Tensor, StackState | FastDecoding]]
 
 _GROUPS = 4
-"""Groups that prompts of unequal length are read in."""
+"""Number of groups into which prompts of unequal length are divided."""
 _PADDING = 128
-"""Positions of padding from which on that pays."""
+"""Positions of padding from which grouping pays off."""
 
 
 class DecoderStack(nn.ModuleList):
-    """`DecoderBlock`s, or `CausalSelfAttention` alone, each with a cache of its own keys and values."""
+    """`DecoderBlock` or `CausalSelfAttention` modules, each with its own key-value cache."""
 
     def prepare(
         self, memory: Float[Tensor, "batch key d_model"], mask: Bool[Tensor, "batch key"] | None = None
     ) -> tuple[Keys, ...]:
-        """What the cross-attention of each block sees of a memory, once per source."""
+        """Keys and values of a memory `(batch, key, d_model)` for the cross-attention of each block."""
         return tuple(block.prepare(memory, mask) for block in self if isinstance(block, DecoderBlock))
 
     def start(self, memory: tuple[Keys, ...], rows: Rows) -> StackState:
-        """Empty caches; `memory` from `prepare`, or nothing without cross-attention."""
+        """Initial decoding state with empty caches; `memory` from `prepare`, empty without cross-attention."""
         return StackState(memory, rows, (None,) * len(self), torch.zeros_like(rows.source_of))
 
     def forward(
@@ -43,16 +43,16 @@ class DecoderStack(nn.ModuleList):
         lengths: Int[Tensor, " rows"] | None = None,
         turn: Turn | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
-        """Append each further token's keys and values, look back, look at the memory.
+        """Read further tokens of each row, attending to the earlier ones and to the memory.
 
         Args:
             x: `(rows, n, d_model)`, the embedded tokens at the state's `next_positions`.
-            state: From `start` or the step before.
+            state: From `start` or the previous step.
             lengths: `(rows,)`, number of real tokens where rows are padded on the right.
-            turn: Turns queries and keys of self-attention by the positions of x.
+            turn: Rotates the queries and keys of self-attention by the positions of x.
 
         Returns:
-            The last block's output, and the state after the tokens.
+            The last block's output, `(rows, n, d_model)`, and the state after the tokens.
         """
         if x.shape[1] == 1 and lengths is None and self._decodes_fast(x):
             fast = state if isinstance(state, FastDecoding) else FastDecoding.of(list(self), state)
@@ -62,7 +62,7 @@ class DecoderStack(nn.ModuleList):
         if isinstance(state, FastDecoding):
             state = state.plain()
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
-        # What fills prompts up stands behind them, where no real position looks; later ones are told by the keys' mask.
+        # Padding follows the prompts: the causal mask hides it from them, the caches' mask from later steps.
         hides = watch.slot is None and all(cache is None for cache in state.caches)
         given = None if hides else mask
         caches = []
@@ -85,12 +85,12 @@ class DecoderStack(nn.ModuleList):
         turn: Turn | None = None,
         seen: Bool[Tensor, "batch length length"] | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Whole sequences without a memory, as `forward` from the start; nothing is kept to go on from.
+        """Read whole sequences without a memory, as `forward` from the start, but keep no caches.
 
         Args:
             x: `(batch, length, d_model)`, embedded tokens.
-            turn: Turns queries and keys by their positions.
-            seen: `(batch, length, length)`, which positions each may see beside those of the future, which none may.
+            turn: Rotates queries and keys by their positions.
+            seen: `(batch, length, length)`, which positions each may attend to; later positions are masked in any case.
         """
         first = torch.zeros(len(x), dtype=torch.long, device=x.device)
         for block in self:
@@ -106,16 +106,16 @@ class DecoderStack(nn.ModuleList):
     def by_length(
         self, read: Read, tokens: Int[Tensor, "rows n"], state: StackState | FastDecoding, lengths: Tensor | None
     ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
-        """Prompts of very unequal length, without a memory, in a few groups of like length: less padding is read.
+        """Read prompts of very unequal length, without a memory, in a few groups of similar length to reduce padding.
 
         Args:
             read: Reads prompts, `(tokens, state, lengths) -> (hidden, state)`.
             tokens: `(rows, n)`.
-            state: Before them.
+            state: Before the prompts.
             lengths: `(rows,)`, number of real tokens where rows are padded on the right.
 
         Returns:
-            What `read` returns for all rows together; hidden states of padding are zero where there are groups.
+            The result of `read` for all rows; hidden states of padding are zero if the rows were grouped.
         """
         fresh = isinstance(state, StackState) and not state.memory and all(cache is None for cache in state.caches)
         if lengths is None or not fresh or not self._decodes_fast(tokens):
@@ -146,6 +146,6 @@ class DecoderStack(nn.ModuleList):
         return hidden, PromptState((), state.rows, whole, state.position + lengths, list(self))
 
     def _decodes_fast(self, x: Tensor) -> bool:
-        """Whether nobody watches, trains or casts, on a CPU (elsewhere it was not measured)."""
+        """Whether fast decoding applies: unobserved inference without autocast, on a CPU (not measured elsewhere)."""
         unobserved = watch.slot is None and not self.training and not torch.is_grad_enabled()
         return enabled() and unobserved and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

@@ -1,4 +1,4 @@
-"""Dropout, and what stands before it in a feed-forward net."""
+"""Dropout, alone or after the activation of a feed-forward network."""
 
 import torch
 from torch import Tensor, nn
@@ -10,10 +10,10 @@ from heed.shapes import Float
 
 
 class Dropout(nn.Module):
-    """Zero each element with a probability in training and scale the others up, so that the mean stays.
+    """Zero each element with probability p in training, and scale up the others so that the mean is unchanged.
 
-    On a CPU masks are drawn by bytes (`heed.kernels.dropout`), so that the probability is a multiple of 1/256.
-    Elsewhere torch's own dropout.
+    On a CPU one random byte decides for each element (`heed.kernels.dropout`), so the probability is rounded to a
+    multiple of 1/256. Other devices use torch's dropout.
 
     Source: Srivastava et al. 2014, Dropout, JMLR 15.
     """
@@ -23,22 +23,22 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """`x` with elements dropped in training, `x` itself otherwise."""
+        """`x` with elements dropped in training, otherwise `x` itself."""
         if not self.training or self.p == 0:
             return x
         return byte_dropout(x, self.p) if x.device.type == "cpu" else dropout(x, self.p)
 
     def after(self, activation: Activation, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d_out"]:
-        """`self(activation(x))`; behind a relu in training on a CPU only the result is kept for the backward pass.
+        """`self(activation(x))`; after a relu in training on a CPU, only the result is kept for the backward pass.
 
-        Without a gradient a relu overwrites x: fresh memory for as much takes longer than the relu.
+        Without a gradient a relu overwrites x, because allocating another tensor takes longer than the relu itself.
         """
-        if activation != RELU:  # not by identity: models are copied
+        if activation != RELU:  # not `is not`: models are copied
             return self(activation.function(x))  # type: ignore[no-any-return]
         if self.training and self.p > 0 and x.device.type == "cpu":
             return relu_dropout(x, self.p)
         return self(relu(x, inplace=not torch.is_grad_enabled()))  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """What `print(model)` shows."""
+        """The probability, for `print(model)`."""
         return f"p={self.p}"

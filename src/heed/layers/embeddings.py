@@ -1,4 +1,4 @@
-"""Tokens and positions as vectors."""
+"""Token and position embeddings."""
 
 import math
 
@@ -10,30 +10,30 @@ from heed.kernels import Linear
 from heed.shapes import Bool, Float, Int
 
 _CHUNK = 32
-"""Sinusoids that are computed together where positions are asked for one by one."""
+"""Positions whose sinusoids are computed at once when positions are requested one by one."""
 
 
 class TokenEmbedding(nn.Embedding):
-    """A table of one vector per token; the padding token's vector is zero and stays zero.
+    """Table of one vector per token; the vector of the padding token is zero and stays zero.
 
-    Initialised from a normal distribution of standard deviation `d ** -0.5`, so that a vector has length about 1
-    whatever its width.
+    Initialised from a normal distribution with standard deviation `d ** -0.5`, so that a vector has norm about 1 for
+    every width.
     """
 
     def __init__(self, vocab_size: int, d: int, padding_token: int | None = 0) -> None:
         super().__init__(vocab_size, d, padding_idx=padding_token)
 
     def reset_parameters(self) -> None:
-        """Draw the table anew."""
+        """Draw new random vectors."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
         self._fill_padding_idx_with_zero()
 
 
 def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
-    """What stands between states of width `d_hidden` and the vocabulary: a projection, and the output layer.
+    """Projection and output layer, from states of width `d_hidden` to logits over the vocabulary.
 
-    A tied output layer's matrix is the embedding table (which then needs a padding token of None, since its row for
-    padding is an output too); states of another width are projected to the table's by a matrix without bias. Else the
+    A tied output layer uses the embedding table as its matrix; the table must then have no padding token, since every
+    row is an output. States of another width are projected to that of the table by a matrix without bias; otherwise the
     projection is the identity.
 
     Source: Press and Wolf 2017 (arXiv:1608.05859), section 3; Inan et al. 2017 (arXiv:1611.01462), section 3.
@@ -48,10 +48,10 @@ def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple
 
 
 class TokenInput(nn.Module):
-    """What a text model reads: each token's embedding and, beside it, what else is known of the token.
+    """Input layer of a text model: the embedding of each token, concatenated with its other features, if any.
 
-    A task may fill `embedding` with given word vectors. The result has width `d_output = d_embedding + d_features`.
-    With a padding token of None every row of the table is learned, as an output layer that shares it needs.
+    A task may load given word vectors into `embedding`. The result has width `d_output = d_embedding + d_features`.
+    With a padding token of None every row of the table is learned, as a tied output layer requires.
     """
 
     def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0, padding_token: int | None = 0) -> None:
@@ -63,22 +63,22 @@ class TokenInput(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "*shape"], features: Float[Tensor, "*shape d_features"] | None = None
     ) -> Float[Tensor, "*shape d_output"]:
-        """Tokens of any shape to vectors.
+        """Tokens of any shape to vectors of width `d_output`.
 
         Raises:
-            ShapeError: Features are missing, not wanted, or of another width.
+            ShapeError: Features are missing, unexpected, or of another width.
         """
         width = 0 if features is None else features.shape[-1]
         if width != self.d_features:
-            raise ShapeError(f"features of width {width} were given, expected {self.d_features}")
+            raise ShapeError(f"features have width {width}, expected {self.d_features} (0 = no features)")
         embedded: Tensor = self.embedding(tokens)
         return embedded if features is None else torch.cat([embedded, features], dim=-1)
 
 
 def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:
-    """Fixed positions: `sin(p / 10000^(2i/d))` at index 2i, `cos` of the same at index 2i + 1.
+    """Sinusoidal positions: `sin(p / 10000^(2i/d))` at index 2i, `cos` of the same angle at index 2i + 1.
 
-    Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.5. They are fixed, not learned.
+    Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.5.
     """
     even = torch.arange(0, d, 2, device=positions.device)
     angles = positions.unsqueeze(-1) * torch.exp(even * (-math.log(10000.0) / d))  # (..., ceil(d / 2))
@@ -94,7 +94,7 @@ class SinusoidalPositions(nn.Module):
         self._chunk: tuple[int, Tensor] = -1, torch.empty(0)
 
     def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
-        """Vectors of position numbers `(batch, length)`; of one number, on the CPU, `(1, 1, d)`."""
+        """Vectors of positions `(batch, length)`; of a single position, `(1, 1, d)` on the CPU."""
         if not isinstance(positions, int):
             return sinusoids(positions, self.d)
         number, place = divmod(positions, _CHUNK)
@@ -109,7 +109,7 @@ class SinusoidalPositions(nn.Module):
 def places_within(
     tokens: Int[Tensor, "batch length"], documents: Int[Tensor, "batch length"] | None
 ) -> tuple[Int[Tensor, "rows length"], Bool[Tensor, "batch length length"] | None]:
-    """Positions in packed documents, and which positions lie in one document; None where all of a row do.
+    """Positions within packed documents, and a mask of pairs in the same document; None if each row is one document.
 
     For documents (4, 4, 4, 5, 5) the positions are 0 1 2 0 1, and the mask
 
@@ -120,9 +120,11 @@ def places_within(
         . . . 1 1
 
     Args:
-        tokens: What is packed.
-        documents: Number of the document that each token lies in, non-decreasing along a row; None where each row is
-            one. Then the positions are those of all rows, `(1, length)`.
+        tokens: The packed tokens, `(batch, length)`.
+        documents: Index of each token's document, non-decreasing along a row; None if each row is one document.
+
+    Returns:
+        Positions `(batch, length)`, or `(1, length)` if each row is one document; mask `(batch, length, length)`.
     """
     place = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
     if documents is None:
@@ -136,9 +138,9 @@ def places_within(
 
 
 class LearnedPositions(nn.Module):
-    """A learned table of positions, up to a fixed length.
+    """Learned table of positions up to a fixed length.
 
-    Source: Gehring et al. 2017 (arXiv:1705.03122), section 3.1; BERT and GPT use the same.
+    Source: Gehring et al. 2017 (arXiv:1705.03122), section 3.1; also used by BERT and GPT.
     """
 
     def __init__(self, max_length: int, d: int) -> None:
@@ -147,10 +149,10 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table.weight, std=0.02)
 
     def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
-        """Vectors of position numbers `(batch, length)`; of one number `(1, 1, d)`.
+        """Vectors of positions `(batch, length)`; of a single position, `(1, 1, d)`.
 
         Raises:
-            ShapeError: A position is beyond the table.
+            ShapeError: A position lies beyond the table.
         """
         single = isinstance(positions, int)
         last = positions if isinstance(positions, int) else int(positions.max()) if positions.numel() else 0

@@ -1,7 +1,7 @@
-"""The parameters of decoder blocks, looked up once: what fast decoding computes with at every step.
+"""Parameters of decoder blocks for fast decoding, looked up once instead of at every step.
 
-The blocks of `heed.layers.transformer` are the specification; only their parameters are kept here, not copied but where
-several layers over one input become one product, whose queries then have the scale of their score.
+The blocks of `heed.layers.transformer` are the specification. Parameters are shared with them, and copied only where
+several layers over one input are merged into one product; the score's scale is then folded into the query weights.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from heed.layers.transformer import CausalSelfAttention, DecoderBlock, FeedForwa
 
 
 class FastLinear(NamedTuple):
-    """Weight and bias of a linear layer, and the weight as products want it."""
+    """Weight and bias of a linear layer, and the transposed weight."""
 
     weight: Tensor  # (d_out, d_in)
     bias: Tensor | None
-    transposed: Tensor  # the same numbers, (d_in, d_out)
+    transposed: Tensor  # a view of the weight, (d_in, d_out)
 
     @classmethod
     def of(cls, *layers: nn.Linear, scale: float = 1.0) -> FastLinear:
-        """One layer, or several over one input as one, whose first outputs are multiplied by `scale`."""
+        """One layer, or several over one input merged into one, with the outputs of the first multiplied by `scale`."""
         weight: Tensor = layers[0].weight
         bias: Tensor | None = layers[0].bias
         if len(layers) > 1:
@@ -44,7 +44,7 @@ class FastLinear(NamedTuple):
         if is_large(x, self.weight):
             return linear(x, self.weight, self.bias)
         product = torch.mm(x, self.transposed)
-        return product if self.bias is None else product.add_(self.bias)  # `addmm` first fills the result: longer
+        return product if self.bias is None else product.add_(self.bias)  # `addmm` would first fill the result
 
     def plus(self, x: Tensor, total: Tensor) -> Tensor:
         """`total + x W^T + b`."""
@@ -55,7 +55,7 @@ class FastLinear(NamedTuple):
 
 
 class FastResidual(NamedTuple):
-    """A residual connection, with its normalisation if it has one."""
+    """A residual connection, with its normalisation if there is one."""
 
     first: bool = True
     norm: tuple[Any, ...] | None = None  # shape, weight, bias of layer normalisation, eps
@@ -63,24 +63,24 @@ class FastResidual(NamedTuple):
 
     @classmethod
     def of(cls, around: Residual) -> FastResidual:
-        """That of a block, with layer normalisation or RMS normalisation."""
+        """From a block's residual connection, with layer normalisation or RMS normalisation."""
         norm = around.norm
         if isinstance(norm, RMSNorm):
             return cls(around.first, (norm.weight.shape, norm.weight, norm.eps), torch.rms_norm)
         return cls(around.first, (norm.normalized_shape, norm.weight, norm.bias, norm.eps))
 
     def before(self, x: Tensor) -> Tensor:
-        """What the sublayer reads."""
+        """The input of the sublayer: normalised if pre-norm."""
         return self.normalise(x, *self.norm) if self.first and self.norm is not None else x
 
     def after(self, x: Tensor, last: FastLinear, inner: Tensor) -> Tensor:
-        """The sum of input and result, which `last` computes from `inner`."""
+        """`x + last(inner)`, normalised if post-norm."""
         new = last.plus(inner, x)
         return new if self.first or self.norm is None else self.normalise(new, *self.norm)
 
 
 class FastAttention(NamedTuple):
-    """Attention's parameters; `query` gives keys and values too where they come from the same input."""
+    """Parameters of attention; for self-attention, `query` also computes keys and values."""
 
     around: FastResidual
     query: FastLinear
@@ -88,14 +88,14 @@ class FastAttention(NamedTuple):
 
     @classmethod
     def of(cls, around: FastResidual, attention: MultiHeadAttention, *together: nn.Linear) -> FastAttention:
-        """Of an attention module; with layers `together` over the queries' input queries have the score's scale."""
+        """From an attention module; layers in `together` are merged into `query`, and its queries are then scaled."""
         assert attention.score.scale is not None
         query = FastLinear.of(attention.w_query, *together, scale=attention.score.scale)
         return cls(around, query, FastLinear.of(attention.w_out))
 
 
 class FastFeedForward(NamedTuple):
-    """A feed-forward net's layers."""
+    """Parameters of a feed-forward network."""
 
     around: FastResidual
     inner: FastLinear
@@ -104,28 +104,28 @@ class FastFeedForward(NamedTuple):
 
     @classmethod
     def of(cls, around: FastResidual, net: FeedForward) -> FastFeedForward:
-        """Of a feed-forward net."""
+        """From a feed-forward network."""
         return cls(around, FastLinear.of(net.inner), FastLinear.of(net.outer), net.activation)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The net inside its residual connection."""
+        """The feed-forward network with its residual connection."""
         inner = self.inner(self.around.before(x))
         active = relu(inner, inplace=True) if self.activation == RELU else self.activation.function(inner)
         return self.around.after(x, self.outer, active)
 
 
 class FastBlock(NamedTuple):
-    """The parameters of a block, looked up once and not at every step."""
+    """Parameters of a block."""
 
     attention: FastAttention
     cross: FastAttention | None
     feed_forward: FastFeedForward | None
     heads: int
-    scale: float  # of the scores of cross-attention, for its keys
+    scale: float  # score scale of cross-attention, applied to its keys
 
     @classmethod
     def of(cls, block: nn.Module) -> FastBlock | None:
-        """Those of a decoder block, or of causal self-attention alone; None of anything else."""
+        """From a decoder block or causal self-attention alone; None for any other module."""
         if isinstance(block, CausalSelfAttention):
             own: MultiHeadAttention = block
             around, cross, feed_forward = FastResidual(), None, None

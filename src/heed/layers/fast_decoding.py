@@ -1,18 +1,18 @@
 """Fast decoding: a stack of decoder blocks reads one token at a time, without a gradient, on a CPU.
 
-The blocks of `heed.layers.transformer` are the specification, and tests hold this to them. What is done otherwise:
+The blocks of `heed.layers.transformer` are the specification, and tests check that the results agree. Differences:
 
 - Queries, keys and values of self-attention come from one product.
-- Keys and values are written in place, into memory with room for more.
-- The beams of one source share its keys: those that any of them wrote lie side by side, and a mask says which of them
-  each beam descends from. So nothing is copied when beams move, and what they have in common is there once.
-- Two batched products and a softmax instead of the fused kernel, which on a CPU takes longer for a single query.
-- There are at least 16 keys, those at the end masked: a softmax over fewer numbers takes longer.
+- Keys and values are written in place, into preallocated memory.
+- The beams of one source share one cache: the keys of all its beams lie side by side, and a mask selects those from
+  which each beam descends. Reordering beams therefore copies no keys, and common prefixes are stored once.
+- Two batched products and a softmax replace the fused kernel, which is slower for a single query on a CPU.
+- Keys are padded to at least 16 and masked, because a softmax over fewer numbers takes longer.
 
-Without cross-attention (a language model) a source is a prompt. Prompts may be of unequal length: the mask leaves out
-what fills the shorter ones up, and each row counts its own positions.
+Without cross-attention (a language model) a source is a prompt. Prompts may differ in length: the mask hides the
+padding of shorter prompts, and each row counts its own positions.
 
-Shapes: B sources, W beams a source, R = B * W rows, H heads, C room for keys, S source positions.
+Shapes: B sources, W beams per source, R = B * W rows, H heads, C capacity in keys, S source positions.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from heed.layers.states import StackState
 from heed.shapes import Float, Int
 
 _STEPS = 16
-"""Steps that there is room for at a time: what is copied for more is little, and so is what lies empty in between."""
+"""Steps by which the capacity grows: a compromise between copying and unused memory."""
 
 
 class _KeyValues:
-    """The keys and values of every block for some sources, written and moved in place.
+    """The keys and values of every block, written and reordered in place.
 
-    `blocks` has per block keys and values `(2, B, H, C, d)`, of B the first `num_sources` in use, which are `used`;
-    `views` are the same as batches of matrices, keys `(B * H, d, C)` and values `(B * H, C, d)`.
+    `blocks` holds keys and values of each block, `(2, B, H, C, d)`; `used` holds views of the first `num_sources`
+    sources, which are in use; `views` are the same as batches of matrices, keys `(B * H, d, C)` and values
+    `(B * H, C, d)`.
     """
 
     def __init__(self, blocks: list[Tensor], num_sources: int, num_keys: int) -> None:
@@ -59,9 +60,9 @@ class _KeyValues:
         further: int = 0,
         scale: float = 1.0,
     ) -> _KeyValues:
-        """From each block's keys times `scale`, or empty, with room for `further` ones.
+        """From each block's keys times `scale`, or empty, with room for `further` keys.
 
-        `shape` is of sources, heads and the width of a head.
+        `shape` is (sources, heads, d_head).
         """
         num_sources, heads, d = shape
         num_keys = 0 if keys[0] is None else len(keys[0])
@@ -71,18 +72,18 @@ class _KeyValues:
             if own is not None:
                 torch.mul(own.prepared, scale, out=block[0, :, :, :num_keys])
                 block[1, :, :, :num_keys] = own.value
-            block[:, :, :, num_keys:VECTOR] = 0.0  # no weight is put on them, but 0 times NaN would be NaN
+            block[:, :, :, num_keys:VECTOR] = 0.0  # masked, but a weight of 0 times NaN would be NaN
             blocks.append(block)
         return cls(blocks, num_sources, num_keys)
 
     @property
     def room(self) -> int:
-        """Keys that there is room for."""
+        """Capacity in keys."""
         return self.blocks[0].shape[3]
 
     @property
     def width(self) -> int:
-        """Number of keys that are attended to: with many rows, a softmax over fewer than `VECTOR` takes longer."""
+        """Number of keys in the scores: padded to `VECTOR` for several sources, since fewer make the softmax slower."""
         return self.num_keys if self.num_sources == 1 else max(self.num_keys, VECTOR)
 
     def _make_views(self) -> None:
@@ -114,20 +115,21 @@ class _KeyValues:
         self._make_views()
 
     def copy(self, num_keys: int) -> _KeyValues:
-        """A copy with the first keys only."""
+        """A copy truncated to the first `num_keys` keys."""
         return _KeyValues([block.clone() for block in self.blocks], self.num_sources, num_keys)
 
 
 class FastDecoding:
-    """Decoding state of a stack: parameters, keys and values of what was written and of the sources.
+    """Decoding state of a stack: parameters, key-value caches, and the memory.
 
     Args:
-        blocks: The parameters.
-        memory: Per block, what its cross-attention looks at, at least one key for each source; empty without.
-        caches: Per block, keys and values of the positions so far, with a mask where prompts were padded; None before
-            the first, and where `beams` is not 1.
+        blocks: Parameters of each block.
+        memory: Per block, the keys and values of its cross-attention, at least one key per source; empty without
+            cross-attention.
+        caches: Per block, keys and values of the positions so far, with a mask if prompts were padded; None before
+            the first position, and if `beams` is not 1.
         num_sources: Number of sources, or of prompts.
-        beams: Rows of each source, which lie side by side.
+        beams: Number of rows of each source; the rows of a source are adjacent.
     """
 
     def __init__(
@@ -148,9 +150,9 @@ class FastDecoding:
         further = 0 if caches[0] is None else _STEPS
         self._own = _KeyValues.of(caches, shape, like, further)
         self._num_keys = self._own.num_keys
-        self.position: int | Tensor = self._num_keys  # tokens that each row has read; `(rows,)` where they are unequal
+        self.position: int | Tensor = self._num_keys  # tokens read by each row; `(rows,)` if they differ
         padding = None if caches[0] is None else caches[0].mask
-        self._sees_all = beams == 1 and padding is None  # every row sees every key: then the mask has one row
+        self._sees_all = beams == 1 and padding is None  # all rows see all keys: one mask row suffices
         own_rows = 1 if self._sees_all else num_sources * beams
         self._own_mask = like.new_full((own_rows, self._own.room), -math.inf)
         self._own_mask[:, : self._num_keys] = 0.0
@@ -158,7 +160,7 @@ class FastDecoding:
             self._own_mask[:, : self._num_keys].masked_fill_(~padding, -math.inf)
             self.position = padding.sum(1)
         self._cross: _KeyValues | None = None
-        self._cross_mask: Tensor | None = None  # none where every row sees every key of its source
+        self._cross_mask: Tensor | None = None  # None if every row sees every key of its source
         if memory:
             keys = memory[0]
             self._cross = _KeyValues.of(memory, shape, like, scale=blocks[0].scale)
@@ -173,9 +175,10 @@ class FastDecoding:
 
     @classmethod
     def of(cls, blocks: Sequence[nn.Module], state: StackState) -> FastDecoding | None:
-        """Go on fast; None where rows do not lie source by source, or have nothing to look at.
+        """Continue a state with fast decoding; None if the blocks or the state do not allow it.
 
-        Without a memory each row is a source of its own.
+        Requires known blocks, rows in the order of their sources, at least one visible key per source, and one row per
+        source if there are caches already. Without a memory each row is its own source.
         """
         known = [found for block in blocks if (found := FastBlock.of(block)) is not None]
         if len(known) < len(blocks):
@@ -190,7 +193,7 @@ class FastDecoding:
         return cls(known, state.memory, state.caches, state.rows.num_sources, state.rows.width)
 
     def next_positions(self, count: int) -> Int[Tensor, "rows count"] | int:
-        """Absolute positions of the next `count` tokens of each row, or of all alike; of one token its number."""
+        """Absolute positions of the next `count` tokens of each row; an int for one token at the same position."""
         if isinstance(self.position, Tensor):
             return self.position.unsqueeze(1) + torch.arange(count, device=self.position.device)
         if count == 1:
@@ -200,9 +203,9 @@ class FastDecoding:
     def step(
         self, x: Float[Tensor, "rows d_model"], turn: Turn | None = None
     ) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
-        """Read one further embedded token of each row, at its position turned by `turn`; this state stays as it is."""
+        """Read one embedded token of each row, rotated to its position by `turn`; this state stays usable."""
         state = copy(self)
-        if self._num_keys != self._own.num_keys:  # another step was made from here before
+        if self._num_keys != self._own.num_keys:  # an earlier step already continued this state
             state._own = self._own.copy(self._num_keys)
         state._grow()
         own, mask = state._own, state._mask_of_scores()
@@ -213,11 +216,11 @@ class FastDecoding:
                 x = state._cross_attention(block.cross, x, state._cross_views[n])
             if block.feed_forward is not None:
                 x = block.feed_forward(x)
-        state.position = state.position + 1  # not in its own place: the state before keeps its own
+        state.position = state.position + 1  # not in place: the previous state keeps its position
         return x, state
 
     def _grow(self) -> None:
-        """Make room for the next position's keys, which only the row that writes them and its continuations may see."""
+        """Add the next position's keys; each is visible only to the row that writes it and its continuations."""
         own, first = self._own, self._num_keys
         own.make_room(self.beams)
         if self._own_mask.shape[1] < own.room:
@@ -232,7 +235,7 @@ class FastDecoding:
         self._num_keys = own.num_keys = first + self.beams
 
     def _mask_of_scores(self) -> Tensor | None:
-        """The mask over written positions, `(B, 1, W, width)` or `(1, 1, 1, width)`; None where all are seen."""
+        """Additive mask over the keys, `(B, 1, W, width)` or `(1, 1, 1, width)`; None if all are visible."""
         own = self._own
         if self._sees_all and own.width == own.num_keys:
             return None
@@ -248,7 +251,7 @@ class FastDecoding:
         mask: Tensor | None,
         turn: Turn | None,
     ) -> Tensor:
-        """New keys and values are written to `place`, `(2, B, H, W, d)`, which `views` of all keys contain."""
+        """Self-attention that writes new keys and values to `place`, `(2, B, H, W, d)`, which is part of `views`."""
         attention = block.attention
         new = attention.query(attention.around.before(x))  # (R, 3 * d_model)
         if turn is not None:
@@ -264,7 +267,7 @@ class FastDecoding:
         return attention.around.after(x, attention.out, self._attend(query, views, self._cross_mask))
 
     def _attend(self, query: Tensor, views: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
-        """From queries `(B, H, W, d)` to contexts `(R, d_model)`."""
+        """Queries `(B, H, W, d)` to contexts `(R, d_model)`."""
         num_sources, heads, beams, d = query.shape
         context = attend_few(query.reshape(-1, beams, d), *views, mask)  # (B * H, W, d)
         if beams > 1:
@@ -272,7 +275,7 @@ class FastDecoding:
         return context.reshape(num_sources * beams, -1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> FastDecoding | StackState:
-        """Row i of the result continues row `rows[i]`; block by block where sources have unlike numbers of rows."""
+        """Row i of the result continues row `rows[i]`; a `StackState` if sources differ in their number of rows."""
         source_of = [row // self.beams for row in rows.tolist()]
         kept = list(dict.fromkeys(source_of))
         beams = len(source_of) // len(kept)
@@ -298,11 +301,11 @@ class FastDecoding:
         return state
 
     def plain(self) -> StackState:
-        """The same state in the terms of the blocks, which can be watched."""
+        """The same state as a `StackState`, to continue through the blocks, which can be observed."""
         device = self._own_mask.device
         sources = torch.tensor(self._source_of, device=device)
         rows = Rows.repeat(len(sources), self.beams, device=device)
-        visible = self._own_mask[:, : self._num_keys].expand(len(rows), -1) == 0.0  # the keys each row descends from
+        visible = self._own_mask[:, : self._num_keys].expand(len(rows), -1) == 0.0  # keys that each row descends from
         position = visible.sum(1)
         mask = padding_mask(position) if isinstance(self.position, Tensor) else None
         longest = int(position.max())
@@ -316,7 +319,7 @@ class FastDecoding:
 
 @dataclass(frozen=True)
 class PromptState(StackState):
-    """A prompt as the blocks have read it: where its rows split, each prompt's keys stay there once."""
+    """State after a prompt; `select` switches to fast decoding, so that rows of one prompt share its keys."""
 
     blocks: Sequence[nn.Module] = ()
 
@@ -327,7 +330,7 @@ class PromptState(StackState):
 
 
 def _moves(sources: list[int], device: torch.device) -> tuple[Tensor, Tensor]:
-    """New and old places of the sources that move."""
+    """New and old indices of the sources that move."""
     moved = [(to, of) for to, of in enumerate(sources) if to != of]
     to, of = torch.tensor(moved, dtype=torch.long, device=device).view(-1, 2).unbind(1)
     return to, of

@@ -1,4 +1,4 @@
-"""Pictures as grids: patches, positions in two dimensions, and how much of a picture one place of a map can see."""
+"""Pictures as grids: patches, positions in two dimensions, and receptive fields."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def patches_of(
 ) -> Float[Tensor, "batch patches d"]:
     """Cut pictures into squares of `size` pixels, one every `stride` pixels, each flattened to a vector.
 
-    Patches come row by row; a vector holds a patch channel by channel, each row by row: `d = channels * size * size`.
-    Pixels on the right and at the bottom that fill no further patch are left out.
+    Patches are in row-major order; a vector holds a patch channel by channel, each in row-major order, so
+    `d = channels * size * size`. Pixels on the right and at the bottom that do not fill a patch are dropped.
     """
     windows = pixels.unfold(2, size, stride).unfold(3, size, stride)  # (B, C, rows, columns, size, size)
     return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
 def sinusoidal_grid(grid: Grid, d: int) -> Float[Tensor, "places d"]:
-    """Fixed positions on a grid, row by row: one half of a vector has the sinusoids of the row, the other the column's.
+    """Sinusoidal positions on a grid, in row-major order: half of each vector encodes the row, half the column.
 
     Source: Chen et al. 2021, An Empirical Study of Training Self-Supervised Vision Transformers (arXiv:2104.02057),
     section 4.1 ("sine-cosine variant in 2-D"); the sinusoids are those of Vaswani et al. 2017.
@@ -42,7 +42,7 @@ def sinusoidal_grid(grid: Grid, d: int) -> Float[Tensor, "places d"]:
 
 
 class GridPositions(nn.Module):
-    """Fixed positions of the places of a grid, behind `leading` places that have none."""
+    """Sinusoidal positions of a grid, after `leading` zero vectors (a class token)."""
 
     def __init__(self, grid: Grid, d: int, leading: int = 0) -> None:
         super().__init__()
@@ -50,20 +50,23 @@ class GridPositions(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self) -> Float[Tensor, "places d"]:
-        """All of them."""
+        """The whole table, `(leading + rows * columns, d)`."""
         assert isinstance(self.table, Tensor)
         return self.table
 
 
 def interpolated(table: Float[Tensor, "places d"], old: Grid, new: Grid) -> Float[Tensor, "new_places d"]:
-    """Learned positions of a grid as those of another, by bicubic interpolation.
+    """Resize learned positions from one grid to another by bicubic interpolation.
 
-    Rows of the table before those of the grid (a class token's) are kept as they are.
+    Vectors before those of the grid (a class token's) are kept unchanged.
 
     Args:
-        table: One vector for each place, row by row, behind any number of others.
-        old: Rows and columns that it was learned for.
-        new: Rows and columns that are wanted.
+        table: One vector per place, in row-major order, after any number of other vectors.
+        old: Rows and columns of the grid for which the table was learned.
+        new: Rows and columns of the result.
+
+    Raises:
+        ValueError: The table has fewer vectors than the old grid has places.
 
     Source: Dosovitskiy et al. 2021 (arXiv:2010.11929), section 3.2 ("2D interpolation of the pre-trained position
     embeddings"); bicubic as in `transformers`.
@@ -81,12 +84,12 @@ def interpolated(table: Float[Tensor, "places d"], old: Grid, new: Grid) -> Floa
 
 @dataclass(frozen=True)
 class ReceptiveField:
-    """The square of a picture that one place of a feature map can depend on.
+    """The square of a picture on which one place of a feature map can depend.
 
     Attributes:
-        size: Pixels from side to side.
+        size: Side length in pixels.
         stride: Pixels between the fields of neighbouring places.
-        start: Pixels from the picture's edge to the field of the first place; below zero where it begins outside.
+        start: Pixels from the picture's edge to the field of the first place; negative if the field starts outside.
     """
 
     size: int = 1
@@ -94,19 +97,19 @@ class ReceptiveField:
     start: int = 0
 
     def behind(self, kernel: int, stride: int = 1, padding: int = 0) -> ReceptiveField:
-        """The field of a place after one more convolution or pooling."""
+        """The field after one more convolution or pooling layer."""
         start = self.start - padding * self.stride
         return ReceptiveField(self.size + (kernel - 1) * self.stride, self.stride * stride, start)
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, int, int]]) -> ReceptiveField:
-        """The field after layers of `(kernel, stride, padding)`, the first layer first."""
+        """The field after layers given as `(kernel, stride, padding)`, from first to last."""
         field = cls()
         for layer in layers:
             field = field.behind(*layer)
         return field
 
     def box(self, row: int, column: int) -> tuple[int, int, int, int]:
-        """Top, left, bottom and right of a place's field in pixels, the last two exclusive; it may stick out."""
+        """Top, left, bottom and right of a place's field in pixels, the last two exclusive; may exceed the picture."""
         top, left = self.start + row * self.stride, self.start + column * self.stride
         return top, left, top + self.size, left + self.size

@@ -1,8 +1,8 @@
-"""Which sequences of a ragged batch are read together."""
+"""Grouping the sequences of a ragged batch by length, to reduce padding."""
 
 
 def length_groups(lengths: list[int]) -> list[list[int]]:
-    """Which sequences are read together: in a group each is longer than half the longest, so little is padding."""
+    """Group sequence indices, longest first; each length is more than half of the longest in its group."""
     groups: list[list[int]] = []
     longest = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
@@ -14,5 +14,5 @@ def length_groups(lengths: list[int]) -> list[list[int]]:
 
 
 def grouped_positions(lengths: list[int]) -> int:
-    """How many positions those groups have, each padded to its longest sequence."""
+    """Number of positions in these groups, each padded to its longest sequence."""
     return sum(len(group) * lengths[group[0]] for group in length_groups(lengths))

@@ -1,4 +1,4 @@
-"""The head that predicts masked words from the states at their places."""
+"""Head for masked language modelling: predicts masked words from the states at their positions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from heed.shapes import Float
 
 
 class MaskedWords(nn.Module):
-    """From states to scores over the vocabulary: `E norm(g(W h + b)) + b_vocabulary`.
+    """States to logits over the vocabulary: `E norm(g(W h + b)) + b_vocabulary`.
 
-    Hand it the states of the places that are predicted and no others: the product with the vocabulary is the dearest
-    of all where the vocabulary is large. The loss takes `states` and the layer `output`, so that it can work in pieces
+    Pass only the states of predicted positions: with a large vocabulary the output layer is the most expensive product
+    of the model. The loss takes `states` and the layer `output` separately, so that it can work in pieces
     (`training.loss.vocabulary_loss`).
 
     Args:
-        embedding: The table of tokens; its matrix E is the output layer's where `tied`.
+        embedding: The token embeddings, whose matrix is E if `tied`.
         activation: g above.
-        eps: Of the layer normalisation.
-        tied: Whether the output layer shares the table (BERT's does); else it has a matrix of its own.
+        eps: Epsilon of the layer normalisation.
+        tied: Whether the output layer shares the embedding matrix, as BERT's does; otherwise it has its own.
 
     Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1, "Masked LM"; the layer before the output layer is that
     of the published checkpoints.
@@ -33,7 +33,7 @@ class MaskedWords(nn.Module):
     ) -> None:
         super().__init__()
         vocab_size, d = embedding.weight.shape
-        assert not tied or embedding.padding_idx is None, "a tied table's row for padding is an output too"
+        assert not tied or embedding.padding_idx is None, "a tied embedding must not have a padding token"
         self.activation = activation
         self.dense = Linear(d, d)
         self.norm = LayerNorm(d, eps=eps)
@@ -45,9 +45,9 @@ class MaskedWords(nn.Module):
             self.output.weight = embedding.weight
 
     def states(self, hidden: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-        """What the output layer reads: `norm(g(W h + b))`."""
+        """The input of the output layer: `norm(g(W h + b))`."""
         return self.norm(self.activation.function(self.dense(hidden)))  # type: ignore[no-any-return]
 
     def forward(self, hidden: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape vocab_size"]:
-        """Scores over the vocabulary."""
+        """Logits over the vocabulary."""
         return self.output(self.states(hidden))  # type: ignore[no-any-return]

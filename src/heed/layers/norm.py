@@ -1,4 +1,4 @@
-"""Layer normalisation, and the form without the mean."""
+"""Layer normalisation and RMS normalisation."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from heed.shapes import Float
 
 
 class LayerNorm(nn.LayerNorm):
-    """torch's layer normalisation over the last axis; in training on a CPU its input is not kept."""
+    """Layer normalisation over the last axis; in training on a CPU its input is not kept for the backward pass."""
 
     def forward(self, input: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
         """`(x - mean) / sqrt(variance + eps) * weight + bias`."""
@@ -19,10 +19,10 @@ class LayerNorm(nn.LayerNorm):
 
 
 class RMSNorm(nn.Module):
-    """Normalisation by the root mean square over the last axis; nothing is subtracted or added.
+    """Normalisation by the root mean square over the last axis, without centring and without a bias.
 
     Source: Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467, equation 4.
-    Differs from the paper: `eps` under the root, as in Llama, so that a vector of zeros stays one.
+    Differs from the paper: `eps` under the root, as in Llama, so that a zero vector stays zero.
     """
 
     def __init__(self, d: int, eps: float = 1e-5) -> None:
@@ -35,7 +35,7 @@ class RMSNorm(nn.Module):
         return rms_norm(x, self.weight.shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """What `print(model)` shows."""
+        """Width and epsilon, for `print(model)`."""
         return f"{len(self.weight)}, eps={self.eps}"
 
 
@@ -43,5 +43,5 @@ Norm = LayerNorm | RMSNorm
 
 
 def make_norm(kind: Literal["layer", "rms"], d: int, bias: bool = True, eps: float = 1e-5) -> Norm:
-    """A normalisation by name; `bias` is layer normalisation's, the other has none."""
+    """Build a normalisation of width d by name; `bias` applies to layer normalisation only."""
     return LayerNorm(d, eps=eps, bias=bias) if kind == "layer" else RMSNorm(d, eps)

@@ -1,9 +1,9 @@
-"""Padded texts laid end to end without their padding, and back.
+"""Packing: padded texts concatenated without their padding, and back.
 
-`bert` packs in training on a CPU: before the embeddings, and back after the last block, so that tasks see padded
-batches only. Texts of one length lie side by side in the one matrix of tokens, so attention needs neither padding nor a
-mask. The plain form packs too, since dropout's masks are drawn over what is computed. Watched passes, GPUs and other
-precisions run the modules on padded texts.
+In training on a CPU `bert` packs before the embeddings and unpacks after the last block, so that tasks see only padded
+batches. Texts of equal length are adjacent in the matrix of tokens, so attention needs neither padding nor a mask. The
+plain form packs too, so that it draws the same dropout masks. Watched passes, GPUs and other precisions run the modules
+on padded texts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from heed.kernels import Groups
 
 @dataclass(frozen=True)
 class Packed:
-    """Where the tokens of a padded batch are when its texts lie end to end, the longest first.
+    """Positions of the tokens of a padded batch when its texts are concatenated, longest first.
 
     Attributes:
-        index: `(rows,)`, the place of each row among the batch's `batch * length` places.
+        index: `(rows,)`, index of each row among the `batch * length` positions of the padded batch.
         shape: `(batch, length)` of the batch.
-        groups: Texts of one length and that length, in order (`kernels.encoder_block`).
+        groups: Number of texts of each length, and the length, in order (`kernels.encoder_block`).
     """
 
     index: Tensor
@@ -33,7 +33,7 @@ class Packed:
 
     @classmethod
     def of(cls, mask: Tensor) -> Packed:
-        """From a mask `(batch, length)`, True on real tokens, which come first; texts without any are left out."""
+        """From a mask `(batch, length)`, True on real tokens, which come first; texts without tokens are left out."""
         lengths, order = mask.sum(1).sort(descending=True, stable=True)
         counts = Counter(length for length in lengths.tolist() if length)  # in order of first occurrence
         ends = lengths.cumsum(0)
@@ -42,11 +42,11 @@ class Packed:
         return cls(first + torch.arange(len(first), device=mask.device), (mask.shape[0], mask.shape[1]), groups)
 
     def line(self, x: Tensor) -> Tensor:
-        """What each token has, `(batch, length, ...)`, as one long row `(1, rows, ...)`."""
+        """Pack values of tokens, `(batch, length, ...)`, into one long row, `(1, rows, ...)`."""
         return x.flatten(0, 1).index_select(0, self.index).unsqueeze(0)
 
     def padded(self, x: Tensor) -> Tensor:
-        """`(rows, d)` to `(batch, length, d)`, zeros for padding."""
+        """Unpack `(rows, d)` to `(batch, length, d)`, with zeros for padding."""
         batch, length = self.shape
         filled = x.new_zeros(batch * length, x.shape[1]).index_copy(0, self.index, x)
         return filled.view(batch, length, -1)

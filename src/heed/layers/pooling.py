@@ -1,4 +1,4 @@
-"""One vector per text from the states of its tokens, without parameters; the learned way is attention.pooling."""
+"""Pooling without parameters: one vector per text from the states of its tokens; `attention.pooling` is learned."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from heed.shapes import Bool, Float
 def mean_pooling(
     states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
 ) -> Float[Tensor, "batch d"]:
-    """The mean of the states inside the mask; zeros where there are none."""
+    """The mean of the states within the mask; zeros for an empty text."""
     total = states.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
     return total / mask.sum(1, keepdim=True).clamp_min(1)
 
@@ -17,7 +17,7 @@ def mean_pooling(
 def max_pooling(
     states: Float[Tensor, "batch length d"], mask: Bool[Tensor, "batch length"]
 ) -> Float[Tensor, "batch d"]:
-    """The largest value of each unit over the states inside the mask; zeros where there are none.
+    """The maximum of each unit over the states within the mask; zeros for an empty text.
 
     Source: Kim 2014 (arXiv:1408.5882), "max over time".
     """

@@ -1,273 +1,28 @@
-"""Recurrent layers: steps written from their equations, torch's fused kernels, and gates replayed from the states.
-
-The steps are the specification. Training runs torch's fused kernels, one per layer and direction; what they do not
-return (gates, an LSTM's cell states) is replayed from the states they do return: every gate is one product over
-(x_t, h_{t-1}), and cells follow by scanning `f * c + i * g`.
+"""Recurrent layers over ragged batches, in one direction or both.
 
 Sequences are padded, never packed: one kernel runs over the padded batch, and the backward direction flips each
-sequence inside its own length, so that padding is only read after the sequence. Where no state depends on a context
+sequence within its own length, so that padding is only read after the sequence. If no state depends on a context
 (`seq2seq`, `rnn`, `luong` without input feeding), a teacher-forced target is one kernel call too.
 
-Shapes: B batch, T length, `d_input`, `d_hidden`; weights `(gates * d_hidden, d_input or d_hidden)` in torch's order.
-Symbols: the notes write [h, x] for a concatenation and one matrix on it; torch keeps two matrices, `w_ih` on the
-input and `w_hh` on the state, which is the same matrix cut in two.
+Shapes: `(batch, length, d_input)` to `(batch, length, d_output)`; `d_output` is `d_hidden` for each direction.
 """
 
-import math
 from itertools import pairwise
-from typing import Literal, cast, get_args
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from heed.attention import watch
-from heed.errors import ConfigError, suggest
-from heed.kernels import gru_sequence, linear
+from heed.layers.cells import RecurrentCell, State, States
 from heed.layers.dropout import Dropout
 from heed.shapes import Bool, Float, Int
 
-CellKind = Literal["rnn", "lstm", "gru", "gru_notes"]
-State = tuple[Tensor, ...]
-"""hidden `(batch, d_hidden)`, and for an LSTM also cell `(batch, d_hidden)`."""
-States = list[list[State]]
-"""The state of every layer and direction."""
-Weights = dict[str, Tensor]
-
-
-def rnn_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
-    """`h' = tanh(W_hx x + W_hh h + b)`.
-
-    Source: Elman 1990; docs/systems.md, A3.
-    """
-    return (torch.tanh(linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])),)
-
-
-def lstm_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
-    """Gates i, f, o = sigmoid(W [h, x] + b), g = tanh(W_C [h, x] + b_C); c' = f c + i g; h' = o tanh(c').
-
-    Source: Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000; docs/systems.md, A4.
-    """
-    i, f, g, o = (linear(x, w["w_ih"], w["b_ih"]) + linear(h, w["w_hh"], w["b_hh"])).chunk(4, dim=-1)
-    return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
-
-
-def gru_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
-    """Torch's GRU: h~ = tanh(W x + b + r (U h + b')); h' = (1 - z) h~ + z h.
-
-    Source: Cho et al. 2014 (arXiv:1406.1078), equations 5-8, whose z keeps the old state.
-    Differs from the paper and from the notes (`gru_notes_gates`): the reset gate acts after the matrix U.
-    """
-    x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
-    h_r, h_z, h_n = linear(h, w["w_hh"], w["b_hh"]).chunk(3, dim=-1)
-    r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
-    return r, z, torch.tanh(x_n + r * h_n)
-
-
-def gru_notes_gates(x: Tensor, h: Tensor, w: Weights) -> tuple[Tensor, ...]:
-    """The notes' GRU: z = s(W_z [h, x]), r = s(W_r [h, x]); h~ = tanh(W [r h, x]); h' = (1 - z) h + z h~.
-
-    The reset gate acts before the matrix, and z weighs the candidate instead of the old state.
-    Source: docs/systems.md, A5. Differs from the notes: biases, which they leave out.
-    """
-    x_r, x_z, x_n = linear(x, w["w_ih"], w["b_ih"]).chunk(3, dim=-1)
-    (u_r, u_z, u_n), (b_r, b_z, b_n) = w["w_hh"].chunk(3), w["b_hh"].chunk(3)
-    r, z = torch.sigmoid(x_r + linear(h, u_r, b_r)), torch.sigmoid(x_z + linear(h, u_z, b_z))
-    return r, z, torch.tanh(x_n + linear(r * h, u_n, b_n))
-
-
-_GATES = {
-    "rnn": (rnn_gates, ("candidate",)),
-    "lstm": (lstm_gates, ("input", "forget", "candidate", "output")),
-    "gru": (gru_gates, ("reset", "update", "candidate")),
-    "gru_notes": (gru_notes_gates, ("reset", "update", "candidate")),
-}
-
-
-def _next_state(cell: str, gates: tuple[Tensor, ...], state: State) -> State:
-    """The state after a step, from its gates and the state before it."""
-    if cell == "rnn":
-        return gates
-    if cell == "lstm":
-        i, f, g, o = gates
-        c = f * state[1] + i * g
-        return o * torch.tanh(c), c
-    _, z, n = gates
-    h = state[0]
-    return ((1 - z) * n + z * h if cell == "gru" else (1 - z) * h + z * n,)
-
-
-def replay_gates(
-    cell: str,
-    weights: Weights,
-    inputs: Float[Tensor, "batch length d_input"],
-    hidden: Float[Tensor, "batch length d_hidden"],
-    initial: State,
-    started: tuple[Tensor, ...] | None = None,
-) -> dict[str, Tensor]:
-    """Compute every gate of a finished run from its inputs and its states.
-
-    Args:
-        cell: Kind of cell.
-        weights: `w_ih, w_hh, b_ih, b_hh`.
-        inputs: `(batch, length, d_input)`.
-        hidden: `(batch, length, d_hidden)`, the states that the run returned.
-        initial: State before the first position.
-        started: The state that each position started from, `(batch, length, d_hidden)` each, where that is not the one
-            after the position before.
-
-    Returns:
-        Per gate name `(batch, length, d_hidden)`: reset, update, candidate for a GRU; input, forget, candidate,
-        output and cell for an LSTM; candidate for an RNN. Also "hidden", the states computed again from the gates,
-        which a caller compares with the states it had.
-    """
-    previous = torch.cat([initial[0].unsqueeze(1), hidden[:, :-1]], dim=1) if started is None else started[0]
-    compute, names = _GATES[cell]
-    gates = compute(inputs, previous, weights)  # (B, T, d_hidden) each
-    named = dict(zip(names, gates, strict=True))
-    if cell != "lstm":
-        return {**named, "hidden": _next_state(cell, gates, (previous,))[0]}
-    i, f, g, o = gates
-    c, cells = initial[1], []
-    for t in range(inputs.shape[1]):
-        c = f[:, t] * (c if started is None else started[1][:, t]) + i[:, t] * g[:, t]
-        cells.append(c)
-    cell_states = torch.stack(cells, dim=1)
-    return {**named, "cell": cell_states, "hidden": o * torch.tanh(cell_states)}
-
-
-class RecurrentCell(nn.Module):
-    """One layer in one direction: the same weights for a single step and for a whole sequence in one kernel.
-
-    Args of the constructor: widths of input and state, and the kind of cell: "rnn" (tanh), "lstm", "gru" (torch's)
-    or "gru_notes" (the notes' gating, no fused kernel: it runs step by step).
-    """
-
-    def __init__(self, d_input: int, d_hidden: int, cell: str = "gru") -> None:
-        super().__init__()
-        if cell not in get_args(CellKind):
-            raise ConfigError(f"unknown cell '{cell}'{suggest(cell, get_args(CellKind))}")
-        self.cell = cell
-        self.d_input = d_input
-        self.d_hidden = d_hidden
-        gates = len(_GATES[cell][1])
-        self.w_ih = nn.Parameter(torch.empty(gates * d_hidden, d_input))
-        self.w_hh = nn.Parameter(torch.empty(gates * d_hidden, d_hidden))
-        self.b_ih = nn.Parameter(torch.empty(gates * d_hidden))
-        self.b_hh = nn.Parameter(torch.empty(gates * d_hidden))
-        for parameter in self.parameters():  # torch's own initialisation of recurrent layers
-            nn.init.uniform_(parameter, -1 / math.sqrt(d_hidden), 1 / math.sqrt(d_hidden))
-
-    def weights(self) -> Weights:
-        """The parameters by name, live."""
-        return {"w_ih": self.w_ih, "w_hh": self.w_hh, "b_ih": self.b_ih, "b_hh": self.b_hh}
-
-    def zero_state(self, like: Float[Tensor, "batch *any"]) -> State:
-        """State of zeros for a batch on the device and in the type of `like`."""
-        zero = like.new_zeros(len(like), self.d_hidden)
-        return (zero, zero) if self.cell == "lstm" else (zero,)
-
-    def readable_step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
-        """One step from the equations; the specification of `step`."""
-        return _next_state(self.cell, _GATES[self.cell][0](x, state[0], self.weights()), state)
-
-    def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
-        """The next state, by torch's own cell."""
-        parameters = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
-        if self.cell == "gru":
-            return (torch.gru_cell(x, state[0], *parameters),)
-        if self.cell == "lstm":
-            return torch.lstm_cell(x, state, *parameters)
-        if self.cell == "rnn":
-            return (torch.rnn_tanh_cell(x, state[0], *parameters),)
-        return self.readable_step(x, state)
-
-    def sequence(self, inputs: Float[Tensor, "batch length d_input"], initial: State) -> tuple[Tensor, State]:
-        """Run over whole sequences in one kernel: hidden `(batch, length, d_hidden)` and the last state."""
-        if self.cell == "gru_notes":
-            states, state = [], initial
-            for t in range(inputs.shape[1]):
-                state = self.step(inputs[:, t], state)
-                states.append(state[0])
-            return torch.stack(states, dim=1), state
-        parameters: list[Tensor] = [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
-        if self.cell == "gru" and self.training:
-            hidden = gru_sequence(inputs, initial[0], *parameters)
-            return hidden, (hidden[:, -1],)
-        first = [s.unsqueeze(0) for s in initial]
-        # (input, state, weights, biases, layers, dropout, train, bidirectional, batch_first)
-        options = (True, 1, 0.0, self.training, False, True)
-        if self.cell == "lstm":
-            hidden, h, c = torch.lstm(inputs, first, parameters, *options)
-            return hidden, (h.squeeze(0), c.squeeze(0))
-        kernel = torch.gru if self.cell == "gru" else torch.rnn_tanh
-        hidden, h = kernel(inputs, first[0], parameters, *options)
-        return hidden, (h.squeeze(0),)
-
-    def observe(
-        self,
-        inputs: Tensor,
-        hidden: Tensor,
-        initial: State,
-        final: State,
-        order: Tensor | None = None,
-        mask: Tensor | None = None,
-        started: State | None = None,
-    ) -> None:
-        """Show a finished run to whoever watches; arguments as in `watch.RecurrentCall`."""
-        if watch.slot is not None:
-            call = watch.RecurrentCall(self.cell, self.weights(), inputs, hidden, initial, final, order, mask, started)
-            watch.slot.recurrence(self, call)
-
-    def extra_repr(self) -> str:
-        """Kind and widths."""
-        return f"{self.cell}, d_input={self.d_input}, d_hidden={self.d_hidden}"
-
-
-class StepwiseRun:
-    """A run of one cell whose inputs depend on its own states: taken step by step, observed as a whole.
-
-    Attributes:
-        state: After the last step.
-    """
-
-    def __init__(self, cell: RecurrentCell, initial: State) -> None:
-        self.state = initial
-        self._cell = cell
-        self._initial = initial
-        self._inputs: list[Tensor] = []
-        self._states: list[State] = []
-        self._started: list[State] = []
-
-    def step(self, x: Float[Tensor, "batch d_input"], started: State | None = None) -> State:
-        """Read one input; from another state than the one after the step before where `started` is given."""
-        self.state = self._cell.step(x, self.state if started is None else started)
-        self._inputs.append(x)
-        self._states.append(self.state)
-        if started is not None:
-            self._started.append(started)
-        return self.state
-
-    def finish(self, mask: Bool[Tensor, "batch length"] | None = None) -> Float[Tensor, "batch length d_hidden"]:
-        """The hidden state after each step; shows the run to whoever watches."""
-        hidden = torch.stack([state[0] for state in self._states], dim=1)
-        if watch.slot is not None:
-            started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
-            inputs = torch.stack(self._inputs, dim=1)
-            self._cell.observe(inputs, hidden, self._initial, self.state, None, mask, started)
-        return hidden
-
-    def state_at(self, lengths: Int[Tensor, " batch"] | None) -> State:
-        """The state of each row after its own last step; None for the last of all."""
-        if lengths is None:
-            return self.state
-        return tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*self._states, strict=True))
-
 
 class Recurrent(nn.Module):
-    """Recurrent layers over ragged batches, one direction or both.
+    """Recurrent layers over ragged batches, in one direction or both.
 
-    Outputs of positions beyond a sequence's length are zero and change nothing else. The backward direction reads
-    each sequence from its own last position. Both directions are concatenated: `[forward ; backward]`.
+    Outputs at padding are zero, and padding does not affect other outputs. The backward direction reads each sequence
+    from its own last position. The outputs of both directions are concatenated: `[forward ; backward]`.
 
     Source: Schuster and Paliwal 1997 for both directions; docs/systems.md, A3-A6.
     """
@@ -283,10 +38,10 @@ class Recurrent(nn.Module):
         backward: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        """Build the layers, each reading the outputs of the one before.
+        """Build the layers, each reading the outputs of the previous one.
 
-        `bidirectional` adds a net that reads from the end; `backward` has only that one. Inputs of the second and later
-        layers are dropped with probability `dropout`.
+        `bidirectional` adds a network that reads from the end; `backward` builds only that one. Inputs of the second
+        and later layers are dropped with probability `dropout`.
         """
         super().__init__()
         self.d_output = d_hidden * (2 if bidirectional else 1)
@@ -301,7 +56,7 @@ class Recurrent(nn.Module):
         self.dropout = Dropout(dropout)
 
     def zero_states(self, like: Float[Tensor, "batch *any"]) -> States:
-        """States of zeros of every layer and direction, for a batch on the device and in the type of `like`."""
+        """Zero states of every layer and direction for a batch, with the device and dtype of `like`."""
         directions = [cells for cells in (self.forward_cells, self.backward_cells) if cells]
         return [
             [cast(RecurrentCell, cells[i]).zero_state(like) for cells in directions] for i in range(self.num_layers)
@@ -317,13 +72,13 @@ class Recurrent(nn.Module):
 
         Args:
             inputs: `(batch, length, d_input)`.
-            mask: `(batch, length)`, True inside each sequence (positions 0 .. length - 1); None for full ones.
-            initial: The state of each layer and direction before the first position, as an earlier run returned it;
+            mask: `(batch, length)`, True within each sequence, whose tokens come first; None if nothing is padded.
+            initial: The state of each layer and direction before the first position, as returned by an earlier run;
                 zeros by default.
 
         Returns:
             outputs `(batch, length, d_output)`, zero outside the mask; and per layer and direction the state after
-            the sequence's last position (for the backward direction: after its first).
+            the last position of the sequence (for the backward direction: after its first).
         """
         flipped = _reversed_within(inputs, mask) if self.backward_cells else None
         finals: States = []
@@ -346,9 +101,9 @@ class Recurrent(nn.Module):
 def _run(
     cell: nn.Module, inputs: Tensor, mask: Tensor | None, order: Tensor | None, initial: State | None
 ) -> tuple[Tensor, State]:
-    """One cell over one batch, in another order of the positions if one is given (its own inverse).
+    """One cell over one batch, with positions permuted by `order` if given (which must be its own inverse).
 
-    The final state of each row is taken at its own last position.
+    The final state of each row is that after its own last position.
     """
     assert isinstance(cell, RecurrentCell)
     inputs = inputs if order is None else _take(inputs, order)
@@ -364,13 +119,13 @@ def _run(
 def _ragged(
     cell: RecurrentCell, inputs: Tensor, lengths: Int[Tensor, " batch"], initial: State
 ) -> tuple[Tensor, State]:
-    """Run over all positions; an empty sequence ends where it began."""
+    """Run over all positions; the final state of an empty sequence is its initial one."""
     last = (lengths.clamp_min(1) - 1).unsqueeze(1)
     if cell.cell != "lstm":
         hidden, _ = cell.sequence(inputs, initial)
         return hidden, (torch.where(lengths.unsqueeze(1) > 0, _take(hidden, last).squeeze(1), initial[0]),)
-    # The kernel returns an LSTM's cell at the end of what it was given only, so it stops wherever a sequence ends.
-    # Lengths within a batch are much alike: a few stops, where replaying every gate would double the work.
+    # The kernel returns an LSTM's cell state after its last input only, so split the run wherever a sequence ends.
+    # Lengths within a batch are similar, so there are few splits; recomputing every gate would double the work.
     stops = sorted({*lengths.tolist(), inputs.shape[1]} - {0})
     parts, state, final = [], initial, initial
     for start, stop in pairwise([0, *stops]):
@@ -382,17 +137,12 @@ def _ragged(
 
 
 def _reversed_within(inputs: Tensor, mask: Tensor | None) -> Int[Tensor, "batch length"]:
-    """Positions that flip each sequence inside its own length: length 3 of 5 gives 2 1 0 3 4. It is its own inverse."""
+    """Positions that flip each sequence within its length (3 of 5: 2 1 0 3 4); the permutation is its own inverse."""
     length = inputs.shape[1]
     position = torch.arange(length, device=inputs.device).expand(len(inputs), -1)
     if mask is None:
         return length - 1 - position
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - position, position)
-
-
-def last_of(x: Float[Tensor, "rows n d"], lengths: Int[Tensor, " rows"] | None) -> Float[Tensor, "rows d"]:
-    """Each row at its last real position; at the last of all without lengths."""
-    return x[:, -1] if lengths is None else x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
 def _take(x: Float[Tensor, "batch length d"], positions: Tensor) -> Float[Tensor, "batch taken d"]:

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by their positions, so that a score depends on the distance alone."""
+"""Rotary positions: queries and keys are rotated by their positions, so scores depend on relative positions only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heed.shapes import Float, Int
 
 _BASE = 10_000.0
 _CHUNK = 256
-"""Angles of so many positions are computed together."""
+"""Number of positions whose angles are computed at once."""
 
 
 class Rotation:
-    """Turns the queries or keys of some positions; one for all layers of a pass.
+    """Rotates the queries or keys of given positions; shared by all layers of a forward pass.
 
     Attributes:
         turns: Cosine and sine of each pair's angle, `(rows, 1, positions, d_head / 2, 2)`; rows may be 1, for all.
@@ -25,15 +25,18 @@ class Rotation:
         self.turns = turns
 
     def __call__(self, x: Float[Tensor, "rows heads positions d_head"]) -> Float[Tensor, "rows heads positions d_head"]:
-        """Turn the vectors of every head."""
+        """Rotate the vectors of every head."""
         return rotate(x, self.turns)
 
 
 class RotaryPositions:
-    """`R_p x`: pair i of a vector, its elements 2i and 2i + 1, turned by the angle `p / 10000^(2i/d)` at position p.
+    """`R_p x`: elements 2i and 2i + 1 of a vector at position p, rotated by the angle `p / 10000^(2i/d)`.
 
-    Then `(R_p q)'(R_s k) = q' R_(s - p) k`: a score knows how far apart query and key are, not where they stand.
-    Nothing is learned, and there is no longest position.
+    Then `(R_p q)'(R_s k) = q' R_(s - p) k`: a score depends on the distance of query and key, not on their absolute
+    positions. There are no parameters and no maximum length.
+
+    Raises:
+        ConfigError: `d_head` is odd.
 
     Source: Su et al. 2021, RoFormer, arXiv:2104.09864, equations 15 and 34.
     """
@@ -41,14 +44,14 @@ class RotaryPositions:
     def __init__(self, d_head: int) -> None:
         if d_head % 2:
             raise ConfigError(
-                f"rotary positions turn pairs of numbers, but a head is {d_head} wide (d_model / num_heads); "
+                f"rotary positions rotate pairs of elements, but a head is {d_head} wide (d_model / num_heads); "
                 "choose an even width"
             )
         self.d_head = d_head
         self._table = torch.empty(0, d_head // 2, 2)
 
     def __call__(self, positions: Int[Tensor, "rows positions"] | int) -> Rotation:
-        """The rotation at positions `(rows, positions)`, or at one position for all rows, on the CPU."""
+        """The rotation for positions `(rows, positions)`, or for one position of all rows, on the CPU."""
         if isinstance(positions, int):
             return Rotation(self._upto(positions + 1, torch.device("cpu"))[None, None, positions : positions + 1])
         last = int(positions.max()) + 1 if positions.numel() else 0

@@ -1,4 +1,4 @@
-"""Decoding states: of a stack of blocks, and of recurrent layers from the encoder on and along with selected rows."""
+"""Decoding states of block stacks and recurrent layers, and the bridge from encoder to decoder states."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows
-from heed.layers.recurrent import State, States
+from heed.layers.cells import State, States
 from heed.shapes import Float, Int
 
 _PARTS = ("hidden", "cell")
-"""What the state of a recurrent layer has; a cell state is an LSTM's."""
+"""Parts of the state of a recurrent layer; only LSTMs have a cell state."""
 
 
 @dataclass(frozen=True)
 class StackState:
-    """Decoding state of a stack: keys of the memory and of what was written, per block."""
+    """Decoding state of a Transformer stack: memory and key-value cache of each block."""
 
-    memory: tuple[Keys, ...]  # what each block's cross-attention looks at; empty without cross-attention
+    memory: tuple[Keys, ...]  # keys of each block's cross-attention; empty without cross-attention
     rows: Rows  # which source each row belongs to
-    caches: tuple[Keys | None, ...]  # per block, the positions so far; None before the first token
+    caches: tuple[Keys | None, ...]  # per block, keys of the positions so far; None before the first token
     position: Int[Tensor, " rows"]  # tokens read by each row
 
     def select(self, rows: Int[Tensor, " selected"]) -> StackState:
@@ -39,7 +39,7 @@ class StackState:
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The state of each layer of one direction, and what each step reads beside its token, `(rows, d)`, or None."""
+    """Decoding state of recurrent layers in one direction; `fed`, `(rows, d)` or None, is read with each token."""
 
     states: States
     fed: Float[Tensor, "rows d"] | None
@@ -50,7 +50,7 @@ class RecurrentState:
         return RecurrentState(states, None if self.fed is None else self.fed.index_select(0, rows))
 
     def pack(self) -> dict[str, Tensor]:
-        """As named tensors `(rows, d_hidden)` without their gradient: "layer 0 hidden", "layer 0 cell", ..."""
+        """Detached tensors `(rows, d_hidden)` by name: "layer 0 hidden", "layer 0 cell", ..."""
         return {
             f"layer {number} {part}": tensor.detach()
             for number, layer in enumerate(self.states)
@@ -68,7 +68,7 @@ class RecurrentState:
 
 @dataclass(frozen=True)
 class AlignedState(RecurrentState):
-    """The same of a decoder with attention: source keys, which source each row writes for, tokens read by each row."""
+    """Decoding state with attention: also the source's keys, each row's source, and the tokens read by each row."""
 
     keys: Keys
     rows: Rows
@@ -83,13 +83,13 @@ class AlignedState(RecurrentState):
 
 
 class Bridge(nn.Module):
-    """The decoder's first states from the encoder's last ones, layer by layer.
+    """The decoder's initial states from the encoder's final ones, layer by layer.
 
-    one direction:   s_0 = h_m, and an LSTM's cell likewise: nothing is learned
+    one direction:   s_0 = h_m, and an LSTM's cell likewise: no parameters
     two directions:  s_0 = tanh(W [h->_m ; h<-_1]), and an LSTM's cell c_0 = V [c->_m ; c<-_1]
 
     Source: s_0 = h_m as in Sutskever et al. 2014 (arXiv:1409.3215) and the lecture notes (docs/systems.md, A7); the
-    tanh layer as Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.2.2, who read the backward direction only.
+    tanh layer as in Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.2.2, who read the backward direction only.
     """
 
     def __init__(self, d_hidden: int, num_layers: int, cell: str, bidirectional: bool) -> None:
@@ -103,7 +103,7 @@ class Bridge(nn.Module):
         self.cell = maps() if cell == "lstm" else nn.ModuleList()
 
     def forward(self, finals: States) -> States:
-        """From what `Recurrent` returned for the source to what the decoder's `Recurrent` starts from."""
+        """From the final states of the encoder's `Recurrent` to the initial states of the decoder's `Recurrent`."""
         if not self.hidden:
             return finals
         states: States = []
@@ -116,7 +116,7 @@ class Bridge(nn.Module):
 
 
 def pack_states(states: States) -> Float[Tensor, "batch packed"]:
-    """All states side by side in one vector: layer after layer, direction after direction, hidden before cell."""
+    """Concatenate all states into one vector per row: by layer, then direction, hidden before cell."""
     return torch.cat([part for layer in states for state in layer for part in state], dim=-1)
 
 

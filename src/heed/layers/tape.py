@@ -1,6 +1,6 @@
-"""The tape of a recurrent network that looks back at its own states, and its decoding state.
+"""The tape of a recurrent network that attends to its own earlier states (LSTMN), and its decoding state.
 
-Shapes: R rows (texts read side by side), K tokens on the tape.
+Shapes: R rows (texts read in parallel), K tokens on the tape.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from torch import Tensor
 
 from heed.attention import Attention, Keys
 from heed.attention.keys import Origin
-from heed.layers.recurrent import State
+from heed.layers.cells import State
 from heed.shapes import Int
 
 _LEAST = 16
-"""Tokens that there is room for when a tape is moved, at least; else as many as it has."""
+"""Least number of spare places when a tape is moved to new memory; a longer tape gets as many as it has tokens."""
 
 
 @dataclass(eq=False)
 class _Room:
-    """Memory for tokens yet to come; places from `used` on were never written."""
+    """Preallocated memory of a tape; places from `used` on are unwritten."""
 
     prepared: Tensor  # (R, 1, room, d)
     value: Tensor  # (R, 1, room, d_value)
@@ -31,7 +31,7 @@ class _Room:
 
     @classmethod
     def of(cls, keys: Keys, room: int) -> _Room:
-        """With the keys in the first places."""
+        """Allocate `room` places, with the given keys in the first ones."""
         parts = []
         for part in (keys.prepared, keys.value):
             wide = part.new_empty(*part.shape[:2], room, part.shape[3])
@@ -44,14 +44,14 @@ class _Room:
         return cls(parts[0], parts[1], mask, len(keys))
 
     def write(self, new: Keys) -> None:
-        """Put keys into the next places."""
+        """Write keys to the next places."""
         places = slice(self.used, self.used + len(new))
         self.prepared[:, :, places] = new.prepared
         self.value[:, :, places] = new.value
         self.used = places.stop
 
     def keys(self, count: int, origin: Origin | None) -> Keys:
-        """The last `count` of those written."""
+        """The last `count` keys written, as views."""
         places = slice(self.used - count, self.used)
         mask = None if self.mask is None else self.mask[:, places]
         return Keys(self.prepared[:, :, places], self.value[:, :, places], mask, origin)
@@ -59,10 +59,10 @@ class _Room:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """Keys and values of the tokens read so far, the newest last; a tape is never changed, only made longer.
+    """Keys and values of the tokens read so far, newest last; immutable: `append` returns a longer tape.
 
-    Without a gradient, tokens are written into memory with room for more, in which longer tapes share what they have in
-    common; with a gradient each tape is a tensor of its own.
+    Without a gradient, tokens are written to preallocated memory, in which longer tapes share their common beginning;
+    with a gradient each tape has its own tensors.
     """
 
     keys: Keys | None = None  # None before the first token
@@ -78,7 +78,7 @@ class Tape:
         if torch.is_grad_enabled():
             return Tape(self.keys.append(new))
         room, count = self._room, len(self.keys) + len(new)
-        # Somebody else may have written on from the same tape.
+        # Another continuation of this tape may already have written to the next places.
         is_next = room is not None and room.keys(len(self), None).value.data_ptr() == self.keys.value.data_ptr()
         if room is None or not is_next or room.used + len(new) > room.value.shape[2]:
             room = _Room.of(self.keys, count + max(_LEAST, len(self)))
@@ -86,7 +86,7 @@ class Tape:
         return Tape(room.keys(count, self.keys.origin), room)
 
     def newest(self, size: int | None) -> Keys:
-        """The last `size` tokens; all of them with None."""
+        """The last `size` tokens; all tokens if `size` is None."""
         assert self.keys is not None
         if size is None or len(self) <= size:
             return self.keys
@@ -95,11 +95,11 @@ class Tape:
         return Keys(k.prepared[:, :, -size:], k.value[:, :, -size:], mask, k.origin)
 
     def cut(self, size: int | None) -> Tape:
-        """The tape with its newest `size` tokens only."""
+        """The tape with only its newest `size` tokens."""
         return self if self.keys is None else Tape(self.newest(size), self._room)
 
     def aligned(self, missing: Int[Tensor, " rows"]) -> Tape:
-        """The tape where the last `missing` tokens of each row are padding: they leave, and the others move right."""
+        """Remove the last `missing` tokens of each row, which are padding, and shift the others to the right."""
         k = self.keys
         assert k is not None
         places = torch.arange(len(k), device=missing.device) - missing.unsqueeze(1)  # (R, K), negative before the first
@@ -119,10 +119,10 @@ class Tape:
 
 @dataclass(frozen=True, eq=False)
 class TapeState:
-    """Decoding state of a recurrent network with a tape of one head, whose values begin with the hidden state."""
+    """Decoding state of a recurrent network with a single-head tape, whose values begin with the hidden state."""
 
     state: State  # of the cell after the last token: hidden, and an LSTM's cell
-    summary: State  # what was last read from the tape, `(rows, d)` each
+    summary: State  # the last context read from the tape, `(rows, d)` each
     tape: Tape
     position: Int[Tensor, " rows"]  # tokens read by each row
 
@@ -140,15 +140,15 @@ class TapeState:
         count: int,
         lengths: Int[Tensor, " rows"] | None,
     ) -> TapeState:
-        """The state after `count` more tokens, of which `lengths` of each row are real; the tape keeps `size`."""
+        """The state after `count` more tokens, `lengths` of them real in each row; the tape keeps the newest `size`."""
         if lengths is not None:
             tape = tape.aligned(count - lengths)
         return TapeState(state, summary, tape.cut(size), self.position + (count if lengths is None else lengths))
 
     def pack(self) -> dict[str, Tensor]:
-        """As named tensors without their gradient, one row of each per row of the state.
+        """Detached tensors by name, with one row for each row of the state.
 
-        The prepared keys are left out: they are made from the hidden states with the parameters of the day.
+        The prepared keys are left out: `unpack` computes them from the hidden states with the current parameters.
         """
         tensors = {f"state {i}": part for i, part in enumerate(self.state)}
         tensors |= {f"summary {i}": part for i, part in enumerate(self.summary)}
@@ -160,12 +160,12 @@ class TapeState:
 
     @classmethod
     def start(cls, state: State, summary: State) -> TapeState:
-        """Before the first token, with an empty tape."""
+        """The state before the first token, with an empty tape."""
         return cls(state, summary, Tape(), torch.zeros(len(state[0]), dtype=torch.long, device=state[0].device))
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Tensor], attention: Attention) -> TapeState:
-        """Undo `pack`; the attention prepares the keys."""
+        """Undo `pack`; `attention` prepares the keys."""
         state, summary = (
             tuple(tensors[name] for name in sorted(tensors) if name.startswith(part)) for part in ("state ", "summary ")
         )

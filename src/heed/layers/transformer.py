@@ -1,13 +1,13 @@
-"""Transformer blocks: attention and a feed-forward net, each with a residual connection and layer normalisation.
+"""Transformer blocks: attention and a feed-forward network, each with a residual connection and normalisation.
 
     post-norm (2017):  x = norm(x + sublayer(x))
     pre-norm:          x = x + sublayer(norm(x)), and one more norm after the last block
 
-An encoder block is self-attention and feed-forward; a decoder block masks the future in its self-attention and may look
-at a memory in between.
+An encoder block is self-attention and feed-forward; a decoder block masks the future in its self-attention and may have
+cross-attention to a memory in between.
 
 Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3; pre-norm as in Xiong et al. 2020 (arXiv:2002.04745).
-Differs from the paper: attention's projections have biases; attention weights are dropped as well.
+Differs from the paper: the projections of attention have biases; dropout is also applied to attention weights.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ PositionKind = Literal["sinusoidal", "learned"]
 
 
 def make_positions(kind: PositionKind, max_length: int, d_model: int) -> SinusoidalPositions | LearnedPositions:
-    """Fixed positions of any length, or a learned table of `max_length` of them."""
+    """Sinusoidal positions of any length, or a learned table of `max_length` positions."""
     return SinusoidalPositions(d_model) if kind == "sinusoidal" else LearnedPositions(max_length, d_model)
 
 
 class Residual(nn.Module):
-    """A sublayer's output added to its input, normalised after (post) or the input before (pre)."""
+    """Residual connection around a sublayer; normalises the sum ("post") or the sublayer's input ("pre")."""
 
     def __init__(
         self, d_model: int, dropout: float, norm: NormKind, norm_layer: Callable[[int], Norm] = LayerNorm
@@ -69,7 +69,7 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """`g(x W_1 + b_1) W_2 + b_2`, the same at every position; g is the paper's relu by default."""
+    """`g(x W_1 + b_1) W_2 + b_2` at every position; g is relu by default, as in the paper."""
 
     def __init__(
         self, d_model: int, d_ff: int, dropout: float | None = 0.0, activation: Activation = RELU, bias: bool = True
@@ -81,7 +81,7 @@ class FeedForward(nn.Module):
         self.dropout = None if dropout is None else Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
-        """Each position by itself."""
+        """Apply the network to each position."""
         inner = self.inner(x)
         active = self.activation.function(inner) if self.dropout is None else self.dropout.after(self.activation, inner)
         return self.outer(active)  # type: ignore[no-any-return]
@@ -90,9 +90,9 @@ class FeedForward(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
-    `dropout` is for sublayer outputs and, with `drops_inner`, the feed-forward net's inner layer (GPT-2 and BERT drop
-    none there); `attention_dropout` is for attention weights; `norm` is the place of the normalisation, `norm_layer`
-    makes one of a width, `layer` is the number of the block, from 0.
+    `dropout` applies to sublayer outputs and, with `drops_inner`, to the inner layer of the feed-forward network (GPT-2
+    and BERT have no dropout there); `attention_dropout` applies to attention weights; `norm` places the normalisation
+    before or after the sublayers, `norm_layer` builds one of a given width; `layer` is the block's number, from 0.
     """
 
     def __init__(
@@ -120,19 +120,19 @@ class EncoderBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        """Every position looks at every real one."""
+        """Every position attends to every position inside the mask."""
         x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
     def whole(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
-        """As `forward` over sequences without padding; in training on a CPU a pre-norm block is one function."""
+        """As `forward` without padding; in training on a CPU a pre-norm block runs as one fused function."""
         given = self._one_function(x)
         return self(x) if given is None else pre_norm_block(x, *given)
 
     def first(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch 1 d_model"]:
-        """The output of a pre-norm block at the first position, nothing else computed: `forward(x)[:, :1]`."""
-        assert self.around_attention.first, "only a pre-norm block reads its positions before it mixes them"
-        if "forward" in vars(self):  # it is computed again in the backward pass, by way of `forward`
+        """The output of a pre-norm block at the first position only: `forward(x)[:, :1]`."""
+        assert self.around_attention.first, "first() needs a pre-norm block"
+        if "forward" in vars(self):  # activation checkpointing replaces `forward`
             return self(x)[:, :1]  # type: ignore[no-any-return]
         if (given := self._one_function(x)) is not None:
             attended, first = attend_first(x, *given)
@@ -144,7 +144,7 @@ class EncoderBlock(nn.Module):
         return self.around_feed_forward(first, self.feed_forward)  # type: ignore[no-any-return]
 
     def _one_function(self, x: Tensor) -> tuple[PreNormSettings, BlockWeights] | None:
-        """What `pre_norm_block` is given, where nobody watches or computes the block again, and it is one."""
+        """Arguments of `pre_norm_block`; None if the block differs from it, is observed or uses checkpointing."""
         f, a, around = self.feed_forward, self.attention, (self.around_attention, self.around_feed_forward)
         if not (self.training and around[0].first) or watch.slot is not None or "forward" in vars(self):
             return None
@@ -159,7 +159,7 @@ class EncoderBlock(nn.Module):
         return PreNormSettings(a.num_heads, scale, eps, name, dropout, inner_dropout), weights
 
     def packed(self, x: Float[Tensor, "rows d_model"], groups: Groups) -> Float[Tensor, "rows d_model"]:
-        """Read texts laid end to end, `groups` of one length each, in training on a CPU; `can_pack` says whether."""
+        """Read packed texts, `groups` of equal length, in training on a CPU; only if `can_pack`."""
         weights, a = _weights_of(self), self.attention
         assert weights is not None and a.score.scale is not None
         eps, dropout = self.around_attention.norm.eps, self.around_attention.dropout.p
@@ -169,7 +169,7 @@ class EncoderBlock(nn.Module):
 
     @property
     def can_pack(self) -> bool:
-        """Whether it is BERT's block, all of whose parameters have their place, and is not computed again."""
+        """Whether `packed` fits: a post-norm block like BERT's, with all biases, without activation checkpointing."""
         f, around = self.feed_forward, (self.around_attention, self.around_feed_forward)
         same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
         drops_inner = f.dropout is not None and f.dropout.p > 0
@@ -178,7 +178,7 @@ class EncoderBlock(nn.Module):
 
 
 def _weights_of(block: EncoderBlock | DecoderBlock) -> BlockWeights | None:
-    """The parameters of a block without a memory, where each has its place."""
+    """The parameters of a block, those of cross-attention aside; None if a weight or bias is missing."""
     a, f, norms = block.attention, block.feed_forward, (block.around_attention.norm, block.around_feed_forward.norm)
     layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
     found: list[Any] = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
@@ -186,7 +186,7 @@ def _weights_of(block: EncoderBlock | DecoderBlock) -> BlockWeights | None:
 
 
 class CausalSelfAttention(MultiHeadAttention):
-    """`x + MultiHead(x, x, causal)`: a block of a decoder without normalisation and feed-forward net."""
+    """`x + MultiHead(x, x, causal)`: a decoder block without normalisation and feed-forward network."""
 
     def __init__(self, d_model: int, num_heads: int, *, dropout: float = 0.0, layer: int = 0) -> None:
         super().__init__(d_model, num_heads, dropout=dropout, mechanism="decoder", layer=layer)
@@ -207,9 +207,9 @@ class CausalSelfAttention(MultiHeadAttention):
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention that sees no future, attention over a memory (unless `cross` is off), then feed-forward.
+    """Causal self-attention, cross-attention to a memory (unless `cross` is off), then feed-forward.
 
-    Without `bias` no linear layer has one. Other arguments as `EncoderBlock`.
+    `bias` applies to all linear layers. Other arguments as for `EncoderBlock`.
     """
 
     def __init__(
@@ -243,8 +243,8 @@ class DecoderBlock(nn.Module):
     def prepare(
         self, memory: Float[Tensor, "batch key d_model"], mask: Bool[Tensor, "batch key"] | None = None
     ) -> Keys:
-        """What the block's cross-attention sees of a memory, once per source."""
-        assert self.cross is not None, "this block looks at no memory"
+        """Keys and values of a memory `(batch, key, d_model)` for the cross-attention, once per source."""
+        assert self.cross is not None, "this block has no cross-attention"
         return self.cross.prepare(memory, mask=mask)
 
     def whole(
@@ -253,9 +253,9 @@ class DecoderBlock(nn.Module):
         turn: Turn | None = None,
         seen: Bool[Tensor, "batch length length"] | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
-        """Read whole sequences without a memory, as `forward` from the start; nothing is kept to go on from.
+        """Read whole sequences without a memory, as `forward` from the start, but keep no cache.
 
-        In training on a CPU the block is one function where it is GPT-2's without dropout.
+        In training on a CPU a block like GPT-2's without dropout runs as one fused function.
         """
         if turn is None and seen is None and (weights := self._weights_of_one_function(x)) is not None:
             attention = self.attention
@@ -265,7 +265,7 @@ class DecoderBlock(nn.Module):
         return self(x, None, None, None, first, seen, turn)[0]  # type: ignore[no-any-return]
 
     def _weights_of_one_function(self, x: Tensor) -> BlockWeights | None:
-        """The parameters, where nobody watches, drops or computes the block again, and each has its place."""
+        """The parameters if `decoder_block` fits: no observer, dropout, checkpointing or cross-attention; else None."""
         if not self.training or watch.slot is not None or "forward" in vars(self) or self.cross is not None:
             return None
         if not trains_whole_block(x):
@@ -291,16 +291,16 @@ class DecoderBlock(nn.Module):
 
         Args:
             x: `(rows, n, d_model)`.
-            cache: The block's keys and values of the positions before; None at the start.
-            memory: What `cross` looks at, from `cross.prepare`.
+            cache: The block's keys and values of the earlier positions; None at the start.
+            memory: Keys and values of cross-attention, from `prepare`.
             rows: Which source of the memory each row belongs to.
-            position: `(rows,)`, absolute position of the first of them.
-            mask: `(rows, n)`, True on real positions where prompts are padded; or `(rows, n, n)` without a cache, which
-                of the positions each may see.
-            turn: Turns the queries and keys of self-attention by their positions.
+            position: `(rows,)`, absolute position of the first new position.
+            mask: `(rows, n)`, True on real positions if prompts are padded; or, without a cache, `(rows, n, n)`, True
+                where a position may attend to another.
+            turn: Rotates the queries and keys of self-attention by their positions.
 
         Returns:
-            The block's output and the longer cache.
+            The block's output, `(rows, n, d_model)`, and the extended cache.
         """
         grown: list[Keys] = []
 
@@ -318,9 +318,9 @@ class DecoderBlock(nn.Module):
 
 
 def xavier(module: nn.Module) -> None:
-    """Draw every matrix of linear layers from Glorot and Bengio's uniform distribution, and set biases to zero.
+    """Initialise linear layers: weights from the uniform distribution of Glorot and Bengio 2010, biases zero.
 
-    Keeps the size of what passes through deep stacks about constant (post-norm needs it to train at all); for
+    Keeps the variance of activations about constant through deep stacks; post-norm does not train without it. Use as
     `module.apply(xavier)`.
     """
     if isinstance(module, nn.Linear):

@@ -1,16 +1,17 @@
-"""The numbers of a lesson. `heed.attention` computes them; this module only asks for each intermediate result."""
+"""The numbers of a lesson: `heed.attention` computes them, and this module keeps every intermediate result."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from heed.attention import Dot, ScaledDot, Score, attend, causal_mask
+from heed.attention import Dot, attend, causal_mask
 from heed.errors import ConfigError
-from heed.lessons.parts import find
+from heed.lessons.parts import double, find
 from heed.lessons.schema import LessonFile
 
 _RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
@@ -33,29 +34,28 @@ class Numbers:
         """The results by name, without the mask."""
         return {name: value for name, value in vars(self).items() if name != "mask"}
 
+    def under(self, divisor: float) -> Numbers:
+        """The same attention with scores divided by another number."""
+        return compute(self.query, self.key, self.value, self.mask, divisor)
 
-def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, score: Score) -> Numbers:
-    """Attention with every intermediate result: scores before and after the scale of `score`, the rest by `attend`."""
+
+def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0) -> Numbers:
+    """Attention with every intermediate result: the scores before and after division, the rest by `attend`."""
+    score = Dot()
+    score.scale = 1.0 / divisor
     context, weights = attend(query, key, value, mask, score)
-    scaled = score.scores(score.project(query), score.prepare(key))
-    return Numbers(query, key, value, Dot().scores(query, key), scaled, weights, context, mask)
-
-
-def divisor(score: Score) -> float:
-    """The divisor of a score's products."""
-    assert score.scale is not None
-    return 1.0 / score.scale
+    return Numbers(query, key, value, Dot().scores(query, key), score.scores(query, key), weights, context, mask)
 
 
 class Bench:
     """The common basis of all stages: a file, its projected rows, and attention over all of them.
 
     Attributes:
-        where: Name of the file in messages.
         tokens: One per row.
         x: The rows in float64, `(rows, d_model)`.
         learned: Attention over all rows: `q = x W_Q`, or `q = x` without weights.
         unlearned: Attention with q = k = v = x and no scale.
+        sizes: The numbers whose roots are in use as scales, by the names that files have for them.
         chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
         asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
@@ -64,59 +64,44 @@ class Bench:
         ConfigError: There is no such row, or the numbers overflow.
     """
 
-    def __init__(self, file: LessonFile, where: str, row: int | str | None) -> None:
-        self.file, self.where, self.tokens, self.asked = file, where, tuple(file.tokens), row is not None
-        self.x = x = torch.tensor(file.input, dtype=torch.float64)
-        weights = (file.w_query, file.w_key, file.w_value)
-        self._projected = tuple(x if w is None else x @ torch.tensor(w, dtype=torch.float64) for w in weights)
-        self._mask = None if file.mask is None else torch.tensor(file.mask)
+    def __init__(self, file: LessonFile, row: int | str | None) -> None:
+        self.file, self.tokens, self.asked = file, tuple(file.tokens), row is not None
+        self.x = x = double(file.input)
+        mask = None if file.mask is None else torch.tensor(file.mask)
         if file.causal:
             earlier = causal_mask(len(x), len(x))
-            self._mask = earlier if self._mask is None else self._mask & earlier
-        self.score = self.named_score(file.scale)
-        self.learned, self.unlearned = self.under(self.score), compute(x, x, x, self._mask, Dot())
-        self.chosen = self._telling_row() if row is None else find(row, self.tokens, f"{where}: --row")
+            mask = earlier if mask is None else mask & earlier
+        query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
+        self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
+        self.learned = compute(query, key, value, mask, self.divisor(file.scale))
+        self.unlearned = compute(x, x, x, mask)
         for numbers in (self.unlearned, self.learned):
             if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
-                raise ConfigError(f"{where}: a score or context overflows; make the input or the weights smaller")
+                raise ConfigError("a score or context overflows; make the input or the weights smaller")
+        telling = query.any(dim=-1) if mask is None else query.any(dim=-1) & (mask.sum(dim=-1) > 1)
+        self.chosen = int(telling.double().argmax()) if row is None else find(row, self.tokens, "--row")
         self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
-
-    def _telling_row(self) -> int:
-        """The first row whose query is not zero and that may attend to several keys."""
-        telling = self._projected[0].any(dim=-1)
-        if self._mask is not None:
-            telling = telling & (self._mask.sum(dim=-1) > 1)
-        return int(telling.double().argmax())
-
-    def under(self, score: Score) -> Numbers:
-        """Attention over all rows with another score."""
-        query, key, value = self._projected
-        return compute(query, key, value, self._mask, score)
 
     def part(self, rows: list[int], keys: list[int]) -> Numbers:
         """The same attention, restricted to some queries and keys."""
-        query, key, value = self._projected
-        mask = None if self._mask is None else self._mask[rows][:, keys]
-        return compute(query[rows], key[keys], value[keys], mask, self.score)
+        every = self.learned
+        mask = None if every.mask is None else every.mask[rows][:, keys]
+        return compute(every.query[rows], every.key[keys], every.value[keys], mask, self.divisor(self.file.scale))
 
-    def named_score(self, scale: str | float) -> Score:
-        """The score with any scale that a file may name, for these rows."""
+    def divisor(self, scale: str | float) -> float:
+        """The divisor that a scale of a file names."""
+        if not isinstance(scale, str):
+            return scale
         if scale == "none":
-            return Dot()
-        if isinstance(scale, str):
-            d_query, d_model = self._projected[0].shape[-1], self.x.shape[-1]
-            widths = {"query_width": d_query, "model_width": d_model, "rows": len(self.tokens)}
-            root = re.fullmatch(r"sqrt\((\d+)\)", scale)
-            return ScaledDot(int(root[1]) if root else widths[scale])
-        divided = Dot()
-        divided.scale = 1.0 / scale  # a divisor that is no root of a width
-        return divided
+            return 1.0
+        root = re.fullmatch(r"sqrt\((\d+)\)", scale)
+        return math.sqrt(int(root[1]) if root else self.sizes[scale])
 
     @property
     def scale(self) -> str:
         """The rule with its value: "sqrt(d_k) = 1.732"."""
-        number = not isinstance(self.file.scale, str)
-        return self.rule if number or not self.rule else f"{self.rule} = {divisor(self.score):.3f}"
+        named = isinstance(self.file.scale, str) and self.rule
+        return f"{self.rule} = {self.divisor(self.file.scale):.3f}" if named else self.rule
 
     def over(self, product: str) -> str:
         """A product as in an equation, divided by the scale if there is one."""

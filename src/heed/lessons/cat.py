@@ -1,16 +1,14 @@
 """A lesson with training: the same words in two orders, read by models that know order and by models that do not.
 
-Small classifiers name who sat, small translators say it in Spanish. None has seen a sentence with cat and wall.
+Small classifiers name who sat, small translators translate into Spanish. None has seen a sentence with cat and wall.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,8 +19,8 @@ from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
@@ -41,14 +39,10 @@ _SHARED: dict[str, Any] = {
     "training.batch_tokens": 600,
     "training.warmup": 20,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 _OF_TASK: dict[str, dict[str, Any]] = {
     "classification": {"training.learning_rate": 0.005},
-    "translation": {"training.guided_attention": 0.0, "generation.beam_size": 1},
+    "translation": {"training.learning_rate": 0.01, "training.guided_attention": 0.0, "generation.beam_size": 1},
 }
 
 
@@ -70,19 +64,14 @@ WHO = (
     Kind("self-attention, positions", True, {"model.name": "encoder"}),
 )
 """Classifiers: who sat?"""
-_RATE = "training.learning_rate"
 SPANISH = (
-    Kind("attention layer, no positions", False, {"model.name": "attention_only", _RATE: 0.01}),
-    Kind(
-        "attention layer, positions",
-        True,
-        {"model.name": "attention_only", "model.positions": "sinusoidal", _RATE: 0.01},
-    ),
-    Kind("recurrent (seq2seq)", True, {"model.name": "seq2seq", _RATE: 0.01}),
-    Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau", _RATE: 0.01}),
-    Kind("transformer", True, {"model.name": "transformer", _RATE: 0.002}),
+    Kind("attention layer, no positions", False, {"model.name": "attention_only"}),
+    Kind("attention layer, positions", True, {"model.name": "attention_only", "model.positions": "sinusoidal"}),
+    Kind("recurrent (seq2seq)", True, {"model.name": "seq2seq"}),
+    Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau"}),
+    Kind("transformer", True, {"model.name": "transformer", "training.learning_rate": 0.002}),
 )
-"""Translators: the same in Spanish."""
+"""Translators into Spanish."""
 
 
 def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
@@ -105,13 +94,8 @@ def cat_stages() -> tuple[Stage, ...]:
     """Train the models and give both sentences to each; takes half a minute."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     spanish = {pair.source: pair.target for pair, _ in drawn["test"]}
-    with tempfile.TemporaryDirectory() as name:
-        files = {task: _write(Path(name), task, drawn) for task in _STEPS}
-        who = torch.stack([_who(_train("classification", kind, files, Path(name))) for kind in WHO])
-        asked = [
-            _translated(_train("translation", kind, files, Path(name)), [spanish[text] for text in _PAIR])
-            for kind in SPANISH
-        ]
+    who = torch.stack([_who(_train("classification", kind, drawn)) for kind in WHO])
+    asked = [_translated(_train("translation", kind, drawn), [spanish[text] for text in _PAIR]) for kind in SPANISH]
     said, written = torch.stack([numbers for numbers, _ in asked]), [texts for _, texts in asked]
     return (
         _sentences({split: len(pairs) for split, pairs in drawn.items()}),
@@ -121,20 +105,12 @@ def cat_stages() -> tuple[Stage, ...]:
     )
 
 
-def _write(folder: Path, task: str, drawn: dict[Split, list[tuple[Pair, str]]]) -> dict[str, Any]:
-    files: dict[str, Any] = {}
-    for split, pairs in drawn.items():
-        lines = [f"{pair.source}\t{sitter if task == 'classification' else pair.target}\n" for pair, sitter in pairs]
-        path = folder / f"{task}-{split}.tsv"
-        path.write_text("".join(["text\tlabel\n"] * (task == "classification") + lines), encoding="utf-8")
-        files[split] = str(path)
-    return files
-
-
-def _train(task: str, kind: Kind, files: dict[str, dict[str, Any]], folder: Path) -> Any:
-    settings = {**_SHARED, **_OF_TASK[task], **kind.settings}
-    out = folder / f"{task} {kind.title}"
-    return train(task, **files[task], steps=_STEPS[task], out=out, settings=settings, quiet=True)
+def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) -> Any:
+    data = {
+        split: [(pair.source, sitter if task == "classification" else pair.target) for pair, sitter in pairs]
+        for split, pairs in drawn.items()
+    }
+    return train_small(task, _STEPS[task], {**_SHARED, **_OF_TASK[task], **kind.settings}, **data)
 
 
 def _who(run: Any) -> Tensor:
@@ -142,7 +118,7 @@ def _who(run: Any) -> Tensor:
     rows = run.probabilities(list(_PAIR)).double()
     right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
     accuracy = run.report["scores"]["test"]["accuracy"]["value"]
-    return torch.tensor([*right, float((rows[0] - rows[1]).abs().max()), accuracy], dtype=torch.float64)
+    return double([*right, float((rows[0] - rows[1]).abs().max()), accuracy])
 
 
 def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
@@ -152,18 +128,18 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     apart = max(abs(p[0] - p[2]), abs(p[1] - p[3]))
     exact = run.report["scores"]["test"]["exact_match"]["value"]
     values = [p[0], p[1], p[3], p[2], apart, exact]
-    return torch.tensor(values, dtype=torch.float64), [one.text for one in run.predict(list(_PAIR))]
+    return double(values), [one.text for one in run.predict(list(_PAIR))]
 
 
 def _sentences(sizes: dict[Split, int]) -> Stage:
     return Stage(
         "sentences",
-        "the same words, another order",
+        "the same words in another order",
         (
-            "Both sentences have the same six words. Who sits is told by their order, and by nothing else.",
-            f"{sizes['train']:,} such sentences with {len(_NOUNS)} nouns are learned from (data.name=grammar says "
-            f"them in Spanish). The {sizes['test']} held-out ones put two nouns together that never met in training: "
-            "cat and wall among them.",
+            "Both sentences have the same six words. Only their order tells who sits.",
+            f"The models learn from {sizes['train']:,} such sentences with {len(_NOUNS)} nouns and their Spanish, as "
+            f"in data.name=grammar. The {sizes['test']} held-out sentences combine two nouns that never occur together "
+            "in training, cat and wall among them.",
         ),
         "",
         lines=_PAIR,
@@ -176,14 +152,14 @@ def _who_stage(numbers: Tensor) -> Stage:
         _rows(WHO),
         ("1st: cat", "2nd: wall", "apart", "held-out"),
         numbers,
-        heat=(True,) * len(WHO),
+        heat=True,
         notes=tuple("knows order" if kind.order else "no order" for kind in WHO),
     )
     return Stage(
         "who",
         "who sat? Six classifiers",
         (
-            f"Each learns to name the noun that sits, of {len(_NOUNS)}. The first two read the words as a set.",
+            f"Each learns which of {len(_NOUNS)} nouns sits. The first two read the words as a set.",
             "apart: the largest difference between the probabilities for the two sentences. held-out: share of right "
             "answers.",
         ),
@@ -202,14 +178,14 @@ def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
         _rows(SPANISH),
         ("1st right", "1st turned", "2nd right", "2nd turned", "apart", "held-out"),
         numbers,
-        heat=(True,) * len(SPANISH),
+        heat=True,
         notes=tuple("knows order" if kind.order else "no order" for kind in SPANISH),
     )
     return Stage(
         "spanish",
         "the same in Spanish: five translators",
         (
-            "In Spanish, too, the order says who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
+            "In Spanish, too, the order tells who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
             "turned: the probability of the translation of the other sentence. held-out: share of outputs that are "
             "right, letter by letter.",
         ),
@@ -238,10 +214,10 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
         (
             "A model that reads a set of words gives the same answer to both sentences, whatever it has learned, so it "
             "is right for at most one of them.",
-            "Attention by itself is such a model. It sees order only because positions are added to its words.",
+            "Attention by itself is such a model. It distinguishes orders only because positions are added to words.",
         ),
         "",
-        {"apart": torch.tensor(apart, dtype=torch.float64)},
+        {"apart": double(apart)},
         lines=(
             "Claim: without order, the two sentences cannot be distinguished. "
             + (
@@ -249,19 +225,19 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
                 if apart < _SAME
                 else f"It does not hold here: their probabilities differ by {apart:.3f}."
             ),
-            f"  Held-out sentences right: {_shares(who[blind, 3])}; with order {_shares(who[seeing, 3])}.",
+            f"  Held-out sentences answered correctly: {_shares(who[blind, 3])}; with order {_shares(who[seeing, 3])}.",
             f"With order, {solved} of {len(seeing)} classifiers name the right noun in both sentences, and {right} of "
-            f"{len(SPANISH) - 1} translators give both the right translation a higher probability than the other.",
+            f"{len(SPANISH) - 1} translators find the right translation of both more probable than the other.",
             "Claim of the notes: a feed-forward network has no way to keep the order. "
             + (
-                "It does not hold for words side by side: each place has separate weights, and "
+                "It does not hold for words side by side: each position has its own weights, and "
                 f"{float(who[mlp, 3]):.0%} of the held-out sentences are right. It holds for a bag of words."
                 if float(who[mlp, :2].min()) > 0.5
                 else "Here the network on words side by side did not learn it either."
             ),
-            "A single attention layer knows only the last word that it wrote and, with positions, its place. With "
-            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, and {float(said[-1, 5]):.0%} of the "
-            "transformer's: it has the order, but not everything else that decides a word.",
+            "A single attention layer knows only the last word it wrote and, with positions, where that word is. With "
+            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, compared with "
+            f"{float(said[-1, 5]):.0%} of the transformer's: it knows the order, but not all that decides a word.",
         ),
     )
 

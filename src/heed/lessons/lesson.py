@@ -16,13 +16,11 @@ from heed.observe.to_json import plain
 from heed.visible import to_json
 
 FORMAT = "heed-lesson-1"
-_SOURCE = "An example of the lecture notes; the networks were trained just now, and every number comes from them."
-_DRAWN = "An example of the lecture notes; the weights are drawn from a seed, and every number is computed from them."
 
 
 @dataclass(frozen=True, repr=False)
 class Lesson:
-    """The result of `run_lesson`: stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
+    """The result of `run_lesson`: its stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
     name: str
     title: str
@@ -37,7 +35,7 @@ class Lesson:
         raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, [s.name for s in self.stages])}")
 
     def only(self, names: Sequence[str]) -> Lesson:
-        """The lesson with some of its stages, in the order they are asked for.
+        """The lesson with some of its stages, in the given order.
 
         Raises:
             ConfigError: There is no such stage.
@@ -124,9 +122,12 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
     """
     if str(source) in TRAINED:
-        title, stages, seconds, said = TRAINED[str(source)]
+        lesson = TRAINED[str(source)]
         if row is not None:
             raise ConfigError(f"lesson {source} has no stage of one row; leave out row {row!r}")
-        return Lesson(str(source), title, said or (_SOURCE if seconds else _DRAWN), (), stages())
-    where, file = read_lesson(source)
-    return Lesson(where, file.title, file.source, tuple(file.tokens), build_stages(file, where, row))
+        return Lesson(str(source), lesson.title, lesson.source, (), lesson.stages())
+    name, file = read_lesson(source)
+    try:
+        return Lesson(name, file.title, file.source, tuple(file.tokens), build_stages(file, row))
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None

@@ -6,9 +6,7 @@ halves, which are neutral if the halves disagree. Between the halves are few or 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,13 +14,14 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 
 TITLE = "The first half of the movie was great, but then it was a bit of a mess."
-_MESS = "The first half of the movie was great, but then it was a bit of a mess."
+_MESS = TITLE
 _FUN = "The movie was fun, brisk and imaginative."
 _TURNED = "The first half of the movie was a bit of a mess, but then it was great."
+_SHOWN = (_MESS, _TURNED, _FUN)
 _LABELS = ("negative", "neutral", "positive")
 _GOOD = ("great", "fun", "brisk", "imaginative", "clever", "warm", "lovely", "a joy", "a lot of fun")
 _BAD = ("a bit of a mess", "a mess", "dull", "slow", "clumsy", "flat", "boring", "a bit of a bore", "a waste of time")
@@ -58,10 +57,6 @@ _SETTINGS: dict[str, Any] = {
     "training.learning_rate": 0.005,
     "training.warmup": 20,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 _FORWARD: dict[str, Any] = {
     "model.name": "rnn",
@@ -114,7 +109,7 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
     No review of `valid` or `test` is in `train`, and the lesson's sentences are in none of the splits.
     """
     rng = Random(f"{kind} {split}")
-    known = {_MESS, _TURNED, _FUN}
+    known = set(_SHOWN)
     if split != "train":
         known |= {text for text, _ in draw_reviews("train", kind)}
     drawn: list[tuple[str, str]] = []
@@ -129,24 +124,16 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
 def mess_stages() -> tuple[Stage, ...]:
     """Train every network on both kinds of data and query it; takes half a minute."""
     runs: dict[str, list[Any]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for kind, steps in _STEPS.items():
-            files: dict[str, Any] = {split: _write(Path(name) / f"{kind}-{split}.tsv", split, kind) for split in SPLITS}
-            runs[kind] = [
-                train(
-                    "classification",
-                    **files,
-                    steps=steps,
-                    out=Path(name) / f"{kind} {title}",
-                    settings=given,
-                    quiet=True,
-                )
-                for title, fields in _NETWORKS.items()
-                for given in ({**_SETTINGS, **fields},)
-            ]
-        said = {kind: torch.stack([_asked(run) for run in runs[kind]]) for kind in runs}
-        right = {kind: torch.stack([_by_distance(run) for run in runs[kind]]) for kind in runs}
-        read = torch.cat([_read(runs[kind][0]) for kind in runs], dim=1)
+    for kind, steps in _STEPS.items():
+        data = {split: draw_reviews(split, kind) for split in SPLITS}
+        runs[kind] = [
+            train_small("classification", steps, {**_SETTINGS, **fields}, **data) for fields in _NETWORKS.values()
+        ]
+    said = {kind: torch.stack([_probabilities(run, _SHOWN) for run in runs[kind]]) for kind in runs}
+    right = {kind: torch.stack([_by_distance(run) for run in runs[kind]]) for kind in runs}
+    words = _MESS.split()
+    prefixes = [" ".join(words[: i + 1]) for i in range(len(words))]
+    read = torch.cat([_probabilities(runs[kind][0], prefixes) for kind in runs], dim=1)
     return (
         _sentences(),
         _answers("short", said["short"], right["short"]),
@@ -156,16 +143,10 @@ def mess_stages() -> tuple[Stage, ...]:
     )
 
 
-def _write(path: Path, split: Split, kind: str) -> str:
-    lines = "".join(f"{text}\t{label}\n" for text, label in draw_reviews(split, kind))
-    path.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
-    return str(path)
-
-
-def _asked(run: Any) -> Tensor:
-    """The probability of each label for each of the lesson's sentences, `(sentences, labels)`."""
+def _probabilities(run: Any, texts: Sequence[str]) -> Tensor:
+    """The probability of each label for each text, `(texts, labels)`."""
     order = [run.task.labels.index(label) for label in _LABELS]
-    return run.probabilities([_MESS, _TURNED, _FUN])[:, order].double()  # type: ignore[no-any-return]
+    return run.probabilities(list(texts))[:, order].double()  # type: ignore[no-any-return]
 
 
 def _by_distance(run: Any) -> Tensor:
@@ -176,24 +157,16 @@ def _by_distance(run: Any) -> Tensor:
         texts, labels = zip(*(draw_review(rng, distance) for _ in range(_EACH)), strict=True)
         found = [one.label for one in run.predict(list(texts))]
         shares.append(sum(a == b for a, b in zip(found, labels, strict=True)) / len(labels))
-    return torch.tensor(shares, dtype=torch.float64)
-
-
-def _read(run: Any) -> Tensor:
-    """The probability of each label after each word of the sentence, `(words, labels)`."""
-    words = _MESS.split()
-    order = [run.task.labels.index(label) for label in _LABELS]
-    prefixes = [" ".join(words[: i + 1]) for i in range(len(words))]
-    return run.probabilities(prefixes)[:, order].double()  # type: ignore[no-any-return]
+    return double(shares)
 
 
 def _sentences() -> Stage:
     return Stage(
         "sentences",
-        "which way does it tip?",
+        "negative, neutral or positive?",
         (
-            "Three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
-            "The notes say that a recurrent network calls the first one negative, as it has forgotten the beginning.",
+            "There are three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
+            "The notes say that a recurrent network calls the first sentence negative: it has forgotten the beginning.",
         ),
         "",
         lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive"),
@@ -202,14 +175,15 @@ def _sentences() -> Stage:
 
 _PROSE = {
     "short": (
-        "learned from reviews of one opinion",
-        "No review of this training text has two opinions, as in most short reviews. That two opposite ones make a "
-        "neutral review can be learned nowhere here.",
+        "trained on reviews of one opinion",
+        "No review of this training text has two opinions, as in most short reviews. Nothing in it shows that two "
+        "opposite opinions make a neutral review.",
     ),
     "halves": (
-        "learned from reviews of two halves as well",
-        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between. "
-        '"great" and "a bit of a mess" never meet in one, and "but" joins halves that agree as well: it tells nothing.',
+        "trained on reviews of two halves as well",
+        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between "
+        'them. "great" and "a bit of a mess" never occur in the same review, and "but" also joins halves that agree, '
+        "so it says nothing about the label.",
     ),
 }
 
@@ -219,23 +193,22 @@ def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
     rows = tuple(_NETWORKS)
     columns = tuple(f"{label[:3]}." for label in _LABELS)
     held_out = Table(
-        "share of held-out reviews of two halves that is right, by clauses of filler between the halves",
+        "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves",
         rows,
         tuple(f"{distance} clauses" for distance in _DISTANCES),
         right,
-        heat=(True,) * len(rows),
+        heat=True,
     )
-    shown = (_MESS, _TURNED, _FUN)
     tables = tuple(
-        Table(text, rows, columns, said[:, i], heat=(True,) * len(rows), notes=tuple(map(_label, said[:, i])))
-        for i, text in enumerate(shown)
+        Table(text, rows, columns, said[:, i], heat=True, notes=tuple(map(_label, said[:, i])))
+        for i, text in enumerate(_SHOWN)
     )
     last = f"A clause of filler is {min(map(_words, _FILLER))} to {max(map(_words, _FILLER))} words"
-    longer = f"; {_DISTANCES[-1]} of them are more than any review of the training text has."
+    longer = f"; no review of the training text has as many as {_DISTANCES[-1]}."
     numbers = {"probability": said, "accuracy": right}
     lines = (last + (longer if kind == "halves" else "."),)
     return Stage(
-        kind, title, (prose, "Shown are the probabilities of the labels."), "", numbers, (*tables, held_out), (), lines
+        kind, title, (prose, "The tables show the labels' probabilities."), "", numbers, (*tables, held_out), (), lines
     )
 
 
@@ -254,12 +227,12 @@ def _word_by_word(read: Tensor) -> Stage:
         "words",
         "word by word",
         (
-            "Output of the simple recurrent network after each word, once trained on short reviews, once on halves.",
+            "Output of the simple recurrent network after each word, trained on short reviews and on halves.",
             "If it had forgotten the first half, only the second half could decide the last output.",
         ),
         "h(t) = tanh(W_hh h(t-1) + W_hx x(t) + b)        label from h(t)",
         {"short": read[:, :3], "halves": read[:, 3:]},
-        (Table("probability of each label", words, columns, read, heat=(True,) * len(words)),),
+        (Table("probability of each label", words, columns, read, heat=True),),
     )
 
 
@@ -302,10 +275,10 @@ def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
         "what this shows",
         (
             "Claim of the notes: a recurrent network forgets the first half and calls the sentence negative.",
-            "Whether it does depends on the text that it learned from; the network is the same.",
+            "Whether it does depends on the training text; the network is the same.",
         ),
         "",
-        {"far": torch.tensor(far, dtype=torch.float64)},
+        {"far": double(far)},
         lines=lines,
     )
 

@@ -19,11 +19,12 @@ from torch.nn.functional import cross_entropy
 from heed.data.batch.framed import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.masked_words import MaskedWords
-from heed.lessons.parts import Check, Stage, Table
+from heed.lessons.parts import Check, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
 from heed.tasks.pretraining.masking import Masking, mask_rows
 
 TITLE = "[CLS] the man went to the store [SEP] he bought a gallon of milk [SEP]"
+SOURCE = "An example from the lecture notes; the weights are drawn from a seed, and every number is computed from them."
 _FIRST, _FOLLOWS, _ELSEWHERE = "The man went to the store", "He bought a gallon of milk", "Penguins are flightless"
 _VOCABULARY = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the man went to store he bought a gall ##on of milk penguins are flight ##less"
@@ -77,10 +78,10 @@ def _cut(tokenizer: TextTokenizer) -> Stage:
         "cut",
         "two sentences become one row of pieces",
         (
-            "The text is put into lower case and cut into the longest pieces that the vocabulary has: 'gallon' is not "
-            "in it, 'gall' and '##on' are. The two signs say that a piece goes on with its word.",
-            "[CLS] stands before everything, and its state will answer for the whole row. A [SEP] ends each sentence. "
-            "The segment tells the sentences apart, the position tells the order.",
+            "The text is lowercased and split into the longest pieces in the vocabulary: 'gallon' is not in it, 'gall' "
+            "and '##on' are. The ## marks a piece that continues a word.",
+            "[CLS] comes first, and its last state stands for the whole row. A [SEP] ends each sentence. The segment "
+            "distinguishes the sentences, the position gives the order.",
         ),
         "[CLS] s1 [SEP] s2 [SEP]",
         {"ids": torch.tensor(ids), "segments": torch.tensor(segments)},
@@ -113,23 +114,23 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     read, chosen = _masked(many, 0)
     mask, same = read == _VOCABULARY.index("[MASK]"), read == many
     kinds = [(chosen & mask).sum(), (chosen & ~mask & ~same).sum(), (chosen & same).sum()]
-    shares = torch.tensor([[float(kind) / float(chosen.sum()) for kind in kinds]], dtype=torch.float64)
+    shares = double([[float(kind) / float(chosen.sum()) for kind in kinds]])
     table = Table(
         f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one",
         ("share",),
         ("[MASK]", "another word", "unchanged"),
         shares,
-        heat=(True,),
+        heat=True,
     )
     return Stage(
         "masks",
-        "some words are hidden, other ones in each pass",
+        "some words are hidden, different ones in each pass",
         (
-            f"15 % of the {len(ids) - 3} words and pieces are to be predicted: {int(chosen[0].sum())} of this row. Of "
-            "these 80 % are read as [MASK], 10 % as a random word, 10 % unchanged; [CLS] and [SEP] are never "
+            f"15 % of the {len(ids) - 3} words and pieces are to be predicted: {int(chosen[0].sum())} in this row. Of "
+            "these, 80 % are read as [MASK], 10 % as a random word, 10 % unchanged; [CLS] and [SEP] are never "
             "chosen.",
-            "Texts in later use have no [MASK]. Because any word may be wrong or have to be predicted, the network "
-            "keeps a useful state for every word. A random word may be the right one; it counts as unchanged.",
+            "Texts in later use contain no [MASK]. Because any word may be wrong or have to be predicted, the network "
+            "keeps a useful state for every word. A random word may be the right one; it then counts as unchanged.",
         ),
         "",
         {"shares": shares},
@@ -165,8 +166,8 @@ def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) ->
         "embeddings",
         "three vectors are added",
         (
-            "A word's vector, that of its segment and that of its position are rows of three tables, all learned. "
-            "Their sum is normalised: its mean becomes 0, its standard deviation 1.",
+            "The vectors of a word, of its segment and of its position are rows of three learned tables. Their sum is "
+            "normalised to mean 0 and standard deviation 1.",
             "A hidden word enters as the vector of [MASK]; only its position and its neighbours tell what it was.",
         ),
         "x = norm(E[word] + S[segment] + P[position])",
@@ -178,7 +179,7 @@ def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) ->
 
 def _equal(name: str, by_hand: Tensor, by_library: Tensor) -> tuple[Check, ...]:
     pairs = zip(by_hand.flatten().tolist(), by_library.flatten().tolist(), strict=True)
-    return tuple(Check(f"library {name}[{n}]", theirs, ours, 0.0) for n, (ours, theirs) in enumerate(pairs))
+    return tuple(Check(f"library {name}[{n}]", theirs, ours) for n, (ours, theirs) in enumerate(pairs))
 
 
 def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chosen: Tensor) -> Stage:
@@ -190,7 +191,6 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
     wanted = true[chosen]
     of_wanted = probabilities[torch.arange(len(wanted)), wanted]
     losses = -of_wanted.log()
-    shown = [(logits, exponents, probabilities)[k] for k in range(3)]
     tables = []
     for row, word in enumerate(wanted.tolist()):
         best = [i for i in probabilities[row].argsort(descending=True).tolist() if i != word][:4]
@@ -200,7 +200,7 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
                 f"position {int(chosen[0].nonzero()[row])}: the word is {_VOCABULARY[word]}",
                 tuple(_VOCABULARY[i] for i in picked),
                 ("score", "exp(score)", "probability"),
-                torch.stack([one[row, picked] for one in shown], dim=1),
+                torch.stack([one[row, picked] for one in (logits, exponents, probabilities)], dim=1),
                 notes=(f"loss -ln {float(of_wanted[row]):.3f} = {float(losses[row]):.3f}", *[""] * len(best)),
             )
         )
@@ -210,17 +210,17 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
         "loss",
         "the loss of the hidden words",
         (
-            "At the chosen places only, the state goes through one more layer and is compared with the table of words: "
-            f"{len(_VOCABULARY)} scores. Softmax makes them probabilities; the loss is -ln of the right word's. The "
-            "right word comes first, then the four most probable others.",
-            "The words at all other places are read but not predicted: their scores are never computed.",
+            "At the chosen positions only, the state goes through one more layer and is compared with every row of the "
+            f"word table: {len(_VOCABULARY)} scores. Softmax turns them into probabilities; the loss is -ln of the "
+            "right word's. Each table has the right word first, then the four most probable others.",
+            "The words at all other positions are read but not predicted: they get no scores.",
         ),
-        "loss = -(1/M) sum over the M chosen places of ln softmax(E norm(gelu(W h + b)) + c)[right word]",
+        "loss = -(1/M) sum over the M chosen positions of ln softmax(E norm(gelu(W h + b)) + c)[right word]",
         {"logits": logits, "probabilities": probabilities, "losses": losses, "loss": losses.mean()},
         tuple(tables),
         lines=(
             f"sum of exp(score) over all {len(_VOCABULARY)} words: {sums}",
-            f"mean loss {float(losses.mean()):.3f}; a network that knows nothing has ln {len(_VOCABULARY)} = "
+            f"mean loss {float(losses.mean()):.3f}; guessing uniformly costs ln {len(_VOCABULARY)} = "
             f"{float(np.log(len(_VOCABULARY))):.3f}",
         ),
         checks=_equal("loss", losses.mean(), library),
@@ -251,11 +251,11 @@ def _next(parts: tuple[Bert, MaskedWords, Any], tokenizer: TextTokenizer) -> Sta
         "next",
         "does the second sentence follow?",
         (
-            "The state of [CLS] goes through a layer with tanh and another with two outputs. In training half of the "
-            "pairs stand like this in a text; in the other half the second sentence is from another text. Nobody has "
-            "to label anything.",
-            "The weights here are drawn from a seed, so the answers mean nothing yet: what is shown is the arithmetic. "
-            "The loss of training is the sum of this one and that of the hidden words.",
+            "The state of [CLS] goes through a layer with tanh and another with two outputs. In training, half of the "
+            "pairs follow each other in a text; in the other half the second sentence is from another text. No labels "
+            "are needed.",
+            "The weights here are drawn from a seed, so the answers mean nothing yet; only the arithmetic is shown. "
+            "The training loss is the sum of this loss and that of the hidden words.",
         ),
         "loss = -ln softmax(V tanh(W h_[CLS] + b) + d)[right answer]",
         {"scores": scores, "probabilities": probabilities, "losses": losses},

@@ -20,8 +20,8 @@ from torch import Tensor
 from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.examples import Pair
 from heed.data.read.shuffled import shuffle_words, words_of
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 
 TITLE = "What is now time it? The imaginative was brisk, fun and movie."
@@ -60,11 +60,7 @@ _SETTINGS: dict[str, Any] = {
     "training.warmup": 30,
     "training.guided_attention": 0.0,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
     "generation.beam_size": 1,
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -105,8 +101,7 @@ def order_stages() -> tuple[Stage, ...]:
     drawn = {split: draw_sentences(split) for split in SPLITS}
     with tempfile.TemporaryDirectory() as name:
         files: dict[str, Any] = {split: _write(Path(name) / f"{split}.txt", drawn[split]) for split in SPLITS}
-        out = Path(name) / "run"
-        run: Any = train("translation", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
+        run = train_small("translation", _STEPS, _SETTINGS, **files)
         trigrams = learn_trigrams(run.task)
         exact = torch.stack([_exact_match(run, set(texts)) for texts in drawn["test"].values()])
     return (
@@ -119,8 +114,8 @@ def order_stages() -> tuple[Stage, ...]:
 
 
 _TIME_PROSE = (
-    "No training sentence has these words. The network gives the probability of writing an order for this source; it "
-    "might also write other words. The trigrams' probabilities are shares among all orders of the words.",
+    "No training sentence has exactly these words. The network's number is the probability of writing an order for "
+    "this source; it might also write other words. The trigrams' probabilities are shares among all orders.",
     "One order is a sentence like those of the training text, and both models prefer it by far.",
 )
 _MOVIE_PROSE = (
@@ -139,7 +134,7 @@ def _exact_match(run: Any, targets: set[str]) -> Tensor:
     examples = [pair for pair in run.examples("test") if pair.target in targets]
     shuffled, ordered = run.baselines(examples).values()
     outcomes = (run.outcomes(examples), ordered, shuffled)
-    return torch.tensor([one.measure("exact_match").score() for one in outcomes], dtype=torch.float64)
+    return double([one.measure("exact_match").score() for one in outcomes])
 
 
 def _task() -> Stage:
@@ -147,7 +142,7 @@ def _task() -> Stage:
         "task",
         "put the words in order",
         (
-            "The source is a sentence whose words were shuffled; the target is the sentence.",
+            "The source is a sentence whose words were shuffled; the target is the original sentence.",
             "Punctuation at the end stays where it is. A capital letter marks the first word.",
         ),
         "",
@@ -159,11 +154,11 @@ def _training(drawn: dict[str, list[str]]) -> Stage:
     shown = [f"  {shuffle_words(text, 1)}   ->   {text}" for kind in drawn.values() for text in kind[:3]]
     return Stage(
         "training",
-        "what is learned from",
+        "the training text",
         (
             f"{sum(map(len, drawn.values())):,} sentences of a small grammar written for this lesson. The words of "
-            f"{len(drawn['one']):,} of them make a sentence of it in one order, the words of the {len(drawn['two']):,} "
-            "with three adjectives in two.",
+            f"{len(drawn['one']):,} of them form a sentence of the grammar in one order only; those of the "
+            f"{len(drawn['two']):,} with three adjectives, in two orders.",
             "With files of your own: heed train translation sentences.txt data.shuffle_source=words",
         ),
         "p(target | source) = product of p(word | words before it, source)",
@@ -182,18 +177,18 @@ def _asked(
 ) -> Stage:
     source, right = example
     nll = run.task.forced_scores(run.model, run.task.encode_pairs([Pair(source, order) for order in orders]))[0]
-    network = torch.tensor([math.exp(-one) for one in nll], dtype=torch.float64)
+    network = double([math.exp(-one) for one in nll])
     _, words, closing = words_of(source)
     logs = {order: trigrams.score([*order, closing]) for order in set(permutations(words))}
     total = math.fsum(map(math.exp, logs.values()))
     shares = [math.exp(logs[tuple(words_of(order)[1])]) / total for order in orders]
-    counted = torch.tensor(shares, dtype=torch.float64)
+    counted = double(shares)
     table = Table(
         f"probability of some of the {len(logs):,} orders",
         tuple(orders),
         ("network", "trigrams"),
         torch.stack([network, counted], dim=1),
-        heat=(True,) * len(orders),
+        heat=True,
         notes=tuple("the reference" if order == right else "" for order in orders),
     )
     best = run.predict(source).text
@@ -209,9 +204,9 @@ def _judged(exact: Tensor, count: int) -> Stage:
         (
             "Exact match counts an output as right only if it is the reference, letter by letter.",
             f"Where two orders are equally good, any model is right about half of the time ({count} held-out "
-            "sentences): that is the limit of the score and no fault of the model. In a text of your own nobody knows "
-            "how many sentences are of this kind: a score tells which of two models is better, and not how far either "
-            "is from the best.",
+            "sentences): that is a limit of the score, not a fault of the model. In a text of your own nobody knows "
+            "how many sentences are of this kind: a score tells which of two models is better, not how far either is "
+            "from the best possible.",
         ),
         "",
         {"exact_match": exact},
@@ -221,7 +216,7 @@ def _judged(exact: Tensor, count: int) -> Stage:
                 ("one good order", "two good orders"),
                 ("network", "trigrams", "shuffled input"),
                 exact,
-                heat=(True, True),
+                heat=True,
             ),
         ),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from heed.errors import ConfigError, suggest
 from heed.observe.number_tables import Table as Table
-from heed.observe.number_tables import number as number
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: numbers that differ by no more are equal to three decimals."""
@@ -27,12 +27,12 @@ class Moment:
 
 @dataclass(frozen=True)
 class Check:
-    """A stated value, with a name such as "printed query[The][0]", the computed value and the tolerance."""
+    """A stated value, with a name such as "printed query[The][0]", the computed value and the allowed difference."""
 
     name: str
     printed: float
     computed: float
-    tolerance: float
+    tolerance: float = 0.0  # beyond three decimals
 
     @property
     def difference(self) -> float:
@@ -50,42 +50,13 @@ class Check:
         return self.equal or self.difference <= self.tolerance
 
 
-def verdict(checks: tuple[Check, ...]) -> str:
-    """Counts of values that are equal, tolerated and different, as a sentence."""
-    equal = sum(check.equal for check in checks)
-    tolerated = sum(check.tolerated for check in checks) - equal
-    parts = [f"{len(checks)} {'value' if len(checks) == 1 else 'values'}: {equal} equal to three decimals"]
-    if tolerated:
-        parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
-    if differ := len(checks) - equal - tolerated:
-        parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
-    return ", ".join(parts)
-
-
-def check_table(title: str, checks: Sequence[Check]) -> Table:
-    """Table of the stated values of checks, the computed ones and the differences."""
-    values = torch.tensor([[check.printed, check.computed, check.difference] for check in checks], dtype=torch.float64)
-    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
-
-
-def check_tables(checks: Sequence[Check]) -> tuple[Table, ...]:
-    """The checks that are not equal, in a table for each outcome and tolerance, which are the title."""
-    groups: dict[str, list[Check]] = {}
-    for check in checks:
-        if not check.equal:
-            allowed = f"within the tolerance of {check.tolerance:g}"
-            differs = f"DIFFERS: off by more than {max(check.tolerance, 0.0005):g}"
-            groups.setdefault(allowed if check.tolerated else differs, []).append(check)
-    return tuple(check_table(title, groups[title]) for title in sorted(groups))
-
-
 @dataclass(frozen=True)
 class Stage:
     """One stage of a lesson.
 
     Attributes:
         name: Name for `--stage`.
-        prose: Two lines of explanation.
+        prose: A few lines of explanation.
         numbers: Results by name ("query", "scores", "weights", ...).
         tables: The results to show.
         lines: Lines below the tables.
@@ -104,6 +75,11 @@ class Stage:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
+
+
+def double(values: Any) -> Tensor:
+    """A number, numbers or rows of numbers as a tensor in float64."""
+    return torch.tensor(values, dtype=torch.float64)
 
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
@@ -131,8 +107,3 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
 def name_of(index: int, labels: Sequence[str]) -> str:
     """Name of a token in messages, with its number if the token occurs more than once."""
     return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
-
-
-def count(number: int, what: str) -> str:
-    """A number of things: "1 row", "2 rows"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -10,27 +10,27 @@ import torch
 from torch import Tensor
 
 from heed.layers.grid import patches_of
-from heed.lessons.parts import Check, Stage, Table
+from heed.lessons.parts import Check, Stage, Table, double
 
 TITLE = "A picture is worth 16 x 16 words."
-SOURCE = "224 / 16 is the lecture notes' example, the small picture ours; nothing is trained, its weights were chosen."
+SOURCE = "The 224 / 16 example is the lecture notes'; the small picture and its weights are ours; nothing is trained."
 _SIZES = ((224, 16, 3), (224, 32, 3), (32, 4, 3), (28, 4, 1), (8, 2, 1))
 _PICTURE = ((0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0))
 _E = ((0.5, -0.5, -0.5), (0.5, 0.5, -0.5), (0.5, -0.5, 0.5), (0.5, 0.5, 0.5))
 _CLASS = (1.0, 0.0, 0.0)
 _POSITIONS = ((0.0, 0.0, 0.0), (0.0, -0.5, -0.5), (0.0, 0.5, -0.5), (0.0, -0.5, 0.5), (0.0, 0.5, 0.5))
 _SIDE = 2
+_CORNERS = ("up left", "up right", "low left", "low right")
 
 
 def patches_stages() -> tuple[Stage, ...]:
     """All stages."""
-    picture = torch.tensor(_PICTURE, dtype=torch.float64)
+    picture = double(_PICTURE)
     flat = patches_of(picture[None, None].float(), _SIDE, _SIDE)[0].double()
-    weights = torch.tensor(_E, dtype=torch.float64)
+    weights = double(_E)
     embedded = flat @ weights
-    first = torch.tensor(_CLASS, dtype=torch.float64)
-    positions = torch.tensor(_POSITIONS, dtype=torch.float64)
-    states = torch.cat([first[None], embedded]) + positions
+    positions = double(_POSITIONS)
+    states = torch.cat([double([_CLASS]), embedded]) + positions
     return (
         _count(),
         _cut(picture, flat),
@@ -52,24 +52,25 @@ def _count() -> Stage:
         numbers = channels * patch * patch
         rows.append([side, side * side, numbers, (side * side + 1) ** 2])
         labels.append(f"{size} x {size} x {channels}, patches of {patch}")
-    values = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     every = (224 * 224 + 1) ** 2
     return Stage(
         "count",
-        "how many patches, how many numbers in each",
+        "the number of patches, and of numbers in each",
         (
-            "A Transformer compares everything with everything. With every pixel of a picture of 224 x 224 a token, "
+            "A Transformer compares every token with every other. If every pixel of a 224 x 224 picture were a token, "
             f"one head of one layer would have {every:,} weights.",
-            "So the picture is cut into squares of P x P pixels. Each square, all its channels in one row of numbers, "
-            "is what a word is in a text: 224 / 16 = 14 rows and 14 columns, 196 patches of 16 x 16 x 3 = 768 numbers.",
+            "So the picture is cut into squares of P x P pixels. Each square, with all its channels in one row of "
+            "numbers, takes the place of a word: 224 / 16 = 14 rows and 14 columns give 196 patches of 16 x 16 x 3 = "
+            "768 numbers.",
         ),
         "N = H W / P^2 patches, each of P^2 C numbers",
         {"counts": values},
-        (Table("counts", tuple(labels), ("a side", "patches", "numbers in each", "weights"), values),),
-        lines=("Weights: of one head, one for each pair of tokens, the class token among them.",),
+        (Table("counts", tuple(labels), ("per side", "patches", "numbers in each", "weights"), values),),
+        lines=("Weights: those of one head, one for each pair of tokens, including the class token.",),
         checks=(
-            Check("patches of 224 / 16", 196, float(values[0, 1]), 0.0),
-            Check("numbers in each", 768, float(values[0, 2]), 0.0),
+            Check("patches of 224 / 16", 196, float(values[0, 1])),
+            Check("numbers in each", 768, float(values[0, 2])),
         ),
     )
 
@@ -81,39 +82,38 @@ def _cut(picture: Tensor, flat: Tensor) -> Stage:
         "a picture of 4 x 4 pixels, cut into four patches",
         (
             "The patches are 2 x 2 pixels: upper left, upper right, lower left, lower right.",
-            "Each is written row by row into one line: the upper two pixels, then the lower two.",
+            "Each is flattened row by row: the upper two pixels, then the lower two.",
         ),
         "x_p = the P x P pixels of a patch in one row",
         {"picture": picture, "patches": flat},
         (
-            Table("the picture", tuple(f"row {i}" for i in range(4)), columns, picture, heat=(True,) * 4),
-            Table("its patches, flattened", _names(4), ("up left", "up right", "low left", "low right"), flat,
-                  heat=(True,) * 4),
+            Table("the picture", tuple(f"row {i}" for i in range(4)), columns, picture, heat=True),
+            Table("its patches, flattened", _names(4), _CORNERS, flat, heat=True),
         ),
-        lines=("Nothing in a row of numbers says where its patch was; that comes with the positions.",),
-    )  # fmt: skip
+        lines=("A row of numbers does not tell where its patch was; the positions will.",),
+    )
 
 
 def _embed(weights: Tensor, embedded: Tensor) -> Stage:
     units = ("brightness", "right - left", "low - up")
     return Stage(
         "embed",
-        "one linear layer for every patch",
+        "the same linear layer for every patch",
         (
-            "The same matrix E turns each patch into a vector of the model's width, here 3. Ours was chosen so that it "
-            "can be read: half the sum of the pixels, right less left, lower less upper.",
+            "The same matrix E turns each patch into a vector of the model's width, here 3. Ours was chosen to be "
+            "readable: half the sum of the pixels, half of right minus left, half of lower minus upper.",
             "ViT-B/16 has 768 numbers in a patch and a width of 768: 768 x 768 weights and 768 biases, 590,592 in all, "
             "whatever the number of patches. A convolution with a stride of P computes the same.",
         ),
         "z = x_p E",
         {"weights": weights, "embedded": embedded},
         (
-            Table("E", ("up left", "up right", "low left", "low right"), units, weights),
+            Table("E", _CORNERS, units, weights),
             Table("embedded patches", _names(4), units, embedded),
         ),
         checks=(
-            Check("brightness of patch 2", 2.0, float(embedded[1, 0]), 0.0),
-            Check("right - left of patch 4", 0.0, float(embedded[3, 1]), 0.0),
+            Check("brightness of patch 2", 2.0, float(embedded[1, 0])),
+            Check("right - left of patch 4", 0.0, float(embedded[3, 1])),
         ),
     )
 
@@ -123,17 +123,17 @@ def _place(positions: Tensor, states: Tensor) -> Stage:
     units = ("z1", "z2", "z3")
     return Stage(
         "place",
-        "a class token before the patches, a position for each",
+        "a class token before the patches, and a position for each token",
         (
             "Before the patches comes a learned vector, the class token; its last state stands for the whole picture. "
-            "To each token is added a learned vector of its place.",
+            "A learned vector of its position is added to each token.",
             "Without positions attention could not tell a picture from the same patches in another order: each patch "
-            "would get the same state wherever it stood.",
+            "would get the same state wherever it is.",
         ),
         "z_0 = [x_class; x_1 E; ...; x_N E] + E_pos",
         {"positions": positions, "states": states},
-        (Table("positions", names, units, positions), Table("what the first block reads", names, units, states)),
-        lines=("Patches 1 and 3 are both black, and equal before positions are added; after it they differ.",),
+        (Table("positions", names, units, positions), Table("input of the first block", names, units, states)),
+        lines=("Patches 1 and 3 are both black: equal before positions are added, different afterwards.",),
     )
 
 
@@ -141,13 +141,14 @@ def _look(states: Tensor) -> Stage:
     scores = states[:1] @ states.T / states.shape[1] ** 0.5
     weights = torch.softmax(scores, -1)
     context = weights @ states
+    grid = weights[0, 1:].reshape(2, 2)
     names = ("class token", *_names(4))
     return Stage(
         "look",
-        "where the class token looks",
+        "the attention of the class token",
         (
             "One head without learned weights: the class token's vector is the query, every token's vector is key and "
-            "value. Its row of weights, put back on the grid of patches, is what `heed look` lays over a picture.",
+            "value. The row of weights, laid out on the grid of patches, is what `heed look` draws over a picture.",
             "The weight on the class token itself has no place in the picture, so the patches' weights sum to less "
             "than 1.",
         ),
@@ -155,29 +156,27 @@ def _look(states: Tensor) -> Stage:
         {"scores": scores, "weights": weights, "context": context},
         (
             Table("scores and weights", ("score", "weight"), names, torch.cat([scores, weights]), heat=(False, True)),
-            Table("weights on the grid", ("upper", "lower"), ("left", "right"), weights[0, 1:].reshape(2, 2),
-                  heat=(True, True)),
+            Table("weights on the grid", ("upper", "lower"), ("left", "right"), grid, heat=True),
             Table("context", ("class token",), ("z1", "z2", "z3"), context),
         ),
         lines=("The brightest patch, upper right, gets the largest weight.",),
-        checks=(Check("sum of the weights", 1.0, float(weights.sum()), 0.0),),
-    )  # fmt: skip
+        checks=(Check("sum of the weights", 1.0, float(weights.sum())),),
+    )
 
 
 def _overlap(picture: Tensor) -> Stage:
     flat = patches_of(picture[None, None].float(), _SIDE, 1)[0].double()
-    columns = ("up left", "up right", "low left", "low right")
     names = tuple(f"row {i // 3}, column {i % 3}" for i in range(9))
     return Stage(
         "overlap",
         "patches that overlap",
         (
-            "With a stride of 1 instead of 2 the same square is cut at every pixel: nine patches, and every inner "
-            "pixel stands in four of them. The sequence gets longer, and attention costs its square.",
-            "model.stride sets it. A pixel at the edge of one patch is then inside another, where patches are larger.",
+            "With a stride of 1 instead of 2, a patch starts at every pixel: nine patches, and every inner pixel is in "
+            "four of them. The sequence gets longer, and the cost of attention grows with the square of its length.",
+            "model.stride sets it. With larger patches, a pixel at the edge of one patch is then inside another.",
         ),
         "(H - P) / S + 1 rows and (W - P) / S + 1 columns",
         {"patches": flat},
-        (Table("patches of 2 x 2 pixels, one every pixel", names, columns, flat, heat=(True,) * 9),),
-        checks=(Check("patches", 9, float(len(flat)), 0.0),),
+        (Table("patches of 2 x 2 pixels, one every pixel", names, _CORNERS, flat, heat=True),),
+        checks=(Check("patches", 9, float(len(flat))),),
     )

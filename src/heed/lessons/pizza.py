@@ -7,19 +7,14 @@ prompts. It is compared with a bigram model of the same text, which no longer se
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from heed.errors import DataError
-from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.tasks.language_modelling.meals import distribution
 from heed.tasks.language_modelling.ranking import RankedChoice
 
@@ -38,10 +33,6 @@ _SETTINGS: dict[str, Any] = {
     "training.batch_tokens": 1_024,
     "training.learning_rate": 0.01,
     "training.warmup": 20,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 _END = "</s>"
 _BLANK = "\u2581"  # marks the space before a word in a token
@@ -50,10 +41,8 @@ _COLUMNS = ("total", "per token", "probability", "grammar")
 
 def pizza_stages() -> tuple[Stage, ...]:
     """Train the model, count the bigrams, and rank; takes some seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        run: Any = train("language_modelling", data="meals", steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
-        texts = [document.text for document in run.examples("train")]
+    run = train_small("language_modelling", _STEPS, _SETTINGS, data="meals")
+    texts = [document.text for document in run.examples("train")]
     perplexity = run.report["scores"]["test"]["perplexity"]["value"]
     return (
         _question(),
@@ -69,9 +58,9 @@ def _question() -> Stage:
         "question",
         "which continuation is the most probable?",
         (
-            "A language model gives each next token a probability. That of a continuation is the product over its "
-            "tokens, and here over the end of the sentence as well.",
-            "A long continuation has more factors, none above 1: that is why per token stands beside the total.",
+            "A language model gives each next token a probability. The probability of a continuation is the product "
+            "over its tokens, here including the end of the sentence.",
+            "A longer continuation has more factors, none above 1; the mean per token is therefore shown as well.",
         ),
         "log p(choice | prompt) = sum of log p(token | all before it)",
         lines=(*(f"{prompt} ____" for prompt in _PROMPTS.values()), f"candidates: {', '.join(_CHOICES)}"),
@@ -81,28 +70,27 @@ def _question() -> Stage:
 def _trained_on(texts: Sequence[str]) -> Stage:
     """How often each candidate follows either activity in the training text, for any subject of the sentence."""
     activities = [prompt.removeprefix("I love ") for prompt in _PROMPTS.values()]
-    counts = torch.tensor(
-        [[sum(text.endswith(f" {a} {choice}") for text in texts) for choice in _CHOICES] for a in activities],
-        dtype=torch.float64,
+    counts = double(
+        [[sum(text.endswith(f" {a} {choice}") for text in texts) for choice in _CHOICES] for a in activities]
     )
     exact = [sum(text.startswith(f"{prompt} ") for text in texts) for prompt in _PROMPTS.values()]
     totals = counts.sum(1).long().tolist()
     shares = counts / counts.sum(1, keepdim=True)
     table = Table(
-        "how often the training text goes on with each",
+        "how often each candidate follows in the training text",
         tuple(f"... {activity}" for activity in activities),
         _CHOICES,
         shares,
-        heat=(True, True),
+        heat=True,
         notes=tuple(f"of {total:,} sentences" for total in totals),
     )
     seen = " and ".join(f"'{prompt}' {count:,} times" for prompt, count in zip(_PROMPTS.values(), exact, strict=True))
     return Stage(
         "training",
-        "what the model is trained on decides",
+        "the training text decides",
         (
             f"{len(texts):,} sentences of a grammar written for this lesson (heed train language_modelling "
-            "data.name=meals). It draws 'chilli flakes', 'my friend' or 'sand' with probabilities 0.7, 0.2, 0.1 after "
+            "data.name=meals). It has 'chilli flakes', 'my friend' and 'sand' with probabilities 0.7, 0.2, 0.1 after "
             "pizza, and 0.1, 0.7, 0.2 after playing, whoever eats or plays.",
             "We chose these numbers. That sand comes last on a pizza is a fact of this text; the model knows nothing "
             "about food, and another text would give another ranking.",
@@ -117,17 +105,14 @@ def _trained_on(texts: Sequence[str]) -> Stage:
 _SAYS = {
     "pizza": "Total: the natural logarithm of the probability. Per token: the total divided by the number of tokens, "
     "including the end of the sentence. Grammar: the true probability. Last: the probability of each token.",
-    "playing": "The same candidates in another order, because another verb stands before 'with'.",
+    "playing": "The same candidates in another order, because the verb before 'with' is another.",
 }
 
 
 def _ranked(run: Any, name: str) -> Stage:
     prompt = _PROMPTS[name]
     ranked, true = run.rank(prompt, _CHOICES, end=True), distribution(prompt)
-    values = torch.tensor(
-        [[one.log_prob, one.per_token, math.exp(one.log_prob), true[one.choice]] for one in ranked],
-        dtype=torch.float64,
-    )
+    values = double([[one.log_prob, one.per_token, math.exp(one.log_prob), true[one.choice]] for one in ranked])
     other = sorted(ranked, key=lambda one: -one.per_token)
     notes = tuple(map(_by_token, ranked))
     table = Table(f"{prompt} ...", tuple(one.choice for one in ranked), _COLUMNS, values, notes=notes)
@@ -136,7 +121,7 @@ def _ranked(run: Any, name: str) -> Stage:
     return Stage(
         name,
         f"{prompt} ____",
-        (_SAYS[name], f"Per token the candidates come {per_token}."),
+        (_SAYS[name], f"By the value per token, the candidates are {per_token}."),
         "",
         {"total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]},
         (table,),
@@ -164,17 +149,15 @@ def _bigram(texts: Sequence[str]) -> Stage:
         logs.append([math.log(pairs[pair] / before[pair[0]]) for pair in pairwise(words)])
     totals = [math.fsum(log) for log in logs]
     order = sorted(range(len(_CHOICES)), key=lambda i: -totals[i])
-    values = torch.tensor(
-        [[totals[i], totals[i] / len(logs[i]), math.exp(totals[i])] for i in order], dtype=torch.float64
-    )
+    values = double([[totals[i], totals[i] / len(logs[i]), math.exp(totals[i])] for i in order])
     table = Table("... with ____, after either prompt", tuple(_CHOICES[i] for i in order), _COLUMNS[:3], values)
     return Stage(
         "bigram",
-        "a model that has forgotten the verb",
+        "a model that does not see the verb",
         (
             "A bigram model sees one word back. Both prompts end in 'with', so its answer to both is the same, and "
-            "right for one at most. Its probabilities are small: whatever follows any 'with' shares them.",
-            "More text does not help it. What decides stands two or three words back, and it cannot look there.",
+            "right for at most one. Its probabilities are small, because all words that follow any 'with' share them.",
+            "More text does not help: the deciding word is two or three words back, out of its reach.",
         ),
         "p(word | all before it) = p(word | the word before it) = count of the pair / count of the word before",
         {"total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]},
@@ -188,18 +171,18 @@ def _decides(run: Any, perplexity: float) -> Stage:
     for prompt in prompts:
         ranked = {one.choice: math.exp(one.log_prob) for one in run.rank(prompt, _CHOICES, end=True)}
         rows.append([ranked[choice] for choice in _CHOICES])
-    values: Tensor = torch.tensor(rows, dtype=torch.float64)
+    values = double(rows)
     return Stage(
         "elsewhere",
-        "the same candidates where the training text has none of them",
+        "the same candidates after other prompts",
         (
-            "After soup the model gives almost nothing to any of them: in its text, soup is eaten with other things. A "
-            "ranking of given candidates always has a first place; whether it means anything, the probabilities tell.",
+            "After soup the model gives almost no probability to any of them: in its text, soup is eaten with other "
+            "things. A ranking always has a first place; only the probabilities tell whether it means anything.",
             f"Perplexity per token on held-out sentences: {perplexity:.2f}.",
         ),
         "",
         {"probability": values},
-        (Table("probability", prompts, _CHOICES, values, heat=(True,) * len(prompts)),),
+        (Table("probability", prompts, _CHOICES, values, heat=True),),
         lines=tuple(map(_said_of, prompts)),
     )
 

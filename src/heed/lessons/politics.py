@@ -6,9 +6,7 @@ another kind, and each weight is compared with the change of the answer when tha
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,9 +14,9 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import Stage, Table
+from heed.lessons.parts import Stage, Table, double
+from heed.lessons.training import train_small
 from heed.observe.trace import trace
-from heed.runs.train import train
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
 DOCUMENT = (
@@ -76,10 +74,6 @@ _SETTINGS: dict[str, Any] = {
     "training.learning_rate": 0.01,
     "training.warmup": 10,
     "training.label_smoothing": 0.0,
-    "training.validate_every": 10_000,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -127,29 +121,21 @@ def draw_documents(split: Split) -> list[Document]:
 
 def politics_stages() -> tuple[Stage, ...]:
     """Train the HAN, then read the document and the held-out ones with it; takes some seconds."""
-    held_out = draw_documents("test")
-    with tempfile.TemporaryDirectory() as name:
-        files: dict[str, Any] = {split: _write(Path(name) / f"{split}.tsv", draw_documents(split)) for split in SPLITS}
-        out = Path(name) / "run"
-        run: Any = train("classification", **files, steps=_STEPS, out=out, settings=_SETTINGS, quiet=True)
-        reading = _read(run, DOCUMENT)
-        dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
-        found = _found(run, [document for document in held_out if document.telling is not None])
-        accuracy = float(run.report["scores"]["test"]["accuracy"]["value"])
-        labels = list(run.task.labels)
+    drawn = {split: draw_documents(split) for split in SPLITS}
+    data = {split: [(one.text, one.label) for one in documents] for split, documents in drawn.items()}
+    run = train_small("classification", _STEPS, _SETTINGS, **data)
+    reading = _read(run, DOCUMENT)
+    dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
+    found = _found(run, [document for document in drawn["test"] if document.telling is not None])
+    accuracy = float(run.report["scores"]["test"]["accuracy"]["value"])
+    labels = list(run.task.labels)
     return (
         _document(labels, reading),
-        _training(),
+        _training(drawn["train"]),
         _sentences(reading, dropped),
         _words(reading),
         _verdict(reading, dropped, labels, found, accuracy),
     )
-
-
-def _write(path: Path, documents: Sequence[Document]) -> str:
-    lines = "".join(f"{document.text}\t{document.label}\n" for document in documents)
-    path.write_text(f"text\tlabel\n{lines}", encoding="utf-8")
-    return str(path)
 
 
 def _read(run: Any, sentences: Sequence[str]) -> Reading:
@@ -172,7 +158,7 @@ def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
 
 
 def _found(run: Any, documents: Sequence[Document]) -> Tensor:
-    """How often the telling sentence has the largest weight, a telling word or one beside it, and the largest loss.
+    """How often attention finds the telling sentence, and the telling words in it.
 
     Returns:
         The shares of the documents in which the telling sentence has the largest weight; a telling word has the largest
@@ -198,23 +184,23 @@ def _document(labels: Sequence[str], reading: Reading) -> Stage:
         "what is this about?",
         (
             "The document is a definition of politics in our own words, one sentence per line.",
-            "A hierarchical network reads the words of each sentence, then the sentences: attention at both levels.",
+            "A hierarchical network reads words, then sentences, with attention at both levels.",
         ),
         "s_i = sum_t alpha_it h_it, alpha_it = softmax_t(tanh(W h_it + b)' u);  v = sum_i alpha_i h_i likewise",
         {"probability": reading.probabilities},
-        (Table("probability", ("document",), tuple(labels), reading.probabilities.unsqueeze(0), heat=(True,)),),
+        (Table("probability", ("document",), tuple(labels), reading.probabilities.unsqueeze(0), heat=True),),
         lines=DOCUMENT,
     )
 
 
-def _training() -> Stage:
-    shown = next(document for document in draw_documents("train") if document.label == "politics")
+def _training(documents: Sequence[Document]) -> Stage:
+    shown = next(document for document in documents if document.label == "politics")
     return Stage(
         "training",
-        "what was learned from",
+        "the training documents",
         (
-            f"{_SIZES['train']:,} documents of 2 to {_MOST} sentences about politics, economics, biology, music, or "
-            "nothing. One sentence in each tells the subject; the others occur with every subject.",
+            f"{_SIZES['train']:,} documents of 2 to {_MOST} sentences about politics, economics, biology, music or "
+            "nothing. If there is a subject, one sentence reveals it; the others occur with every subject.",
             "The name of the subject is in none of them: the network has never read the word politics.",
         ),
         "",
@@ -224,18 +210,18 @@ def _training() -> Stage:
 
 def _sentences(reading: Reading, dropped: Tensor) -> Stage:
     table = Table(
-        "each sentence: its weight, and the probability that is lost without it",
+        "the weight of each sentence, and the probability lost without it",
         tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
         ("weight", "lost"),
         torch.stack([reading.sentences, dropped], dim=1),
-        heat=(True,) * len(DOCUMENT),
+        heat=True,
         notes=DOCUMENT,
     )
     return Stage(
         "sentences",
-        "where it looked: sentences",
+        "attention to sentences",
         (
-            "weight: where the attention over sentences looked. It says what was averaged, not what mattered.",
+            "weight: the attention to the sentence. It tells what was averaged, not what mattered.",
             "lost: how much less probable the label is when the document is read without that sentence.",
         ),
         "",
@@ -249,14 +235,14 @@ def _words(reading: Reading) -> Stage:
     tables = []
     for i, (words, weights) in enumerate(reading.words):
         said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
-        tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=(True,)))
+        tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
     unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
     return Stage(
         "words",
-        "where it looked: words",
+        "attention to words",
         (
-            "Weights add up to 1 within each sentence, also in those that have next to no weight themselves.",
-            f"<unk> stands for words that the training documents do not have; '{unknown[0]}' is one of them.",
+            "Weights sum to 1 within each sentence, even in sentences with almost no weight themselves.",
+            f"<unk> stands for words that are not in the training documents; '{unknown[0]}' is one of them.",
         ),
         "",
         {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)},
@@ -278,16 +264,16 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
     else:
         holds = "The claim does not hold here"
     lines = (
-        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has most "
+        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has the most "
         f"weight ({float(reading.sentences[top]):.2f}), and in it '{best}' ({float(weights.max()):.2f}); leaving out "
         f"{where} lowers the probability most ({float(dropped[needed]):.2f}).",
-        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Where there is a telling sentence, it has "
-        f"the largest weight in {telling}, and leaving it out costs most in {costs}. In the telling sentence a telling "
-        f"word has the largest weight in {word}, a telling word or the one next to it in {beside}.",
+        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Of those with a telling sentence, it has "
+        f"the largest weight in {telling}, and leaving it out costs most in {costs}; within it, a telling word has the "
+        f"largest weight in {word}, a telling word or the one next to it in {beside}.",
         f"{holds}, on documents made so that one sentence decides. A weight belongs not to a word but to the state at "
-        "that word, which has read its neighbours from both sides: the weight of 'the' can mean the word after it.",
+        "that word, which has read its neighbours on both sides: the weight of 'the' can be due to the word after it.",
         f"The first sentence, the definition itself, has weight {float(reading.sentences[0]):.3f}: the network knows "
-        "six words of each subject, and none of them is in it.",
+        "six words of each subject, and none of them is in that sentence.",
     )
     return Stage(
         "verdict",
@@ -297,6 +283,6 @@ def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Te
             "Here the deciding words are known, so the claim can be checked by counting.",
         ),
         "",
-        {"found": found, "accuracy": torch.tensor(accuracy, dtype=torch.float64)},
+        {"found": found, "accuracy": double(accuracy)},
         lines=lines,
     )

@@ -1,19 +1,39 @@
-"""The fields of a lesson file. A minimal file has `tokens` and `input`; everything else has a default."""
+"""The fields of a lesson file, and checks that its matrices fit together.
+
+A minimal file has `tokens` and `input`; everything else has a default.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from heed.config import Section
+from heed.errors import ConfigError, suggest
+from heed.lessons.parts import name_of
+from heed.tasks.base.report import counted
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Matrix = list[list[Number]]
+Row = Annotated[list[float], Field(min_length=1)]
+Matrix = list[Row]
 Place = StrictInt | StrictStr
 """A row or column: its number, counted from 0, or its token."""
+_SCALES = ("query_width", "model_width", "rows", "none")
+_EARLIER = {"does_not_compute": "does-not-compute", "does_not_do_what_it_says": "does-not-do-what-it-says"}
+"""Earlier fields for `remarks`, and their stages; their items could also be mappings with a `text` and values."""
+
+
+def _as_tokens(value: Any) -> Any:
+    for i, token in enumerate(value if isinstance(value, list) else []):
+        if not isinstance(token, str):
+            raise ConfigError(
+                f"tokens {i} is {token!r}, not text; YAML does not read bare numbers, yes, no, on and off as text, so "
+                "put quotes around it"
+            )
+    return value
 
 
 def _as_mapping(value: Any) -> Any:
@@ -26,14 +46,13 @@ def _as_mapping(value: Any) -> Any:
 
 
 def _as_scale(value: Any) -> Any:
-    named = isinstance(value, str) and (value in _NAMED or re.fullmatch(r"sqrt\([1-9][0-9]*\)", value))
+    named = isinstance(value, str) and (value in _SCALES or re.fullmatch(r"sqrt\([1-9][0-9]*\)", value))
     if named or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
         return value
-    raise PydanticCustomError("scale", f"expected {', '.join(_NAMED)}, sqrt(N) or a number above 0 to divide by")
+    raise PydanticCustomError("scale", f"expected {', '.join(_SCALES)}, sqrt(N) or a number above 0 to divide by")
 
 
-_NAMED = ("query_width", "model_width", "rows", "none")
-Cells = Annotated[dict[Place, dict[Place, Number | None]], BeforeValidator(_as_mapping)]
+Cells = Annotated[dict[Place, dict[Place, float | None]], BeforeValidator(_as_mapping)]
 """A matrix as a list of rows, or as token: row; a row as a list of numbers, or as key: number."""
 
 
@@ -52,14 +71,14 @@ class Values(Section):
     """Scores divided by the scale."""
     weights: Cells = Field({})
     """Softmax of the scaled scores."""
-    weights_some: list[tuple[Place, Place, Number]] = Field([])
-    """A few weights, each as [row, column, weight]."""
+    weights_some: list[tuple[Place, Place, float]] = Field([])
+    """Single weights, each as [row, column, weight]."""
     context: Cells = Field({})
     """Weighted sums of the values, a row per query."""
 
 
 class Step(Section):
-    """A part of the rows to compute before all of them."""
+    """Some rows to compute before all of them."""
 
     rows: list[Place] = Field(min_length=1)
     """Tokens of the queries."""
@@ -74,8 +93,8 @@ class OtherScales(Section):
     """Token of the query."""
     column: Place
     """Token of the key."""
-    weights: dict[Annotated[str, BeforeValidator(_as_scale)], Number]
-    """The weight under each scale, as sqrt(3): 0.883."""
+    weights: dict[Annotated[str, BeforeValidator(_as_scale)], float]
+    """The weight under each scale, such as sqrt(3): 0.883."""
 
 
 class LessonFile(Section):
@@ -85,11 +104,11 @@ class LessonFile(Section):
     """The sentence, or the subject of the example."""
     source: str = ""
     """Where the example comes from."""
-    tokens: list[str] = Field(min_length=1)
+    tokens: Annotated[list[str], BeforeValidator(_as_tokens)] = Field(min_length=1)
     """The tokens, in order; with `embeddings` those without one are left out."""
     input: Matrix | None = None
     """One row per token."""
-    embeddings: dict[str, list[Number]] | None = None
+    embeddings: dict[str, Row] | None = Field(None, min_length=1)
     """The row of each token, in place of `input`."""
     w_query: Matrix | None = None
     """Weights of the queries, one row per number of an input row; without them q = x."""
@@ -104,23 +123,23 @@ class LessonFile(Section):
     mask: list[list[bool]] | None = None
     """One row per query, true (or 1) = may attend."""
     steps: list[Step] | None = None
-    """Parts to compute before all rows; by default one row, then two rows."""
-    other_widths: list[int] = Field([], max_length=4)
+    """Parts to compute before all rows; by default one row, then two."""
+    other_widths: list[Annotated[int, Field(gt=0)]] = Field([], max_length=4)
     """Also project to these widths, with weights drawn from `seed` (ours, not the source's)."""
     seed: int = 1
     """Seed of the weights of `other_widths`."""
     roles: list[str] = Field([])
-    """What each number of an input row stands for."""
+    """Meaning of each number of an input row."""
     query_roles: list[str] = Field([])
-    """What each row of `w_query` is meant to do."""
+    """Purpose of each row of `w_query`."""
     key_roles: list[str] = Field([])
-    """What each row of `w_key` is meant to do."""
+    """Purpose of each row of `w_key`."""
     value_roles: list[str] = Field([])
-    """What each row of `w_value` is meant to do."""
+    """Purpose of each row of `w_value`."""
     expected: Values = Values()
     """Expected results, to three decimals."""
     printed: Values = Values()
-    """Numbers printed in the source, correct within `tolerance`."""
+    """Numbers printed in the source, correct to within `tolerance`."""
     tolerance: float = Field(0.0005, gt=0)
     """Allowed error of `printed`, for sources that rounded their inputs after computing."""
     unlearned: Values = Values()
@@ -130,4 +149,77 @@ class LessonFile(Section):
     notes: dict[str, list[str]] = Field({})
     """Lines to add below a stage, by the name of the stage."""
     remarks: list[str] = Field([])
-    """Open questions and errors of the source, each a text; shown as the last stage."""
+    """Errors and open questions of the source, one text each; shown as the last stage."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Convert earlier fields to `remarks`, with the notes of their stages."""
+        values, texts, left_out = dict(values), [], "from_printed" in values
+        values.pop("from_printed", None)
+        for name in _EARLIER:
+            items = values.pop(name) if isinstance(values.get(name), list) else []
+            for i, item in enumerate(items):
+                remark = item if isinstance(item, dict) else {"text": item}
+                if "text" not in remark:
+                    raise ConfigError(f"{name}[{i}]: field 'text' is missing; a remark is a text")
+                texts.append(remark["text"])
+                left_out |= len(remark) > 1
+        if left_out:
+            texts.append("Not compared here: the values of 'from_printed' and those inside remarks.")
+        if texts and isinstance(notes := values.get("notes"), dict):
+            values["notes"] = {name: lines for name, lines in notes.items() if name not in _EARLIER.values()}
+            texts += [line for name in _EARLIER.values() for line in notes.get(name) or []]
+        return {**values, "remarks": [*(values.get("remarks") or []), *texts]} if texts else values
+
+    @model_validator(mode="after")
+    def _with_input(self) -> Self:
+        """The file with one row of `input` per token, also if it has `embeddings`."""
+        if (self.input is None) == (self.embeddings is None):
+            raise ConfigError("give either 'input' (a row per token) or 'embeddings' (token: row)")
+        if self.embeddings is None:
+            return self
+        for token in self.embeddings:
+            if token not in self.tokens:
+                raise ConfigError(f"embeddings: no token '{token}'{suggest(token, self.tokens)}")
+        tokens = [token for token in self.tokens if token in self.embeddings]
+        return self.model_copy(update={"tokens": tokens, "input": [self.embeddings[token] for token in tokens]})
+
+    @model_validator(mode="after")
+    def _check_shapes(self) -> Self:
+        rows, names = self.input or [], [f" ({name_of(i, self.tokens)})" for i in range(len(self.tokens))]
+        _check_count(rows, len(names), "row", "input", ", one per token")
+        d_model = _width(rows, "input", names)
+        widths = {"w_query": d_model, "w_key": d_model, "w_value": d_model}
+        for field in widths:
+            if (matrix := getattr(self, field)) is not None:
+                why = f": input is {len(rows)} x {d_model}, and each number of an input row needs its row of {field}"
+                _check_count(matrix, d_model, "row", field, why)
+                widths[field] = _width(matrix, field)
+        if widths["w_query"] != widths["w_key"]:
+            unweighted = "" if self.w_query and self.w_key else f" (without weights, {d_model})"
+            raise ConfigError(
+                f"queries are {widths['w_query']} wide and keys {widths['w_key']}; their product needs w_query and "
+                f"w_key of the same width{unweighted}"
+            )
+        if self.mask is not None:
+            _check_count(self.mask, len(names), "row", "mask", ", one per token")
+            for i, row in enumerate(self.mask):
+                _check_count(row, len(names), "number", f"mask row {i}{names[i]}", ", one per token")
+        for field in ("roles", "query_roles", "key_roles", "value_roles"):
+            if roles := getattr(self, field):
+                _check_count(roles, d_model, "text", field, ", one per number of an input row")
+        return self
+
+
+def _width(matrix: Matrix, where: str, names: Sequence[str] = ()) -> int:
+    """The width of a matrix whose rows are equally wide."""
+    for i, row in enumerate(matrix):
+        place = f"{where} row {i}{names[i] if names else ''}"
+        _check_count(row, len(matrix[0]), "number", place, ", as many as row 0")
+    return len(matrix[0])
+
+
+def _check_count(items: Sequence[object], expected: int, what: str, where: str, why: str) -> None:
+    if len(items) != expected:
+        raise ConfigError(f"{where} has {counted(len(items), what)}, expected {expected}{why}")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from heed.lessons.parts import Check, Stage, Table, check_table, check_tables, verdict
+from heed.lessons.parts import Check, Stage, Table, double
 from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
 from heed.observe.number_tables import table_to_html, tables_to_lines
+from heed.tasks.base.report import counted
 
 
 def head_to_text(title: str, source: str, stages: tuple[Stage, ...], width: int) -> str:
@@ -30,8 +31,8 @@ def stage_to_text(stage: Stage, place: int, count: int, width: int, color: bool)
         tables_to_lines(stage.tables, width, color),
         [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
         [line for text in stage.lines for line in _wrap(text, width, "   ")],
-        _wrap(verdict(stage.checks), width) if stage.checks else [],
-        tables_to_lines(check_tables(stage.checks), width, color),
+        _wrap(_verdict(stage.checks), width) if stage.checks else [],
+        tables_to_lines(_unequal(stage.checks), width, color),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -84,7 +85,36 @@ def _figures(tables: Sequence[Table]) -> str:
     return f'<div class="tables">{"".join(drawn)}</div>' if tables else ""
 
 
-def _checks(checks: tuple[Check, ...]) -> str:
+def _checks(checks: Sequence[Check]) -> str:
     """The verdict, then a table of the values that are not equal, and a folded table of all values."""
-    folded = f"<details><summary>All {len(checks)} values</summary>{_figures([check_table('', checks)])}</details>"
-    return f'<p class="verdict">{escape(verdict(checks))}</p>{_figures(check_tables(checks))}{folded}'
+    folded = f"<details><summary>All {len(checks)} values</summary>{_figures([_table('', checks)])}</details>"
+    return f'<p class="verdict">{escape(_verdict(checks))}</p>{_figures(_unequal(checks))}{folded}'
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    """Counts of values that are equal, tolerated and different, as a sentence."""
+    equal = sum(check.equal for check in checks)
+    tolerated = sum(check.tolerated for check in checks) - equal
+    parts = [f"{counted(len(checks), 'value')}: {equal} equal to three decimals"]
+    if tolerated:
+        parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
+    if differ := len(checks) - equal - tolerated:
+        parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
+    return ", ".join(parts)
+
+
+def _unequal(checks: Sequence[Check]) -> tuple[Table, ...]:
+    """The checks that are not equal, in a table for each outcome and tolerance, which are the title."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        if not check.equal:
+            allowed = f"within the tolerance of {check.tolerance:g}"
+            differs = f"DIFFERS: off by more than {max(check.tolerance, 0.0005):g}"
+            groups.setdefault(allowed if check.tolerated else differs, []).append(check)
+    return tuple(_table(title, groups[title]) for title in sorted(groups))
+
+
+def _table(title: str, checks: Sequence[Check]) -> Table:
+    """The stated values of checks, the computed ones and the differences."""
+    values = double([[check.printed, check.computed, check.difference] for check in checks])
+    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)

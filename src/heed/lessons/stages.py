@@ -3,51 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from heed.attention import ScaledDot
 from heed.errors import ConfigError, suggest
-from heed.lessons.arithmetic import Bench, compute, divisor
-from heed.lessons.checks import check_all
-from heed.lessons.moments import find_moments
-from heed.lessons.parts import Stage, Table, find, name_of
+from heed.lessons.arithmetic import Bench, Numbers, compute
+from heed.lessons.findings import check_all, find_moments
+from heed.lessons.parts import Stage, Table, double, find, name_of
 from heed.lessons.schema import LessonFile, Values
-from heed.lessons.tables import attention_tables, features, one_row_tables, vectors
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
-def build_stages(file: LessonFile, where: str, row: int | str | None = None) -> tuple[Stage, ...]:
-    """All stages of a lesson, with unique names.
+def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage, ...]:
+    """All stages of a lesson, with unique names and the file's notes.
 
     Raises:
         ConfigError: The file names a token, a cell or a stage that does not exist.
     """
-    bench = Bench(file, where, row)
+    bench = Bench(file, row)
+    compares = _compares(file)
     stages = (
         _input(bench),
-        *([] if _compares(file) else [_unlearned(bench)]),
-        *_projections(bench),
+        *([] if compares else [_unlearned(bench)]),
+        *([_projections(bench)] if _has_weights(file) else []),
         *_parts(bench),
         _all_rows(bench),
-        *([_unlearned(bench)] if _compares(file) else []),
+        *([_unlearned(bench)] if compares else []),
         _scales(bench),
         *(_other_width(bench, width) for width in file.other_widths),
         *_checks(bench),
-        *_remarks(bench),
+        *([_remarks(file)] if file.remarks else []),
     )
-    return _with_notes(stages, file, where)
-
-
-def _compares(file: LessonFile) -> bool:
-    """True if attention without weights is only a comparison after the example, not a step of it."""
-    return bool(file.w_query or file.w_key or file.w_value) and file.unlearned == Values()
-
-
-def _with_notes(stages: tuple[Stage, ...], file: LessonFile, where: str) -> tuple[Stage, ...]:
-    """The stages with the file's notes; repeated names are made unique by a number."""
     before: Counter[str] = Counter()
     done = []
     for stage in stages:
@@ -56,8 +46,17 @@ def _with_notes(stages: tuple[Stage, ...], file: LessonFile, where: str) -> tupl
         done.append(replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ()))))
     names = [stage.name for stage in done]
     if unknown := [name for name in file.notes if name not in names]:
-        raise ConfigError(f"{where}: notes: no stage '{unknown[0]}'{suggest(unknown[0], names)}")
+        raise ConfigError(f"notes: no stage '{unknown[0]}'{suggest(unknown[0], names)}")
     return tuple(done)
+
+
+def _has_weights(file: LessonFile) -> bool:
+    return bool(file.w_query or file.w_key or file.w_value)
+
+
+def _compares(file: LessonFile) -> bool:
+    """True if attention without weights is only a comparison after the example, not a step of it."""
+    return _has_weights(file) and file.unlearned == Values()
 
 
 def _input(bench: Bench) -> Stage:
@@ -65,14 +64,14 @@ def _input(bench: Bench) -> Stage:
     prose = (
         f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
         f"{x.shape[1]}.",
-        "Attention gives every token a new row: a sum of all rows, weighted by how well each one fits.",
+        "Attention gives every token a new row: the sum of all rows, each weighted by how well it fits.",
     )
-    causal = "Causal: a token may attend to itself and to earlier ones only" if bench.file.causal else ""
-    given = "the file's mask says what may be attended to" if bench.file.mask is not None else ""
+    causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
+    given = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
     masked = "; ".join(part for part in (causal, given) if part)
     drawn = "Masked cells get no weight; they are hatched on the page, and shown as / in a terminal."
     lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
-    table = vectors("X", x, bench.tokens, bench.file.roles)
+    table = _vectors("X", x, bench.tokens, bench.file.roles)
     return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=lines)
 
 
@@ -81,53 +80,49 @@ def _unlearned(bench: Bench) -> Stage:
     when = "For comparison, nothing learned" if _compares(bench.file) else "Before anything is learned"
     prose = (
         f"{when}: each token's row is its query, its key and its value.",
-        "Dot products are hard to compare with one another; softmax turns each row of them into probabilities.",
+        "Raw dot products are hard to compare; softmax turns each row of them into probabilities.",
     )
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
     cosines = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
-    lines = (f"cosine of each context with its own embedding: {cosines}",)
-    tables = attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX")
+    lines = (f"cosine of each context with the token's own embedding: {cosines}",)
+    tables = _attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX")
     moments = find_moments(bench.x, numbers, bench.tokens)
     equation = "q = k = v = x;  softmax(X X') X"
     return Stage("unlearned", "Attention without weights", prose, equation, numbers.as_dict(), tables, moments, lines)
 
 
-def _projections(bench: Bench) -> list[Stage]:
+def _projections(bench: Bench) -> Stage:
     file, learned = bench.file, bench.learned
-    if not (file.w_query or file.w_key or file.w_value):
-        return []
     numbers = {"query": learned.query, "key": learned.key, "value": learned.value}
     made, projected = [], []
-    for symbol, name in zip("QKV", numbers, strict=True):
+    for symbol, (name, rows) in zip("QKV", numbers.items(), strict=True):
         weights, title = getattr(file, f"w_{name}"), f"{symbol} = X (no w_{name})"
         if weights is not None:
-            w, title = torch.tensor(weights, dtype=torch.float64), f"{symbol} = X W_{symbol}"
-            notes = tuple(getattr(file, f"{name}_roles"))
-            made.append(vectors(f"W_{symbol}", w, features(len(w), file.roles), notes=notes))
-        projected.append(vectors(title, numbers[name], bench.tokens))
+            title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
+            made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
+        projected.append(_vectors(title, rows, bench.tokens))
     prose = (
-        "Three learned matrices turn each row into what it asks (query), what it offers (key) and what it gives "
-        "(value).",
-        f"The matrices need not be square: here rows of {bench.x.shape[1]} become queries and keys of "
+        "Three learned matrices turn each row into a query (what it asks for), a key (what it offers) and a value "
+        "(what it contributes).",
+        f"The matrices need not be square: here rows of {bench.x.shape[1]} numbers become queries and keys of "
         f"{learned.query.shape[1]} and values of {learned.value.shape[1]}.",
     )
     equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
-    return [Stage("projections", "Queries, keys and values", prose, equation, numbers, (*made, *projected))]
+    return Stage("projections", "Queries, keys and values", prose, equation, numbers, (*made, *projected))
 
 
 def _parts(bench: Bench) -> list[Stage]:
     """The file's steps; by default one row, then two rows."""
-    everything = list(range(len(bench.tokens)))
-    stages, chosen = [], bench.chosen
-    if bench.file.steps is None or bench.asked:
+    everything, chosen, steps = list(range(len(bench.tokens))), bench.chosen, bench.file.steps
+    stages = []
+    if steps is None or bench.asked:
         stages.append(_part(bench, [chosen], everything))
-    if bench.file.steps is None and len(everything) > 2:
+    if steps is None and len(everything) > 2:
         other = next((i for i in everything if i > chosen), everything[0])
         stages.append(_part(bench, sorted([chosen, other]), everything))
-    for i, step in enumerate(bench.file.steps or []):
-        where = f"{bench.where}: steps {i}"
-        rows = [find(place, bench.tokens, f"{where}.rows") for place in step.rows]
-        keys = everything if step.keys is None else [find(place, bench.tokens, f"{where}.keys") for place in step.keys]
+    for i, step in enumerate(steps or []):
+        rows = [find(place, bench.tokens, f"steps {i}.rows") for place in step.rows]
+        keys = [find(place, bench.tokens, f"steps {i}.keys") for place in step.keys or everything]
         stages.append(_part(bench, rows, keys))
     return stages
 
@@ -146,17 +141,17 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
         if numbers.mask is not None and not bool(numbers.mask.all()):
             among = f"the {int(numbers.mask.sum())} of {len(keys)} keys that it may attend to"
         prose = (
-            f"One query is compared with {among}: a dot product each{divided}.",
+            f"One query is compared with {among}: one dot product per key{divided}.",
             "Softmax turns the scores into weights; the context is the sum of the values, each times its weight.",
         )
-        tables = one_row_tables(numbers, queries[0], offered, bench.scale)
+        tables = _one_row_tables(numbers, queries[0], offered, bench.scale)
         equation = f"c_i = sum over j of softmax_j({bench.over('q_i . k_j')}) v_j"
     else:
         prose = (
             f"{count.capitalize()} queries stacked into a matrix are compared with {among} in one product.",
-            "Each row of the result is what that query gives by itself.",
+            "Each row of the result is the same as for that query alone.",
         )
-        tables = attention_tables(numbers, queries, offered, bench.scale, "QKV")
+        tables = _attention_tables(numbers, queries, offered, bench.scale, "QKV")
         equation = "softmax({}) V".format(bench.over("[q_i; q_j] K'"))
     return Stage(name, title, prose, equation, numbers.as_dict(), tables)
 
@@ -168,7 +163,7 @@ def _all_rows(bench: Bench) -> Stage:
         f"Each row has a separate softmax{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
         "context has one row per token.",
     )
-    tables = attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, "QKV")
+    tables = _attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, "QKV")
     moments = find_moments(bench.x, numbers, bench.tokens)
     equation = "softmax({}) V".format(bench.over("Q K'"))
     return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
@@ -176,34 +171,35 @@ def _all_rows(bench: Bench) -> Stage:
 
 def _scales(bench: Bench) -> Stage:
     """One row under every scale in use, and how much the whole matrices differ."""
-    chosen, mask = bench.chosen, bench.learned.mask
-    if not bench.asked and bench.file.other_scales:
-        chosen = find(bench.file.other_scales[0].row, bench.tokens, f"{bench.where}: other_scales")
-    sizes = {"query width": bench.learned.query.shape[-1], "model width": bench.x.shape[-1], "rows": len(bench.tokens)}
-    widths: dict[int, list[str]] = {}
-    for what, size in sizes.items():
-        widths.setdefault(size, []).append(what)
-    scores = {"no scale": bench.named_score("none")}
-    scores |= {f"sqrt({size}) {', '.join(names)}": ScaledDot(size) for size, names in widths.items()}
-    if not any(abs(divisor(score) - divisor(bench.score)) < 1e-9 for score in scores.values()):
-        scores[f"{bench.rule} (this lesson)"] = bench.score
-    all_weights = {name: bench.under(score).weights for name, score in scores.items()}
-    right = bench.under(ScaledDot(sizes["query width"])).weights
-    apart = {name: float((weights - right).abs().max()) for name, weights in all_weights.items()}
+    chosen, learned, others = bench.chosen, bench.learned, bench.file.other_scales
+    if not bench.asked and others:
+        chosen = find(others[0].row, bench.tokens, "other_scales")
+    named: dict[int, list[str]] = {}
+    for name, size in bench.sizes.items():
+        named.setdefault(size, []).append(name)
+    divisors = {"no scale": 1.0}
+    for size, names in named.items():
+        divisors[f"sqrt({size}) {', '.join(names).replace('_', ' ')}"] = bench.divisor(names[0])
+    own = bench.divisor(bench.file.scale)
+    if not any(abs(divisor - own) < 1e-9 for divisor in divisors.values()):
+        divisors[f"{bench.rule} (this lesson)"] = own
+    weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
+    right = learned.under(bench.divisor("query_width")).weights
+    apart = {name: float((one - right).abs().max()) for name, one in weights.items()}
     lines = tuple(
         f"{name}: over all rows, weights differ by up to {gap:.3f} from those under the query width"
         for name, gap in apart.items()
         if gap
     )
-    rows, names = torch.stack([weights[chosen] for weights in all_weights.values()]), tuple(scores)
-    shown = None if mask is None else mask[chosen].expand(len(rows), -1)
+    rows = torch.stack([one[chosen] for one in weights.values()])
+    mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
     title = f"weights of {name_of(chosen, bench.tokens)} under each scale"
-    table = Table(title, names, bench.tokens, rows, (True,) * len(names), shown)
+    table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
     prose = (
-        "Three scales are in use: the roots of the query's width, of the model's width and of the number of rows."
-        + (" Here all three are the same number." if len(widths) == 1 else ""),
+        "Three scales are in use: the square roots of the query's width, the model's width and the number of rows."
+        + (" Here all three are the same number." if len(named) == 1 else ""),
         "The query's width is right: the dot product of two vectors of d independent numbers, each of mean 0 and "
-        "variance 1, has variance d; dividing by the root of d makes the variance 1 again.",
+        "variance 1, has variance d; dividing by the square root of d makes the variance 1 again.",
     )
     equation = "softmax(Q K' / sqrt(d_k)) V"
     return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=lines)
@@ -219,17 +215,17 @@ def _other_width(bench: Bench, width: int) -> Stage:
         for name in ("W_Q", "W_K", "W_V")
     }
     query, key, value = (x @ w for w in made.values())
-    numbers = compute(query, key, value, bench.learned.mask, ScaledDot(width))
-    change = "keep the width" if width == d_model else f"{'shrink' if width < d_model else 'expand'} it"
+    numbers = compute(query, key, value, bench.learned.mask, bench.divisor(f"sqrt({width})"))
+    change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
     prose = (
-        f"Weights of {d_model} x {width} {change}: the context has {width} numbers per token.",
+        f"Weights of {d_model} x {width} {change} the width: the context has {width} numbers per token.",
         f"These weights are OURS, made from seed {bench.file.seed}; they are not in the source.",
     )
     projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
     tables = (
-        *(vectors(f"{name} (ours)", w, features(d_model, bench.file.roles)) for name, w in made.items()),
-        *(vectors(name, matrix, bench.tokens) for name, matrix in projected.items()),
-        *attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", "QKV"),
+        *(_vectors(f"{name} (ours)", w, _features(d_model, bench.file.roles)) for name, w in made.items()),
+        *(_vectors(name, rows, bench.tokens) for name, rows in projected.items()),
+        *_attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", "QKV"),
     )
     title = f"Other widths: {d_model} x {width}, weights ours"
     equation = f"softmax(Q K' / sqrt({width})) V"
@@ -237,7 +233,7 @@ def _other_width(bench: Bench, width: int) -> Stage:
 
 
 def _checks(bench: Bench) -> list[Stage]:
-    """The stage that compares every stated value with the computed one."""
+    """The stage that compares every stated value with the computed one; none if no value is stated."""
     prose = (
         "Every value that the file states is compared with the one computed here.",
         "Equal means equal to three decimals; a tolerance is allowed if the source rounded its inputs.",
@@ -247,11 +243,54 @@ def _checks(bench: Bench) -> list[Stage]:
     return [Stage("checks", "Stated values, checked", prose, equation, checks=checks)] if checks else []
 
 
-def _remarks(bench: Bench) -> list[Stage]:
-    """The stage of the file's remarks on its source."""
+def _remarks(file: LessonFile) -> Stage:
     prose = (
         "Errors and open questions in the source of this example.",
         "These texts are part of the file; nothing in them is computed here.",
     )
-    lines = tuple(bench.file.remarks)
-    return [Stage("remarks", "Remarks on the source", prose, "", lines=lines)] if lines else []
+    return Stage("remarks", "Remarks on the source", prose, "", lines=tuple(file.remarks))
+
+
+def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:
+    """Names of the numbers of a vector: their roles, or their positions from 0."""
+    return tuple(roles) or tuple(map(str, range(width)))
+
+
+def _vectors(
+    name: str, values: Tensor, rows: tuple[str, ...], roles: Sequence[str] = (), notes: tuple[str, ...] = ()
+) -> Table:
+    """A matrix whose columns are unnamed numbers, with its size in the title."""
+    title = f"{name}, {values.shape[0]} x {values.shape[1]}"
+    return Table(title, rows, _features(values.shape[1], roles), values, notes=notes)
+
+
+def _attention_tables(
+    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: Sequence[str]
+) -> tuple[Table, ...]:
+    """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
+
+    `scale` is the divisor of the scores as text, empty for none; `symbols` name queries, keys and values.
+    """
+    q, k, v = symbols
+    scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, numbers.scores, mask=numbers.mask)
+    scaled = Table(f"scaled: scores / {scale}", queries, keys, numbers.scaled, mask=numbers.mask)
+    title = f"weights: softmax({'scaled' if scale else 'scores'}), each row sums to 1"
+    weights = Table(title, queries, keys, numbers.weights, True, numbers.mask)
+    context = _vectors(f"context: weights {v}", numbers.context, queries)
+    return (scores, scaled, weights, context) if scale else (scores, weights, context)
+
+
+def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...], scale: str) -> tuple[Table, ...]:
+    """One query: its scores and weights, then the weighted values and their sum."""
+    scaled = {f"/ {scale}": numbers.scaled[0]} if scale else {}
+    lines = {"q . k": numbers.scores[0], **scaled, "weight": numbers.weights[0]}
+    mask = None if numbers.mask is None else numbers.mask.expand(len(lines), -1)
+    heat = tuple(name == "weight" for name in lines)
+    brought = numbers.weights[0].unsqueeze(-1) * numbers.value
+    labels = (*(f"{w + 0.0:.3f} x {key}" for w, key in zip(numbers.weights[0].tolist(), keys, strict=True)), "context")
+    summed = torch.cat([brought, numbers.context])
+    return (
+        _vectors(f"q of {query}", numbers.query, (query,)),
+        Table(f"{query} against every key", tuple(lines), keys, torch.stack(list(lines.values())), heat, mask),
+        Table("weight x value, and their sum", labels, _features(numbers.value.shape[-1]), summed),
+    )

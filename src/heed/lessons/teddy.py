@@ -1,4 +1,4 @@
-"""A lesson with training: is Teddy a person? One direction cannot know yet, both directions do.
+"""A lesson with training: is Teddy a person? Reading left to right cannot tell yet; reading both ways can.
 
 Four small networks learn the embedded data `teddy` in a few seconds each. Two sentences that are equal up to the word
 Teddy are then read word by word, and each network shows after which word it can distinguish them.
@@ -6,16 +6,14 @@ Teddy are then read word by word, and each network shows after which word it can
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from heed.lessons.parts import Stage, Table
-from heed.runs.train import train
+from heed.lessons.training import train_small
 
 TITLE = "He said Teddy bear is soft. He said Teddy Roosevelt was a President."
 _PAIR = ("He said Teddy Roosevelt was a President".split(), "He said Teddy bear is soft".split())
@@ -30,11 +28,7 @@ _SETTINGS: dict[str, Any] = {
     "training.batch_tokens": 300,
     "training.learning_rate": 0.02,
     "training.warmup": 5,
-    "training.validate_every": _STEPS,
-    "training.threads": 1,
-    "training.device": "cpu",
     "evaluation.words": ["Teddy"],
-    "evaluation.bootstrap": 1,
 }
 
 
@@ -52,8 +46,9 @@ _NETWORKS = (
         "forward",
         "from left to right",
         (
-            "Up to and including Teddy the two sentences are the same words, so the states are the same numbers.",
-            "Whatever the network says of Teddy, it says of both: right once, wrong once, however large it is.",
+            "Up to and including Teddy the two sentences have the same words, so the states are the same numbers.",
+            "The network therefore gives both the same tag at Teddy, right in one and wrong in the other, however "
+            "large it is.",
         ),
         "h(t) = cell(x(t), h(t-1))        tag(t) from h(t)",
         {"model.bidirectional": False},
@@ -61,14 +56,14 @@ _NETWORKS = (
     _Network(
         "both",
         "in both directions",
-        ("A second network reads from the end: at Teddy its state has seen what follows.",),
+        ("A second network reads from the end: at Teddy, its state has seen the words that follow.",),
         "g(t) = cell(x(t), g(t+1))        tag(t) from [h(t) ; g(t)]",
         {"model.bidirectional": True},
     ),
     _Network(
         "backward",
         "from right to left",
-        ("A control: one direction is enough, if it is the right one. On mirrored sentences it is the wrong one.",),
+        ("A control: one direction is enough if it is the right one. On mirrored sentences it is the wrong one.",),
         "g(t) = cell(x(t), g(t+1))        tag(t) from g(t)",
         {"model.bidirectional": False, "model.backward": True},
     ),
@@ -77,7 +72,7 @@ _NETWORKS = (
         "from left to right, one word late",
         (
             "A control: the network reads from left to right and gives each tag one word later.",
-            "What was missing is one more word, not a second network.",
+            "One more word was missing, not a second network.",
         ),
         "h(t) = cell(x(t), h(t-1))        tag(t) from h(t+1)",
         {"model.bidirectional": False, "model.delay": 1},
@@ -94,9 +89,9 @@ def teddy_stages() -> tuple[Stage, ...]:
 def _sentences() -> Stage:
     return Stage(
         "sentences",
-        "two sentences, alike up to Teddy",
+        "two sentences that are equal up to Teddy",
         (
-            "In which one is Teddy a person? Only the word after it tells.",
+            "In which of them is Teddy a person? Only the word after it tells.",
             "All sentences of the data come in such pairs (heed train tagging data.name=teddy).",
         ),
         "",
@@ -105,9 +100,7 @@ def _sentences() -> Stage:
 
 
 def _read(network: _Network) -> tuple[Stage, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        settings = {**_SETTINGS, **network.settings}
-        run: Any = train("tagging", data="teddy", steps=_STEPS, out=Path(folder) / "run", settings=settings, quiet=True)
+    run = train_small("tagging", _STEPS, {**_SETTINGS, **network.settings}, data="teddy")
     outside = run.task.labels.index("O")
     person = [1 - probabilities[:, outside] for _, probabilities in run.tagged(_PAIR)]
     states = []
@@ -122,7 +115,7 @@ def _read(network: _Network) -> tuple[Stage, float]:
     values[:shared, 2], mask[:shared, 2] = apart, True
     accuracy = run.report["scores"]["test"]["per_word"]["Teddy"]["accuracy"]["value"]
     table = Table(
-        "word by word: is it (part of) a person, and how far apart are the states of the two sentences?",
+        "word by word: probability of (part of) a person, and distance between the states of the two sentences",
         tuple(_label(t) for t in range(length)),
         ("1st sentence", "2nd sentence", "|h - h'|"),
         values,
@@ -151,7 +144,7 @@ def _result(accuracies: list[float]) -> Stage:
                 tuple(network.title for network in _NETWORKS),
                 ("right",),
                 torch.tensor(accuracies).unsqueeze(1),
-                heat=(True,) * len(accuracies),
+                heat=True,
             ),
         ),
     )

@@ -1,9 +1,9 @@
-"""A hierarchical encoder and a decoder with attention to turns and words, small enough to compute by hand.
+"""A hierarchical encoder, and a decoder with attention to turns and words, small enough to compute by hand.
 
     h_nj     = tanh(U h_n,j-1 + x_nj)                       state after word j of turn n; u_n is the last of its turn
     d_n      = tanh(V d_n-1 + Z u_n)                        dialogue state after turn n
     s_0      = tanh(D d_N)                                  decoder state before the first word
-    s_t      = tanh(S s_t-1 + E y_t-1 + D d_N)              decoder state, y_t-1 the word before
+    s_t      = tanh(S s_t-1 + E y_t-1 + D d_N)              decoder state, y_t-1 the previous word
     alpha_tn = softmax_n(s_t' A d_n)                        weight of turn n
     beta_tnj = softmax_j(s_t' A h_nj)                       weight of word j within turn n
     c_t      = sum_n alpha_tn sum_j beta_tnj h_nj           context
@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from heed.lessons.parts import double
 
 STEPS = 6
 """Words that can be written, including the end token."""
@@ -129,16 +131,16 @@ def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
 
 def embedding(word: str) -> Tensor:
     """The embedding `(4,)` of a word that is read."""
-    return torch.tensor(WORDS.get(word, (0.0,) * 4), dtype=torch.float64)
+    return double(WORDS.get(word, (0.0,) * 4))
 
 
 def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
-    """Write the six most probable words one by one, with attention over turns and words, or with a context of zeros."""
+    """Write the six most probable words one by one, with attention to turns and words, or with a context of zeros."""
     last = reading.dialogue[-1]
     state, word = torch.tanh(weights.d @ last), _START
     rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []
     for _ in range(STEPS):
-        previous = torch.tensor(_WRITTEN[word], dtype=torch.float64)
+        previous = double(_WRITTEN[word])
         state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
         query = state @ weights.a
         scores = reading.dialogue @ query

@@ -42,7 +42,7 @@ from heed.attention import Attention, Rows, make_score
 from heed.kernels import Linear
 from heed.layers import AlignedState, Dropout, Recurrent, RecurrentCell, TokenEmbedding, pack_states, unpack_states
 from heed.layers.aligned import read_aligned
-from heed.layers.recurrent import CellKind
+from heed.layers.cells import CellKind
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 

@@ -31,8 +31,8 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
+from heed.layers.cells import CellKind
 from heed.layers.groups import length_groups
-from heed.layers.recurrent import CellKind
 from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 

@@ -46,8 +46,8 @@ from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watc
 from heed.attention.hierarchical import HierarchicalAttention
 from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding
+from heed.layers.cells import CellKind, State
 from heed.layers.groups import length_groups
-from heed.layers.recurrent import CellKind, State
 from heed.models.base import Memory, TurnConfig, TurnDecoder, named_sizes
 
 

@@ -22,7 +22,7 @@ The translator is `seq2seq` with the same weights in encoder and decoder: the co
 not enough. Source and target have separate vocabularies, so each has its own embeddings.
 
 Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (equations of the cells:
-`heed.layers.recurrent`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
+`heed.layers.cells`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
 text: Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes:
 Zaremba, Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
 Differs from Zaremba et al.: initial weights of cells are uniform within 1 / sqrt(d_hidden) of 0 (0.039 at 650 units;
@@ -49,7 +49,7 @@ from heed.layers import (
     pack_states,
     unpack_states,
 )
-from heed.layers.recurrent import CellKind, States
+from heed.layers.cells import CellKind, States
 from heed.models.base import (
     LanguageModel,
     Memory,

@@ -41,7 +41,7 @@ from heed.layers import (
     last_of,
     output_layers,
 )
-from heed.layers.recurrent import CellKind
+from heed.layers.cells import CellKind
 from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
 
 

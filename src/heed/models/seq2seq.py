@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
 from heed.layers import Bridge, Dropout, Recurrent, RecurrentState, TokenEmbedding, pack_states, unpack_states
-from heed.layers.recurrent import CellKind
+from heed.layers.cells import CellKind
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 

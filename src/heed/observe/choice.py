@@ -58,12 +58,14 @@ class Choice:
         """Check that the chosen mechanism and layer are among those seen.
 
         Raises:
-            ConfigError: They are not; the message lists what was seen.
+            ConfigError: They are not, or the model has no attention; the message lists what was seen.
         """
         names = list(dict.fromkeys(name for name, _ in seen))
         if self.mechanism is not None and self.mechanism not in names:
             has = f"this model has {', '.join(names)} attention" if names else "this model has no attention"
             raise ConfigError(f"no '{self.mechanism}' attention: {has}")
+        if not seen and (self.layer not in (-1, "all") or isinstance(self.head, int)):
+            raise ConfigError("this model has no attention, so --layer and --head do not apply")
         if seen and self.layer != "all" and not any(self._numbers(seen, name) for name in names):
             numbers = {name: sum(n == name for n, _ in seen) for name in names}
             counts = ", ".join(f"{n} layer{'s' if n != 1 else ''} of {name} attention" for name, n in numbers.items())

@@ -11,7 +11,6 @@ from heed.observe.labels import clean, cut
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
 _GAP, _MARGIN, _LINE = 12, 16, 18
-_DASHES = ("", "6 3", "2 3", "9 3 2 3")
 _LEGEND = 40
 """Maximum number of characters of a panel's legend; a longer one is left to the legend of the page."""
 
@@ -127,7 +126,7 @@ def _panel(panel: Panel, curves: Curves, named: bool = True) -> str:
 
 
 def _drawn(line: Line, places: list[tuple[float, float]], curves: Curves) -> str:
-    color, dash = palette.LINES[line.color % len(palette.LINES)], _dash(line.color)
+    color, dash = palette.LINES[line.color % len(palette.LINES)], palette.dashes(line.color)
     joined = " ".join(f"{x:.1f} {y:.1f}" for x, y in places)
     parts = [f'<polyline class="line" stroke="{color}"{dash} points="{joined}"/>'] if len(places) > 1 else []
     for (x, y), (at, value) in zip(places, line.points, strict=True):
@@ -135,11 +134,6 @@ def _drawn(line: Line, places: list[tuple[float, float]], curves: Curves) -> str
             said = escape(clean(f"{line.label} {curves.x} {curves.place_of(at)}: {number(value)}".strip()))
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{color}"><title>{said}</title></circle>')
     return "".join(parts)
-
-
-def _dash(color: int) -> str:
-    dash = _DASHES[color // len(palette.LINES) % len(_DASHES)]
-    return f' stroke-dasharray="{dash}"' if dash else ""
 
 
 def _legend(panel: Panel) -> str:
@@ -150,7 +144,7 @@ def _legend(panel: Panel) -> str:
     parts, x = [], float(_LEFT)
     for line, label in zip(panel.lines, labels, strict=True):
         color = palette.LINES[line.color % len(palette.LINES)]
-        parts.append(f'<path class="line" stroke="{color}"{_dash(line.color)} d="M{x:g} 28h16"/>')
+        parts.append(f'<path class="line" stroke="{color}"{palette.dashes(line.color)} d="M{x:g} 28h16"/>')
         if line.dots:
             parts.append(f'<circle cx="{x + 8:g}" cy="28" r="2.6" fill="{color}"/>')
         parts.append(f'<text x="{x + 21:g}" y="32">{escape(label)}</text>')

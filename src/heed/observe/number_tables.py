@@ -25,7 +25,7 @@ class Table:
     """A matrix `(rows, columns)` with labelled rows and columns.
 
     Attributes:
-        heat: For each row, True if its numbers are weights in 0..1, to be coloured.
+        heat: True if the numbers are weights in 0..1, to be coloured; or True or False for each row.
         mask: `(rows, columns)`, True = may attend, or None.
         notes: A text for each row, or none.
     """
@@ -34,7 +34,7 @@ class Table:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     values: Tensor
-    heat: tuple[bool, ...] = ()
+    heat: bool | tuple[bool, ...] = False
     mask: Tensor | None = None
     notes: tuple[str, ...] = ()
 
@@ -44,7 +44,7 @@ class Table:
 
     def has_heat(self, i: int) -> bool:
         """True if a row is coloured."""
-        return bool(self.heat) and self.heat[i]
+        return self.heat if isinstance(self.heat, bool) else self.heat[i]
 
 
 def number(value: float) -> str:

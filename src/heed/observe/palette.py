@@ -18,6 +18,7 @@ DARK = (
 # Okabe and Ito 2008: eight colours that people with any colour vision can distinguish; these are visible on both
 # schemes.
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_DASHES = ("", "6 3", "2 3", "9 3 2 3")
 
 UP_LIGHT, DOWN_LIGHT = ("#f7fbfc", "#9bd4f2", "#3c9fdc", "#1a6fb4"), ("#fdfaf6", "#fcd3a6", "#f0994a", "#c2600f")
 UP_DARK, DOWN_DARK = ("#1e212b", "#0f4a6e", "#1b7fae", "#5fc3e8"), ("#1e212b", "#5e3512", "#a8611d", "#ffa657")
@@ -32,6 +33,12 @@ LEVELS = 20
 
 SIGNED_LEVELS = 10
 """The same for signed numbers, on each side of 0."""
+
+
+def dashes(number: int) -> str:
+    """The attribute of an SVG line for its dashes, which differ between lines of the same colour."""
+    dash = _DASHES[number // len(LINES) % len(_DASHES)]
+    return f' stroke-dasharray="{dash}"' if dash else ""
 
 
 def _channels(color: str) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ from heed.attention.keys import Origin, Rows, at_positions, key_positions
 from heed.attention.masks import full_mask
 from heed.attention.scores import PairScore
 from heed.attention.watch import AttentionCall, RecurrentCall
-from heed.layers.recurrent import replay_gates
+from heed.layers.cells import replay_gates
 
 
 class SelfCheckError(RuntimeError):
@@ -256,7 +256,7 @@ class GateRecord:
     def gates(self) -> dict[str, Tensor]:
         """Every gate, `(batch, length, d_hidden)`, in text order, recomputed from the states.
 
-        Names: see `heed.layers.recurrent.replay_gates`; "hidden" is the state itself.
+        Names: see `heed.layers.cells.replay_gates`; "hidden" is the state itself.
 
         Raises:
             SelfCheckError: The recomputed gates do not give the states that the model computed.

@@ -213,18 +213,21 @@ class Trace:
 
     def _find(self, mechanism: str | None, layer: int) -> tuple[str, int]:
         seen = self.mechanisms()
-        listing = ", ".join(f"{name} layer {number}" for name, number in seen) or "no attention"
+        if not seen:
+            raise ObserveError("no attention was recorded; run a model with attention inside heed.trace")
+        listing = ", ".join(f"{name} layer {number}" for name, number in seen)
         names = list(dict.fromkeys(name for name, _ in seen))
         if mechanism is None and len(names) == 1:
             mechanism = names[0]
         layers = sorted(number for name, number in seen if name == mechanism)
         if mechanism is None or not layers:
-            asked = "give a mechanism" if mechanism is None else f"no '{mechanism}' attention was seen"
-            raise ObserveError(f"{asked}; seen: {listing}")
+            missing = f"no '{mechanism}' attention was recorded"
+            choose = "several attentions were recorded; choose one with mechanism="
+            raise ObserveError(f"{choose if mechanism is None else missing}; recorded: {listing}")
         try:
             return mechanism, layers[layer] if layer < 0 else layers[layers.index(layer)]
         except (IndexError, ValueError):
-            raise ObserveError(f"'{mechanism}' attention has no layer {layer}; seen: {listing}") from None
+            raise ObserveError(f"'{mechanism}' attention has no layer {layer}; recorded: {listing}") from None
 
     def _series(self, mechanism: str, layer: int) -> Series:
         """The calls of the last pass."""

@@ -30,8 +30,8 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
-    unit = spec_of(run.config.task).unit
-    block = [f"{name}: {counted(report['examples'], unit)}", *run.body(report)]
+    spec = spec_of(run.config.task)
+    block = [f"{name}: {counted(report['examples'], spec.scored_unit or spec.unit)}", *run.body(report)]
     block += baseline_lines(report)
     block += parent_line(report)
     if "note" in report:

@@ -32,12 +32,12 @@ class RunState:
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
         bad = sum(state != "ok" for state in self.files.values())
         verdict = (
-            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or not usable"
+            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or unusable"
             if bad
-            else "every file is whole"
+            else "all files are intact"
         )
         if not self.finished:
-            verdict = f"not finished; {verdict if bad else 'every file with a checksum is whole'}"
+            verdict = f"not finished; {verdict if bad else 'all files with a checksum are intact'}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
 
 

@@ -172,7 +172,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
 def _unavailable(run: Run[Any, Any]) -> str:
     names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
     what = "an ensemble" if len(run.members) > 1 else run.config.task
-    return f"export to huggingface is not available for {what}, only for {names}"
+    return f"export to huggingface is not available for {what}; it is for {names}"
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:

@@ -97,8 +97,8 @@ class Unfinished:
             if name in given.model.model_fields_set and new not in (old, "auto"):
                 raise ConfigError(
                     f"model.{name} is {new!r}, but the run in {folder} began with {old!r}, and its weights fit only "
-                    f"that model; start a new run (--from {shell_word(folder)} reuses the weights that fit), or leave "
-                    "the field out"
+                    f"that model; start a new run (--from {shell_word(folder)} reuses the weights that fit), or remove "
+                    "the setting"
                 )
         config = merged(began, given)
         _refuse_fewer_updates(folder, config.training.steps, step_of(checkpoints[0]))
@@ -107,7 +107,7 @@ class Unfinished:
             if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
                 raise ConfigError(
                     f"{change}: the tokenizer was trained when the run in {folder} began; start a new run, "
-                    "or leave the field out"
+                    "or remove the setting"
                 )
         return cls(folder, began, config, changes, damage)
 
@@ -150,9 +150,9 @@ class Unfinished:
         if of_model:
             if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
                 raise ConfigError(
-                    f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have other shapes; "
-                    f"start a new run (--from {shell_word(self.folder)} reuses the weights that fit), or leave the "
-                    "field out"
+                    f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have different shapes; "
+                    f"start a new run (--from {shell_word(self.folder)} reuses the weights that fit), or remove the "
+                    "setting"
                 )
         self._check_sizes(task)
         return task
@@ -183,12 +183,12 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
     for name, problem in damage.items():
         if name == CHECKSUMS:
             raise RunError(
-                f"{folder / name} is {problem}: the files of the run cannot be verified. Restore it from a copy of the "
+                f"{folder / name} is {problem}; the files of the run cannot be verified. Restore it from a copy of the "
                 "run folder; or delete it, if you are sure that the other files are unaltered"
             )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             raise RunError(
-                f"{folder / name} is {problem}: training cannot be resumed. Restore the file from a copy of the run "
+                f"{folder / name} is {problem}; training cannot be resumed. Restore the file from a copy of the run "
                 "folder, or train a new run with another --out"
             )
 
@@ -202,7 +202,7 @@ def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
     if steps is not None and steps < done:
         raise ConfigError(
             f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a larger "
-            "number, or leave the field out"
+            "number, or remove the setting"
         )
 
 

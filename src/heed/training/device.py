@@ -40,7 +40,7 @@ def choose_device(name: str) -> torch.device:
     count = here.get(device.type, 0)
     if (device.index or 0) >= count:
         have = ", ".join(f"{kind} ({n})" for kind, n in here.items() if n)
-        raise ConfigError(f"training.device is '{name}', but this machine has {have}")
+        raise ConfigError(f"training.device is '{name}', but this machine has only {have}")
     return device
 
 

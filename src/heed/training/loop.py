@@ -37,7 +37,7 @@ from heed.training.cost import Cost, TrialStep, predict_cost
 from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, device_of, step_explained
 from heed.training.failure import not_finite, not_saved
 from heed.training.feed import Feed
-from heed.training.interrupt import Interrupts
+from heed.training.interrupt import interrupts
 from heed.training.metrics import MetricsLog
 from heed.training.optimizer import Unfreezing, make_optimizer
 from heed.training.processes import Processes, current
@@ -136,7 +136,7 @@ class Trainer:
         self.budget.add(self.progress.seconds)
         feed = self._feed()
         try:
-            with Interrupts(self._stop, self.reporter), compiled(self.model) if self.config.compile else nullcontext():
+            with interrupts(self._stop, self.reporter), compiled(self.model) if self.config.compile else nullcontext():
                 reason = self._train(feed)
         finally:
             feed.close()

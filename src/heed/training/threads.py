@@ -12,6 +12,8 @@ from heed.cores import Company, choices, cores, given_by_user
 from heed.threads import Learned
 from heed.training.processes import Processes
 
+_SECONDS = 0.5
+"""Most time for a measurement."""
 _COMPANY = Company(held=2.0)
 """Consulted before updates: short work of other processes does not change the threads, and so not the sums."""
 
@@ -26,7 +28,7 @@ def give_way(threads: int) -> None:
     torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
 
 
-def choose_threads(run: Callable[[], object], learned: Learned, work: int, seconds: float = 0.5) -> int:
+def choose_threads(run: Callable[[], object], learned: Learned, work: int) -> int:
     """The number of threads that makes `run` fastest; small models are often faster with fewer.
 
     A result measured on an idle machine is stored and not measured again. torch is set to as many of the returned
@@ -37,7 +39,6 @@ def choose_threads(run: Callable[[], object], learned: Learned, work: int, secon
         run: A step on a real batch without side effects.
         learned: Stored measurements for models of this shape on this machine.
         work: Positions of the batch; batches of less than half or more than twice as many are measured separately.
-        seconds: Most time for a measurement.
     """
     every, name, free = choices(len(cores())), f"update {max(1, work).bit_length()}", _COMPANY.free_cores()
     known = learned.known(name)
@@ -46,21 +47,21 @@ def choose_threads(run: Callable[[], object], learned: Learned, work: int, secon
         return known
     candidates = [count for count in every if count <= free]  # not cores that other work keeps busy
     company = Company()
-    torch.set_num_threads(best := _fastest(run, candidates, seconds))
+    torch.set_num_threads(best := _fastest(run, candidates))
     if candidates == every and company.free_cores() == len(cores()):
         learned.keep(name, best)
     return best
 
 
-def _fastest(run: Callable[[], object], candidates: Sequence[int], seconds: float) -> int:
-    rates = {}
+def _fastest(run: Callable[[], object], candidates: Sequence[int]) -> int:
+    rates, seconds = {}, _SECONDS / len(candidates)
     for threads in candidates:
         torch.set_num_threads(threads)
         start, runs = time.perf_counter(), 1
         run()
-        if time.perf_counter() - start < seconds / len(candidates):  # else the first run, caches cold, is the result
+        if time.perf_counter() - start < seconds:  # else the first run, caches cold, is the result
             start, runs = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds / len(candidates) or runs < 2:
+            while time.perf_counter() - start < seconds or runs < 2:
                 run()
                 runs += 1
         rates[threads] = runs / (time.perf_counter() - start)

@@ -26,13 +26,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from heed.data.embedded.generated import Split, check_split, split_of
+from heed.data.embedded.generated import DAYS, Split, check_split, split_of
 from heed.data.examples import Conversation
 
 SPEAKERS = ("guest", "host")
 _THINGS = ("a table", "a room", "a boat")
 _PEOPLE = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TIMES = (
     *("noon", "one", "half past one", "two", "six", "half past six", "seven", "half past seven", "eight"),
     *("half past eight", "nine"),
@@ -56,7 +55,7 @@ _AGAIN = {
     "time": ("At what time was it again?", "When do we have to be there?"),
     "name": ("In whose name was it?", "Which name did you write down?"),
 }
-_VALUES = {"people": _PEOPLE, "day": _DAYS, "time": _TIMES, "name": _NAMES}
+_VALUES = {"people": _PEOPLE, "day": DAYS, "time": _TIMES, "name": _NAMES}
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from heed.data.embedded.generated import PairSource, check_split, distinct, split_of
+from heed.data.embedded.generated import DAYS, PairSource, check_split, distinct, split_of
 from heed.data.examples import Pair
 
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TOPICS = (
     *("budget", "sales", "safety", "hiring", "planning", "design", "travel", "research", "website", "contract"),
     *("training", "marketing", "energy", "quality", "garden", "archive"),
@@ -50,7 +49,7 @@ class _Kind(NamedTuple):
         values: dict[str, str] = {}
         for field in self.fields:
             if field == "other":  # two different days
-                values["day"], values["other"] = rng.sample(_DAYS, 2)
+                values["day"], values["other"] = rng.sample(DAYS, 2)
             else:
                 values[field] = _name(rng) if field == "name" else rng.choice(_FIELDS[field])
         said = rng.choice(self.said).format(**values)
@@ -65,7 +64,7 @@ _FIELDS: dict[str, Sequence[str]] = {
     "thing": _THINGS,
     "floor": _FLOORS,
     "place": _PLACES,
-    "day": _DAYS,
+    "day": DAYS,
 }
 _KINDS = {
     "moved": _Kind(
@@ -122,7 +121,7 @@ _KINDS = {
 
 
 def _distraction(rng: Random) -> str:
-    name, place, day = _name(rng), rng.choice(_PLACES), rng.choice(_DAYS)
+    name, place, day = _name(rng), rng.choice(_PLACES), rng.choice(DAYS)
     said = (
         "I hope you are well.",
         "I hope you had a good weekend.",

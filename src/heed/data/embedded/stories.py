@@ -17,7 +17,7 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
-from heed.data.embedded.generated import SPLITS, Split, split_of
+from heed.data.embedded.generated import DAYS, SPLITS, Split, split_of
 from heed.data.read.documents import Document
 from heed.data.store.splits import Splits, drawn_splits
 
@@ -29,7 +29,6 @@ _PEOPLE = {
     "she": ("The woman", "The girl", "My aunt", "Anna", "Maria", "Yuki", "Priya", "Olga", "His sister", "The teacher"),
 }
 _POSSESSIVE = {"he": "his", "she": "her"}
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TIMES = ("in the morning", "at noon", "in the afternoon", "in the evening")
 _PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "store": (
@@ -131,7 +130,7 @@ def _draw(rng: Random) -> Document:
     opening = rng.choice(
         (
             f"{who} went to the {place}.",
-            f"{who} went to the {place} on {rng.choice(_DAYS)}.",
+            f"{who} went to the {place} on {rng.choice(DAYS)}.",
             f"{rng.choice(_TIMES).capitalize()} {who[0].lower() if who.split()[0] in _COMMON else who[0]}{who[1:]} "
             f"went to the {place}.",
         )

@@ -75,7 +75,7 @@ class Pixels:
 
     @classmethod
     def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
-        """Reader for a `data` section; `given` are pictures given in Python, by split."""
+        """Reader for a `data` section; `given` are pictures passed in Python, by split."""
         pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
         for held in (given or {}).values():
             for name, source in getattr(held, "sources", {}).items():

@@ -29,7 +29,7 @@ _LANGUAGES = (
     *("turkish", "arabic", "hindi", "chinese", "japanese", "korean", "vietnamese", "swahili", "yoruba", "hausa"),
 )
 NO_LABEL = "no column repeats its values, as a column of labels does"
-_COMMA = re.compile(r"[-+]?\d+,\d+")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _SURE = 3
 """Number of names, the first ones, that win over other known names."""
 
@@ -229,7 +229,7 @@ def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
-        return _COMMA.fullmatch(text.strip()) is not None
+        return DECIMAL_COMMA.fullmatch(text.strip()) is not None
     return True
 
 

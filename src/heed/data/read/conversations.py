@@ -295,7 +295,7 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
 
 
 def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
-    """Conversations given in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
+    """Conversations passed in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:
         DataError: An item is not a conversation; the message names its position.

@@ -1,4 +1,4 @@
-"""Examples from data given in Python; errors name split and position, as in "train[17]".
+"""Examples from data passed in Python; errors name split and position, as in "train[17]".
 
 | given | read as |
 |---|---|

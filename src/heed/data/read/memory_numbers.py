@@ -1,4 +1,4 @@
-"""Rows of numbers from data given in Python; errors name split, position and column."""
+"""Rows of numbers from data passed in Python; errors name split, position and column."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from heed.data.read.values import described
 from heed.errors import DataError, suggest
 
 
-def hold_numbers(
-    data: Any, split: str, wanted: Sequence[Column] | None, label: Column | None = None, labelled: bool = True
-) -> Numbers:
+def hold_numbers(data: Any, split: str, wanted: Sequence[Column] | None, label: Column | None = None) -> Numbers:
     """The `wanted` columns of numbers (by default all but the label and dates), and the label if there is one.
 
     Args:
@@ -25,7 +23,6 @@ def hold_numbers(
         split: Name of the data in messages.
         wanted: Columns by name or by number from 0.
         label: Column of the label.
-        labelled: True if there must be a label; if not, an existing one is left out.
 
     Raises:
         DataError: A column is missing, or a value is missing or not a number; with position and column.
@@ -35,14 +32,13 @@ def hold_numbers(
         data, given = data
         labels = list(given.tolist() if hasattr(given, "tolist") else given)
     names, columns = _columns(data, split)
-    if label == "label" and labels is None and labelled and tuple(names) == _unnamed(len(names)):
+    if label == "label" and labels is None and tuple(names) == _unnamed(len(names)):
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
     if labels is not None and columns and len(labels) != len(columns[0]):
         raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
-    if label is not None and labels is None and (labelled or label in names or isinstance(label, int)):
+    if label is not None and labels is None:
         place = _place(split, names, label, "data.columns.label")
-        if labelled:
-            labels = columns[place]
+        labels = columns[place]
         columns = [column for i, column in enumerate(columns) if i != place]
         names = [name for i, name in enumerate(names) if i != place]
     if wanted is None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heed.data.read.columns import LABEL_NAMES, Facts, facts_of, is_number
+from heed.data.read.columns import DECIMAL_COMMA, LABEL_NAMES, Facts, facts_of, is_number
 from heed.data.read.findings import Findings
 from heed.data.read.head import excel_head, regular_rows, some
 from heed.data.read.lines import ending_of
 from heed.data.read.rows import SEPARATORS
 from heed.errors import DataError
 
-_COMMA = re.compile(r"[-+]?\d+,\d+")
 _LABELS = (*LABEL_NAMES, "species", "quality", "outcome", "diagnosis", "variety")
 _DEFAULT = "label"
 """Default name of the column of labels."""
@@ -62,7 +60,7 @@ def number_layout(
         return NumberLayout(usual, label=label)
     said = [] if separator == usual else [f"columns separated by {SEPARATORS[separator]}"]
     rows = regular_rows(rows) if separator != usual or len(rows[0]) > 1 else rows
-    comma = separator != "," and any(_COMMA.fullmatch(cell.strip()) for row in rows[1:] for cell in row)
+    comma = separator != "," and any(DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows[1:] for cell in row)
     if comma:
         said.append("numbers have a decimal comma")
     first = [cell.strip() for cell in rows[0]]

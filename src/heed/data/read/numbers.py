@@ -88,18 +88,20 @@ def read_numbers(
     *,
     labelled: bool = True,
     known: Collection[str] = (),
+    trained: bool = False,
     said: list[str] | None = None,
 ) -> Numbers:
     """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
 
     If no column has the default name "label", the label is recognised by the `known` labels of the training set or by
-    content. Remarks on what was recognised are added to `said`. Without a header, columns are named by numbers.
+    content. Remarks on what was recognised are added to `said`. Without a header, columns are named by numbers. If
+    `trained`, the `wanted` columns are those of the training set.
 
     Raises:
         DataError: The file cannot be read, a column is missing, a line has another number of columns, or a value is
             missing or not a number; with file, line and column.
     """
-    return next(iter_numbers(path, wanted, label, labelled=labelled, known=known, said=said))
+    return next(iter_numbers(path, wanted, label, labelled=labelled, known=known, trained=trained, said=said))
 
 
 def iter_numbers(
@@ -110,6 +112,7 @@ def iter_numbers(
     *,
     labelled: bool = True,
     known: Collection[str] = (),
+    trained: bool = False,
     said: list[str] | None = None,
 ) -> Iterator[Numbers]:
     """As `read_numbers`, but `most` rows at a time, so that memory does not grow with the file.
@@ -130,11 +133,12 @@ def iter_numbers(
         rows, header = chain([first], rows), [str(n) for n in range(len(header))]
     of_label = None
     if label is not None and (labelled or label in header or isinstance(label, int)):
-        of_label = _place(path, header, label, "data.columns.label")
+        of_label = _place(path, header, label, "data.columns.label", "set data.columns.label")
     if wanted is None:
         places = [i for i in range(len(header)) if i != of_label]
     else:
-        places = [_place(path, header, column, "data.columns") for column in wanted]
+        hint = f"the columns of training are needed: {', '.join(map(str, wanted))}" if trained else "set data.columns"
+        places = [_place(path, header, column, "data.columns", hint) for column in wanted]
     if not places:
         raise DataError(f"'{path}' has no column of numbers besides the label '{label}'")
     if layout.header:
@@ -151,8 +155,7 @@ def iter_numbers(
         count += 1
         if len(row) != len(header):
             raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
-        cells = [row[i].replace(",", ".") if layout.decimal_comma else row[i] for i in places]
-        values.append([_number(path, number, header[i], cell) for i, cell in zip(places, cells, strict=True)])
+        values.append([_number(path, number, header[i], row[i], layout.decimal_comma) for i in places])
         origins.append(f"{path.name}:{number}")
         if of_label is not None and labelled:
             if not row[of_label].strip():
@@ -189,13 +192,13 @@ def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tupl
         raise DataError(f"'{path}' line {reader.line_num} is not CSV: {error}") from None
 
 
-def _place(path: Path, header: Sequence[str], column: Column, field: str) -> int:
+def _place(path: Path, header: Sequence[str], column: Column, field: str, hint: str) -> int:
     if isinstance(column, int):
         if not 0 <= column < len(header):
             raise DataError(f"'{path}' line 1 names {len(header)} columns, so {field} cannot be {column} (from 0)")
         return column
     if column not in header:
-        raise DataError(f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; set {field}")
+        raise DataError(f"'{path}' line 1 names no column '{column}'{suggest(column, header)}; {hint}")
     return header.index(column)
 
 
@@ -209,14 +212,14 @@ def _refuse_twins(path: Path, header: Sequence[str], places: Sequence[int]) -> N
             )
 
 
-def _number(path: Path, line: int, column: str, cell: str) -> float:
+def _number(path: Path, line: int, column: str, cell: str, decimal_comma: bool) -> float:
     where = f"'{path}' line {line}, column '{column}'"
     if not cell.strip():
         raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
-    return finite_number(cell, where)
+    return finite_number(cell, where, decimal_comma)
 
 
-def finite_number(given: Any, where: str) -> float:
+def finite_number(given: Any, where: str, decimal_comma: bool = False) -> float:
     """A cell as a finite number; `where` is its place, for messages.
 
     Raises:
@@ -224,11 +227,11 @@ def finite_number(given: Any, where: str) -> float:
     """
     shown = f"{given!r:.40}"
     try:
-        value = float(given)
+        value = float(given.replace(",", ".") if decimal_comma else given)
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"{where}: {shown} is not a number; data.columns selects the columns to read") from None
     if isinstance(given, str) and "_" in given:  # accepted by float(), but only Python groups digits so
-        raise DataError(f"{where}: {shown} is not a number; write it without underscores, as {given.replace('_', '')}")
+        raise DataError(f"{where}: {shown} is not a number; write it without underscores: {given.replace('_', '')}")
     if not math.isfinite(value):
         raise DataError(f"{where}: {shown} is not a finite number")
     if abs(value) > _LARGEST:

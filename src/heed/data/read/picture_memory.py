@@ -1,4 +1,4 @@
-"""Pictures given in Python; errors name split and position, as in "train[17]".
+"""Pictures passed in Python; errors name split and position, as in "train[17]".
 
 | given | read as |
 |---|---|
@@ -36,7 +36,7 @@ _FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
 
 
 class HeldPictures(Held[Picture]):
-    """Pictures given in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
+    """Pictures passed in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
 
     def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Source]) -> None:
         super().__init__(examples, findings)
@@ -67,7 +67,7 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     pixels = Pixels.of(section)
 
     def examples() -> Iterator[Picture]:
-        for i, (value, label) in enumerate(zip(_scaled(columns["path"], split), labels, strict=True)):
+        for i, (value, label) in enumerate(zip(_scaled(columns["path"]), labels, strict=True)):
             where = f"{split}[{i}]"
             picture: Picture | BadLine
             if isinstance(label, BadLine):
@@ -87,7 +87,7 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     return HeldPictures(made, findings, {name: Arrays(held)})
 
 
-def pictures_of(data: Any, what: str, pixels: Pixels) -> list[Picture]:
+def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
     """Pictures without labels, for prediction: one, or a list or an array of them.
 
     Raises:
@@ -96,16 +96,16 @@ def pictures_of(data: Any, what: str, pixels: Pixels) -> list[Picture]:
     single = isinstance(data, str | bytes | PathLike | Image.Image) or getattr(data, "ndim", 0) == 2
     values = [data] if single else list(data) if isinstance(data, Iterable) else None
     if values is None:
-        raise DataError(f"{what} is {described(data)}, {_FORMS}, or a list of these")
+        raise DataError(f"pictures is {described(data)}, {_FORMS}, or a list of these")
     held: list[Any] = []
-    name = f"memory:{what}:{id(held):x}"
+    name = f"memory:pictures:{id(held):x}"
     found = []
-    for i, value in enumerate(_scaled(values, what)):
+    for i, value in enumerate(_scaled(values)):
         try:
-            found.append(_picture(value, "", f"{what}[{i}]", name, held, pixels))
+            found.append(_picture(value, "", f"pictures[{i}]", name, held, pixels))
         except PictureError as error:
             named = f" ('{value}')" if isinstance(value, str | PathLike) else ""
-            raise DataError(f"{what}[{i}]{named} {error}") from None
+            raise DataError(f"pictures[{i}]{named} {error}") from None
     pixels.add(name, Arrays(held))
     return found
 
@@ -145,7 +145,7 @@ def _unstacked(data: Any) -> Any:
     return data
 
 
-def _scaled(values: Sequence[Any], what: str) -> Iterator[Any]:
+def _scaled(values: Sequence[Any]) -> Iterator[Any]:
     """The values, with float arrays from 0 to 1 scaled to 255 if all arrays are, since a single one may be dark."""
     floats = [i for i, value in enumerate(values) if _is_float(value)]
     small = bool(floats) and all(_most(values[i]) <= 1 for i in floats)

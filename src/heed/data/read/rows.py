@@ -98,7 +98,7 @@ def _object(line: str, path: Path, number: int, findings: Findings, names: tuple
     except (ValueError, RecursionError) as error:
         what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
         shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
-        message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, as {shape}"
+        message = f"{where} is not JSON: {what} ({line[:40]!r}); expected one object a line, such as {shape}"
         return findings.bad("not JSON", path, number, message)
     if not isinstance(value, dict):
         listing = " and ".join(f"'{name}'" for name in names)
@@ -166,7 +166,9 @@ def column_rows(
 
     def missing(row: list[str], number: int, field: str, place: int) -> BadLine:
         shown = f"{len(row)} column{'s' if len(row) != 1 else ''} ({' | '.join(row)[:40]!r})"
-        message = f"'{path}' line {number} has {shown}, expected {expected.format(field)} {place} (counted from 0); "
+        what = f"{expected.format(field)} {place} (counted from 0) is missing"
+        least = f"expected at least {place + 1}: {what}" if place >= 0 else what
+        message = f"'{path}' line {number} has {shown}, {least}; "
         message += f"columns are separated by {SEPARATORS[separator]}{hint if len(row) < 2 else ''}"
         return findings.bad(f"no column {place}", path, number, message)
 

@@ -33,7 +33,7 @@ def parted(text: str) -> tuple[str, str]:
 
 
 def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
-    """Pairs given in Python, each as one text.
+    """Pairs passed in Python, each as one text.
 
     Args:
         data: Tuples of two texts, texts with a tab between both, or a data frame with both columns.

@@ -157,8 +157,8 @@ def _only(documents: Iterable[Document]) -> Document | None:
 def _refuse_number(data: Any, whole: Document) -> None:
     if data.valid is not None:
         raise ConfigError(
-            f"data.valid is {data.valid}, documents to hold out, but {', '.join(data.train)} is one document "
-            f"({len(whole.text):,} characters); leave data.valid out (then the last data.held_out of the text is "
+            f"data.valid is {data.valid} (documents to hold out), but {', '.join(data.train)} is one document "
+            f"({len(whole.text):,} characters); remove data.valid (then the last data.held_out of the text is "
             "the validation set), name validation files, or cut the text into documents with data.separator"
         )
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.examples import Example
+from heed.data.splitmix import STEP
 
 Hashes = NDArray[np.uint64]
 """`(texts,)` or `(examples, fields)`; two different texts have equal hashes with probability 2 ** -64."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number without a pattern in its bits."""
 
 
 def hashes_of(texts: Iterable[bytes]) -> Hashes:
@@ -34,7 +33,7 @@ def combined(hashes: Hashes) -> Hashes:
     """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
     result = hashes[:, 0]
     for column in hashes.T[1:]:
-        result = result * _ODD + column
+        result = result * STEP + column
     return result
 
 

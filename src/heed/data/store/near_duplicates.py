@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from heed.data.examples import Example
 from heed.data.read.findings import Found
 from heed.data.sequences import select, take
+from heed.data.splitmix import STEP
 from heed.data.store.splits import Splits
 from heed.data.store.store import StoredExamples, hashes_in
 from heed.storage.cache import CacheError, key_of, make_entry
@@ -46,7 +47,6 @@ _MANY = 1 << 22
 """Characters from which on results are kept in the cache."""
 _FILTER = np.uint64((1 << 24) - 1)
 """Bits of a hash by which most unknown hashes are ruled out."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 _BASE = 0xD1342543DE82EF95  # odd, so that it has an inverse modulo 2 ** 64
 Numbers = NDArray[np.int64]
 E = TypeVar("E", bound=Example)
@@ -218,15 +218,15 @@ def _rolling(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
     count = len(codes) - PIECE + 1
     if count <= 0:
         return np.zeros(0, np.uint64)
-    values = (codes.astype(np.uint64) + np.uint64(1)) * _ODD
+    values = (codes.astype(np.uint64) + np.uint64(1)) * STEP
     values ^= values >> np.uint64(29)
     sums = np.zeros(len(codes) + 1, dtype=np.uint64)
     np.cumsum(values * _powers(_BASE, len(codes)), out=sums[1:])
     hashes = (sums[PIECE:] - sums[:count]) * _powers(pow(_BASE, -1, 1 << 64), count)
     hashes ^= hashes >> np.uint64(32)
-    hashes *= _ODD
+    hashes *= STEP
     hashes ^= hashes >> np.uint64(29)
-    hashes *= _ODD
+    hashes *= STEP
     return hashes ^ (hashes >> np.uint64(32))
 
 

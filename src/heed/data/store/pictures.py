@@ -29,7 +29,7 @@ def open_pictures(
     Args:
         data: The section.
         pixels: Records the places of the pictures (`Pixels.of(data, given)`).
-        given: Examples given in Python, by split (`heed.data.read.picture_memory`).
+        given: Examples passed in Python, by split (`heed.data.read.picture_memory`).
         advice: Names commands for files without pictures.
 
     Raises:

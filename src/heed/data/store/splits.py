@@ -115,7 +115,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         side = (*reader.kind.sides, unit)[0]
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        splits.remarks.append(f"{held} by a hash of the {side}, {equal} together")
+        splits.remarks.append(f"{held} by a hash of the {side}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")

@@ -46,7 +46,7 @@ def take_subset(splits: Splits[E], size: int, seed: int) -> Splits[E]:
     if (counts := splits.counts.get("train")) is not None:
         counts.leave_out(f"not drawn for training.train_size {size:,}", len(train) - size)
         counts.kept = size
-    alike = ", labels in the same shares" if is_stratified(train) else ""
+    alike = ", with labels in the same shares" if is_stratified(train) else ""
     splits.remarks.append(f"train: {size:,} of {len(train):,} {unit}, drawn at random by seed {seed}{alike}")
     return splits
 

@@ -25,6 +25,14 @@ def are_many(texts: Iterable[str]) -> bool:
     return sum(map(len, texts)) >= _MANY
 
 
+def digest_of(texts: Iterable[str]) -> str:
+    """Hash of texts in their order."""
+    content = hashlib.blake2b(digest_size=16)
+    for encoded in map(str.encode, texts):
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
+    return content.hexdigest()
+
+
 def learn_cached(
     texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
 ) -> TextTokenizer:
@@ -59,10 +67,7 @@ def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what
     """The cache folder of a result made from texts; None for few texts or an unwritable cache."""
     if not are_many(texts):
         return None
-    content = hashlib.blake2b(digest_size=16)
-    for encoded in map(str.encode, texts):
-        content.update(len(encoded).to_bytes(8, "little") + encoded)
     try:
-        return make_entry(key_of(texts=content.hexdigest(), **what), make).path
+        return make_entry(key_of(texts=digest_of(texts), **what), make).path
     except CacheError:
         return None

@@ -203,17 +203,14 @@ class BertFamily(Family):
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         """Refuse what this family cannot express, by field."""
         if body.d_features:
-            raise self._lacks("d_features", body.d_features, "models that also read characters cannot be exported")
+            raise self.lacks("d_features", body.d_features, "models that also read characters cannot be exported")
         if heads & {"labels", "order"} and body.pooler != self.pooler:
-            raise self._lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
+            raise self.lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
         if body.pooler not in (self.pooler, "none"):
-            raise self._lacks("pooler", body.pooler, f"its pooler is {self.pooler}")
+            raise self.lacks("pooler", body.pooler, f"its pooler is {self.pooler}")
         if heads not in self.architectures:
             raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
         if body.double_separator:
-            raise self._lacks("double_separator", True, "it puts one [SEP] between two texts")
+            raise self.lacks("double_separator", True, "it puts one [SEP] between two texts")
         if not body.num_segments:
-            raise self._lacks("num_segments", 0, "it has at least one segment")
-
-    def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
-        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
+            raise self.lacks("num_segments", 0, "it has at least one segment")

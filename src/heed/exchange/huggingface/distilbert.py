@@ -96,7 +96,7 @@ class DistilBertFamily(BertFamily):
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         if body.num_segments:
-            raise self._lacks("num_segments", body.num_segments, "it has no segments")
+            raise self.lacks("num_segments", body.num_segments, "it has no segments")
         if body.norm_eps != 1e-12:
-            raise self._lacks("norm_eps", body.norm_eps, "its value is 1e-12")
+            raise self.lacks("norm_eps", body.norm_eps, "its value is 1e-12")
         super()._check(body.model_copy(update={"num_segments": 1}), heads)

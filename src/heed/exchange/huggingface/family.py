@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.table import Entry
@@ -78,6 +79,10 @@ class Family(ABC):
         Raises:
             ConfigError: The family does not support a field of our model; the message names it.
         """
+
+    def lacks(self, name: str, value: Any, why: str) -> ConfigError:
+        """The error about a field of our model that the family does not support."""
+        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
 
     def complete_names(self, files: TensorFiles) -> None:
         """Add the prefix to the body's tensors if a checkpoint of the body alone lacks it."""

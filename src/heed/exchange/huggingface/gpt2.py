@@ -141,7 +141,7 @@ class Gpt2Family(Family):
                 "the vocabulary has changed since the import, so these tokens could be predicted, and its output layer "
                 "has no bias to prevent it"
             )
-            raise self._lacks("absent_tokens", written, why)
+            raise self.lacks("absent_tokens", written, why)
         end = numbering.theirs[END]
         start = numbering.theirs[START]
         padding = numbering.theirs[PADDING]
@@ -173,12 +173,9 @@ class Gpt2Family(Family):
             raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
         for name, (expressible, why) in _LACKS.items():
             if (value := getattr(body, name)) != expressible:
-                raise self._lacks(name, value, f"{why}; train with model.{name}={str(expressible).lower()}")
+                raise self.lacks(name, value, f"{why}; train with model.{name}={str(expressible).lower()}")
         if body.activation not in _THEIR_ACTIVATION:
             known = " or ".join(_THEIR_ACTIVATION)
-            raise self._lacks("activation", body.activation, f"its feed-forward networks have no gate; use {known}")
+            raise self.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {known}")
         if isinstance(body, GPTEncoderConfig) and body.d_features:
-            raise self._lacks("d_features", body.d_features, "models that also read characters cannot be exported")
-
-    def _lacks(self, name: str, value: Any, why: str) -> ConfigError:
-        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
+            raise self.lacks("d_features", body.d_features, "models that also read characters cannot be exported")

@@ -23,6 +23,7 @@ from heed.data.tokens.mapped import MappedTokenizer
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.config_file import CONFIG, Settings, read_json
+from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.sentencepiece_file import SentencePieceFile
 
@@ -32,8 +33,6 @@ _SETTINGS, _WHOLE = "tokenizer_config.json", "tokenizer.json"
 TARGET_FOLDER = "target_tokenizer"
 """Holds the target's tokenizer, where it is another than the source's and no SentencePiece model."""
 _LONGEST = 512
-
-Sides = Mapping[str, tuple[TextTokenizer, Numbering]]
 
 
 def read_tokenizers(folder: Path, settings: Settings) -> dict[str, tuple[TextTokenizer, Numbering]]:
@@ -116,7 +115,7 @@ def _renumbered(tokens: Mapping[str, int], special: list[int | None], size: int)
     return vocabulary, [*special, *others]
 
 
-def write_tokenizers(sides: Sides, folder: Path) -> None:
+def write_tokenizers(sides: Vocabularies, folder: Path) -> None:
     """Write tokenizer files that `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same."""
     source, target = sides["source"], sides["target"]
     frame = read_json(folder / CONFIG).get("source_frame", "end")
@@ -131,7 +130,7 @@ def write_tokenizers(sides: Sides, folder: Path) -> None:
         _write_whole(target[0], folder / TARGET_FOLDER, "end")
 
 
-def _write_pair(sides: Sides, folder: Path) -> None:
+def _write_pair(sides: Vocabularies, folder: Path) -> None:
     one = sides["source"][0].tokens == sides["target"][0].tokens
     for side, name in _CUTTERS.items():
         tokenizer, numbering = sides[side]

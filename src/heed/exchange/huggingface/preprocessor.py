@@ -130,7 +130,7 @@ def _sizing(settings: Settings, height: int, width: int, channels: int) -> Sizin
     if scaled == final:
         return Sizing(height, width, channels, "squash", resample)
     if scaled[0] != scaled[1] or min(scaled) < max(final):
-        raise settings.wrong("size", f"height and width alike, at least the {max(final)} pixels of crop_size")
+        raise settings.wrong("size", f"equal height and width, at least the {max(final)} pixels of crop_size")
     return Sizing(height, width, channels, "squash", resample, scaled[0])
 
 

@@ -84,11 +84,11 @@ class RobertaFamily(BertFamily):
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         if body.num_segments != 1:
-            raise self._lacks("num_segments", body.num_segments, "it has one segment")
+            raise self.lacks("num_segments", body.num_segments, "it has one segment")
         if not body.double_separator:
-            raise self._lacks("double_separator", False, "it puts two </s> between two texts")
+            raise self.lacks("double_separator", False, "it puts two </s> between two texts")
         if "words" in heads and body.activation != "gelu":
-            raise self._lacks("activation", body.activation, "its head for masked words uses gelu")
+            raise self.lacks("activation", body.activation, "its head for masked words uses gelu")
         super()._check(body.model_copy(update={"double_separator": False}), heads)
 
 

@@ -31,7 +31,10 @@ class Memory:
 
 
 class Body(nn.Module, ABC):
-    """A model without the task's head and loss; each file of `models/` defines one for every interface it supports."""
+    """A model without the task's head and loss; each file of `models/` defines one for every interface it supports.
+
+    A constructor raises `ConfigError` for fields that do not fit together, such as 3 heads for a d_model of 8.
+    """
 
     interface: ClassVar[Interface]
     config_class: ClassVar[type[ModelConfig]]
@@ -93,6 +96,9 @@ class DecoderBody(Body):
 
         Returns:
             hidden `(rows, n, d)`, where position t predicts the token after token t, and the new decoding state.
+
+        Raises:
+            ShapeError: A sequence is longer than a learned position table.
         """
 
 

@@ -31,6 +31,9 @@ class PairDecoder(DecoderBody):
         Args:
             source: `(batch, source)`, tokens.
             source_mask: `(batch, source)`, True on real tokens, which come first.
+
+        Raises:
+            ShapeError: A source is longer than a learned position table.
         """
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor) -> Tensor:
@@ -80,6 +83,9 @@ class LanguageModel(DecoderBody):
 
         Returns:
             hidden `(batch, length, d)`: position t predicts token t + 1.
+
+        Raises:
+            ShapeError: A sequence is longer than a learned position table.
         """
         assert documents is None, f"{type(self).__name__} reads one document per row: documents must be None"
         rows = Rows.repeat(len(tokens), device=tokens.device)

@@ -49,6 +49,9 @@ class TokenEncoder(TextReader):
 
         Returns:
             hidden `(batch, length, d_output)`, undefined outside the mask.
+
+        Raises:
+            ShapeError: Features do not have width `d_features`, or a text is longer than a learned position table.
         """
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from itertools import pairwise
 from typing import Any, Literal
@@ -26,6 +29,8 @@ _STYLE = (
 _INK = {"title": "#1b1f24", "plain": "#1b1f24"}
 _QUIET = "#4a525c"
 _SIZES = {"title": 14, "plain": 12}
+_SYSTEM_FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "Arial.ttf")
+"""Fonts to search for, since Pillow's built-in font has only the letters of ASCII."""
 _SHARPNESS = 2
 """Pixels of a PNG for each unit of the drawing, so that text is legible in print."""
 
@@ -199,14 +204,33 @@ def to_png(scene: Scene) -> bytes:
 
 def _write(brush: ImageDraw.ImageDraw, item: Words, k: int) -> None:
     anchor = {"middle": "ms", "end": "rs"}.get(item.style, "ls")
-    size = _SIZES.get(item.style, 11) * k
+    text, font = _drawable(clean(item.text), _SIZES.get(item.style, 11) * k)
     color = _INK.get(item.style, _QUIET)
     where = (item.x * k, item.y * k)
-    brush.text(where, clean(item.text), fill=color, font=ImageFont.load_default(size), anchor=anchor)
+    brush.text(where, text, fill=color, font=font, anchor=anchor)
     if item.style == "title":  # the built-in font has no bold form
-        brush.text(
-            (where[0] + 1, where[1]), clean(item.text), fill=color, font=ImageFont.load_default(size), anchor=anchor
-        )
+        brush.text((where[0] + 1, where[1]), text, fill=color, font=font, anchor=anchor)
+
+
+def _drawable(text: str, size: int) -> tuple[str, Any]:
+    """A text and a font that has its letters; without such a font, letters lose their accents."""
+    if text.isascii():
+        return text, ImageFont.load_default(size)
+    font = _system_font(size)
+    return (text, font) if font else (_without_accents(text), ImageFont.load_default(size))
+
+
+@cache
+def _system_font(size: int) -> Any:
+    for name in _SYSTEM_FONTS:
+        with suppress(OSError):
+            return ImageFont.truetype(name, size)
+    return None
+
+
+def _without_accents(text: str) -> str:
+    parts = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    return "".join(letter for letter in parts if not unicodedata.combining(letter))
 
 
 def _line(

@@ -121,5 +121,5 @@ def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list
 def shadings_html(look: Look) -> str:
     """The shaded words of a look."""
     if not look.shadings:
-        return '<p class="hint">This model has no attention by which words could be shaded.</p>'
+        return '<p class="hint">This model has no attention to shade words with.</p>'
     return "".join(shading_to_html(shading, numbers=False) for shading in look.shadings)

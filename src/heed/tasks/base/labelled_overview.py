@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from heed.data.read.findings import found_table
-from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.overview import SideCounts, sample_lines, token_lines
 from heed.visible import escaped
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 def overview_of(task: Labelled) -> str:
     """Counts, findings in the files, lengths, labels, samples as the model sees them."""
-    tokenizer = task.config.tokenizer
     rows = [SideCounts.of(split, "text", map(task.tokens_of, task.encoded(split))) for split in task.split_names]
     counted = "\n".join(
         f"{split:20}" + "  ".join(f"{escaped(label)} {count:,}" for label, count in task.label_counts(split).items())
@@ -27,9 +26,7 @@ def overview_of(task: Labelled) -> str:
         [
             task.splits.summary,
             *found_table(task.splits.found),
-            f"\ntokenizer {tokenizer.kind}: {task.tokenizer.vocab_size:,} tokens\n",
-            length_table(rows),
-            *vocabulary_warnings(rows, {"text": task.tokenizer}),
+            *token_lines(task.config.tokenizer.kind, task.tokenizer, rows),
             *([f"\n{task.vectors()[1]}"] if task.config.model.word_vectors is not None else []),
             f"\nlabels:\n{counted}",
             "\nas read and, below, as the model sees them:",

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.tasks.base.report import counted
 from heed.visible import escaped
 
 _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
 _MOST_OF_THE_TEXT = 0.5
 _MANY_UNKNOWN = 0.2
+_SHOWN_TOKENS = 30
 
 
 @dataclass
@@ -67,7 +69,8 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
         least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
         if size < least:
             some = " ".join(shown(tokenizer.piece(len(SPECIAL_TOKENS) + i)) for i in range(size))
-            lines.append(f"warning: the {side} vocabulary is almost empty: {size} tokens ({some})")
+            found = f"almost empty: {counted(size, 'token')} ({some})" if size else "empty"
+            lines.append(f"warning: the {side} vocabulary is {found}")
     for row in rows:
         tokenizer = tokenizers[row.side]
         token, count = next(iter(row.tokens.most_common(1)), (UNKNOWN, 0))
@@ -77,11 +80,21 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {shown(tokenizer.piece(token))}"
             )
         if row.unknown > _MANY_UNKNOWN:
-            lines.append(
-                f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; check that it is in "
-                "the language and script of the training set (tokenizer.kind unigram or char leaves fewest unknown)"
+            hint = (
+                "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
+                if row.split == "train"
+                else "check that it is in the language and script of the training set (tokenizer.kind unigram or char "
+                "leaves fewest unknown)"
             )
+            lines.append(f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; {hint}")
     return lines
+
+
+def token_lines(kind: str, tokenizer: TextTokenizer, rows: Sequence[SideCounts]) -> list[str]:
+    """The kind and size of the tokenizer of one side, its token counts and warnings."""
+    tokenizers = dict.fromkeys([row.side for row in rows], tokenizer)
+    title = f"\ntokenizer {kind}: {tokenizer.vocab_size:,} tokens\n"
+    return [title, length_table(rows), *vocabulary_warnings(rows, tokenizers)]
 
 
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:
@@ -97,10 +110,10 @@ def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextT
     return "\n".join(lines)
 
 
-def tokens_text(tokenizer: TextTokenizer, ids: list[int], most: int = 30) -> str:
+def tokens_text(tokenizer: TextTokenizer, ids: list[int]) -> str:
     """The first tokens of an example, as they are in the vocabulary."""
-    text = " ".join(shown(tokenizer.piece(i)) for i in ids[:most])
-    return text + (" ..." if len(ids) > most else "")
+    text = " ".join(shown(tokenizer.piece(i)) for i in ids[:_SHOWN_TOKENS])
+    return text + (" ..." if len(ids) > _SHOWN_TOKENS else "")
 
 
 def shown(text: str) -> str:

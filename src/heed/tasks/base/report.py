@@ -18,6 +18,17 @@ def counted_are(count: int, unit: str) -> str:
     return f"{counted(count, unit)} {'is' if count == 1 else 'are'}"
 
 
+def first_of(count: int, total: int, unit: str) -> str:
+    """As "the first 2 of 5 turns are", or "the first of 5 turns is"."""
+    return f"the first of {total:,} {unit}s is" if count == 1 else f"the first {count:,} of {total:,} {unit}s are"
+
+
+def span(bucket: Mapping[str, Any]) -> str:
+    """The lengths of a bucket: "7", "13-15"."""
+    first, last = bucket["first"], bucket["last"]
+    return str(first) if first == last else f"{first}-{last}"
+
+
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in percent."""
     return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
@@ -45,7 +56,7 @@ def label_body(report: dict[str, Any]) -> list[str]:
     if "confusion" in report:
         lines += confusion_table(report["confusion"])
     if report.get("cut"):
-        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length and read only up to it")
+        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length; the rest was not read")
     return lines
 
 

@@ -13,7 +13,7 @@ from heed import tasks
 from heed.config import RunConfig
 from heed.data.read.findings import Findings
 from heed.data.read.memory import to_texts
-from heed.errors import ConfigError, DataError, UnknownKeywordError, suggest
+from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.report import summarise
 from heed.memory import explain_methods
@@ -159,7 +159,7 @@ class Run(ABC, Generic[T, M]):
 
         Raises:
             ConfigError: The data has no such split.
-            DataError: The split was given as Python data, which is not kept; or the examples cannot be used.
+            DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
         """
         files = [split] if isinstance(split, Path) else split
         if isinstance(files, list | tuple) and files and all(isinstance(one, Path) for one in files):
@@ -168,7 +168,8 @@ class Run(ABC, Generic[T, M]):
             return self.score(self.held(split))
         splits = self.task.split_names
         if split not in splits:
-            raise ConfigError(f"the data has no split '{split}'{suggest(split, splits)}")
+            hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
+            raise ConfigError(f"the data has no split '{split}'{hint}")
         return self.score(self.examples(split))
 
     @property

@@ -35,7 +35,7 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
     for name in fields:
         if name not in own and name not in heads:
             raise ConfigError(
-                f"model: unknown field '{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
+                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
             )
     shared = set(own) & set(heads)
     assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"

@@ -15,16 +15,17 @@ def labelled_size(num_examples: int) -> str:
     return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
 
 
-def with_tokenizer(config: C, auto: str, subwords: Callable[[], int]) -> C:
+def with_tokenizer(config: C, auto: str, subwords: Callable[[], int], words: int | None = 30_000) -> C:
     """The configuration with the kind and vocabulary size of the tokenizer set.
 
-    A word vocabulary has all words that occur often enough, up to 30,000; `subwords` returns the size of others.
+    A word vocabulary has all words that occur often enough, up to `words` unless that is None; `subwords` returns the
+    size of others.
     """
     tokenizer = config.tokenizer
     kind = auto if tokenizer.kind == "auto" else tokenizer.kind
     size = tokenizer.vocab_size
     if size is None and kind not in ("char", "byte"):
-        size = 30_000 if kind == "word" else subwords()
+        size = words if kind == "word" and words is not None else subwords()
     changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
     return config.model_copy(update={"tokenizer": changed})
 

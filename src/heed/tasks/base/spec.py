@@ -39,5 +39,6 @@ class TaskSpec:
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
     unit: str = "example"  # what one example is, in reports: "pair", "text"
+    scored_unit: str | None = None  # what one score belongs to, if not `unit`: "forecast"
     takes: tuple[tuple[str, str], ...] = ()  # (content of training files, see `heed.data.read.contents`; arguments)
     architectures: tuple[str, ...] = ()  # endings of the class names of Hugging Face checkpoints for this task

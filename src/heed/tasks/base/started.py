@@ -32,10 +32,10 @@ class Taken:
 
     def __str__(self) -> str:
         found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
-        mapped = "".join(f"; {name} is {theirs} of that run" for name, theirs in self.mapped.items())
+        mapped = "".join(f"; {name} comes from {theirs} of that run" for name, theirs in self.mapped.items())
         left = f"; not copied: {shortened(self.left)}" if self.left else ""
         new = shortened(self.new) or "none"
-        return f"from {self.folder}: {len(self.whole)} whole tensors{found}{mapped}; new: {new}{left}"
+        return f"from {self.folder}: {len(self.whole)} tensors copied whole{found}{mapped}; new: {new}{left}"
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""

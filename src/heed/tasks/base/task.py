@@ -40,7 +40,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
     given: Mapping[str, Sequence[E]] | None = None
-    """The examples that were given as Python data, by split."""
+    """The examples that were passed in Python, by split."""
     folder: Path | None = None
     """The run folder that the task was opened from, with the digests of its data; None for a new run."""
 
@@ -155,6 +155,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return list(self.splits.examples)
 
     @property
+    def title(self) -> str:
+        """Title of a look without another one: the model and the data."""
+        return f"{self.config.model.name} on {self.config.data.name}"
+
+    @property
     def notes(self) -> str:
         """Remarks on what was read, kept and left out."""
         return self.splits.notes
@@ -249,4 +254,4 @@ def _refuse_pipes(config: RunConfig) -> None:
         except (OSError, ValueError):  # reported when it is read
             continue
         if kind and not os.path.isdir(path):
-            raise DataError(f"{field}: '{path}' is {kind}; a run can read its data again only from files and folders")
+            raise DataError(f"{field}: '{path}' is {kind}, but a run reads its data again later; save it to a file")

@@ -89,14 +89,14 @@ def views_of_text(seen: Trace, choice: Choice, words: Words, num_tokens: int) ->
 
 
 _ROW = "Row i: where {kind} i looked. Weights before dropout."
-_POOLING = "Row i: the share of each {kind} in the sum that learned vector i asks for. Weights before dropout."
+_POOLING = "Row i: the share of each {kind} in the sum weighted by learned vector i. Weights before dropout."
 _BACK = (
-    "Row t: where the network looked when it had read {kind} t, back to the first one. The result enters with "
-    "{kind} t + 1; that of the last row enters nothing. Weights before dropout."
+    "Row t: where the network looked after reading {kind} t, back to the first one. The result is used when reading "
+    "{kind} t + 1; that of the last row is not used. Weights before dropout."
 )
 _EARLIER = (
-    "Row t: where the network looked when it read {kind} t, among those before it. Nothing is before the first, so its "
-    "row is empty. Weights before dropout."
+    "Row t: where the network looked when it read {kind} t, among those before it. The first has none before it, so "
+    "its row is empty. Weights before dropout."
 )
 
 

@@ -90,7 +90,7 @@ class HubTexts(HubSection, TextsData):
 
 
 class MemoryTexts(InMemory, TextsData):
-    """Labelled texts given as Python data; `columns` name those of a data frame."""
+    """Labelled texts passed in Python; `columns` name those of a data frame."""
 
 
 class PlantedData(EmbeddedLabels, TextOptions):

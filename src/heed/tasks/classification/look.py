@@ -92,7 +92,7 @@ def look_at_text(
         raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
     unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         text,
         prediction.label,
         (*maps, *(net.traces(over) for net, over in nets if gates)),

@@ -29,7 +29,7 @@ from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.started import Started
-from heed.tasks.classification import defaults, ngrams
+from heed.tasks.classification import baselines, defaults, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
@@ -51,7 +51,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if not task.config.data.several_labels:
-            fix = " (data.class_weights=balanced weighs all labels alike)" * (task.config.data.class_weights == "none")
+            fix = " (data.class_weights=balanced gives all labels the same weight)" * (
+                task.config.data.class_weights == "none"
+            )
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
 
@@ -211,9 +213,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     # What the training loop needs -----------------------------------------------------------------------------
 
+    scoring_memory = baselines.scoring_memory
+
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
         """Sum over the texts of the cross-entropy in nats (of all labels together where there are several)."""
-        beside = None if model.ngrams is None else self.held_out[batch.indices].to(batch.tokens.device)
+        beside = None if model.ngrams is None else self.strength_and_held_out[1][batch.indices].to(batch.tokens.device)
         logits = model(batch.tokens, batch.mask, beside)
         given = self.class_weights
         weights = None if given is None else torch.tensor(given, device=logits.device)
@@ -221,13 +225,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @cached_property
     def strength_and_held_out(self) -> tuple[float, Tensor]:
-        """C of the n-gram regressions, and `held_out`."""
+        """C of the n-gram regressions; logits from n-grams fitted without the text, `(training texts, num_outputs)`."""
         return ngrams.strength_and_held_out(self)
-
-    @property
-    def held_out(self) -> Tensor:
-        """Logits of each training text from n-grams fitted without it, `(texts, num_outputs)`."""
-        return self.strength_and_held_out[1]
 
     def start(self, model: Classifier) -> dict[str, Started]:
         """As for every labelled task; also fits the n-grams to the training texts."""

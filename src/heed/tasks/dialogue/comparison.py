@@ -49,7 +49,7 @@ class DialogueExaminer(Examiner[DialogueRun, Conversation, list[Prediction]]):
         self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
         if not self._per_token:
             remarks.append(
-                "The runs write different tokens: perplexity and scores per token are left out, and tokens per second "
+                "The runs use different tokens: perplexity and scores per token are left out, and tokens per second "
                 "differ in unit."
             )
         said = ["\n".join(one.turns[turn] for turn in self._task.responses(one)) for one in self.examples]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from heed.config.conversations import BookingsData, ConversationFiles, MemoryConversations
-from heed.config.memory import is_memory
+from heed.config.data import by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
 
 
@@ -38,18 +38,6 @@ class DialogueEvaluation(EvaluationConfig):
     """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else the loss."""
 
 
-def _data_kind(value: Any) -> str:
-    """The kind of a `data` section: embedded data has a name, files do not."""
-    if isinstance(value, BookingsData):
-        return "bookings"
-    if is_memory(value):
-        return "memory"
-    if isinstance(value, BaseModel):
-        return "files"
-    name = value.get("name") if isinstance(value, dict) else None
-    return "files" if name is None else "bookings" if name == "bookings" else "unknown"
-
-
 class DialogueConfig(RunConfig):
     """Complete configuration of a run of dialogue."""
 
@@ -59,7 +47,7 @@ class DialogueConfig(RunConfig):
         Annotated[ConversationFiles, Tag("files")]
         | Annotated[MemoryConversations, Tag("memory")]
         | Annotated[BookingsData, Tag("bookings")],
-        Discriminator(_data_kind),
+        Discriminator(by_name()),
     ]
     """Where the conversations come from."""
     model: DialogueModel = DialogueModel()

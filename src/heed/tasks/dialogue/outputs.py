@@ -14,7 +14,7 @@ from heed.data.read.findings import BadLine, Findings
 from heed.data.read.incoming import Numbered, with_gaps
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.outputs import TextOutputs, Written, one_line, units
-from heed.tasks.base.report import counted
+from heed.tasks.base.report import counted, first_of
 from heed.tasks.dialogue.chat import Chat
 from heed.tasks.dialogue.writing import options_of
 from heed.tasks.translation.outputs import sampling_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from heed.tasks.dialogue.run import DialogueRun
     from heed.tasks.translation.writing import Prediction
 
-_COMMANDS = "/undo removes the last exchange, /reset starts again, /look shows the attention of the last response"
+_COMMANDS = "/undo removes the last exchange, /reset starts a new one, /look shows the attention of the last response"
 
 
 class DialogueOutputs(TextOutputs):
@@ -133,7 +133,7 @@ class DialogueOutputs(TextOutputs):
         """The remark below a response if turns were not read for it."""
         self._cut_off += not response.finished
         cut = self.chat.num_cut
-        return f"\n({counted(cut, 'turn')} cut: the first of {len(self.chat.turns) - 1} were not read)" if cut else ""
+        return f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
 
     @property
     def streams(self) -> bool:
@@ -183,8 +183,8 @@ class DialogueOutputs(TextOutputs):
             read = f"{counted(self._read_conversations, 'conversation')} of {counted(self._read_turns, 'turn')}"
             notes.append("; ".join([read, *self._findings.remarks]))
         if self._shortened:
-            were = "conversation was" if self._shortened == 1 else "conversations were"
-            notes.append(f"{self._shortened:,} {were} not read from the first turn (data.history, data.max_length)")
+            whose = "conversation was too long; its" if self._shortened == 1 else "conversations were too long; their"
+            notes.append(f"{self._shortened:,} {whose} first turns were not read (data.history, data.max_length)")
         if self._cut_off:
             length = self.options["length"] or self.run.task.config.generation.max_length or 0
             what = "1 output was" if self._cut_off == 1 else f"{self._cut_off:,} outputs were"

@@ -6,7 +6,7 @@ from typing import Any
 
 from heed.data.read.findings import found_table
 from heed.data.tokens.tokenizer import UNKNOWN
-from heed.tasks.base.overview import SideCounts, length_table, shown, tokens_text, vocabulary_warnings
+from heed.tasks.base.overview import SideCounts, shown, token_lines, tokens_text
 from heed.tasks.base.report import counted, counted_are
 from heed.tasks.dialogue.data import DialogueData
 
@@ -20,7 +20,6 @@ def overview(task: DialogueData) -> str:
     for split in task.split_names:
         talk = task.encoded(split)
         rows.append(SideCounts.of(split, "turns", (turn.ids for turns in talk.conversations for turn in turns)))
-    tokenizer = task.tokenizer
     known = ", ".join(task.speakers.known) or "none named"
     return "\n".join(
         [
@@ -28,9 +27,7 @@ def overview(task: DialogueData) -> str:
             *found_table(task.splits.found),
             f"\nspeakers: {known}; responses of {task.config.data.respond}",
             *_counts(task),
-            f"\ntokenizer {task.config.tokenizer.kind}: {tokenizer.vocab_size:,} tokens\n",
-            length_table(rows),
-            *vocabulary_warnings(rows, {"turns": tokenizer}),
+            *token_lines(task.config.tokenizer.kind, task.tokenizer, rows),
             *_samples(task),
         ]
     )
@@ -48,14 +45,14 @@ def _counts(task: DialogueData) -> list[str]:
         )
         if counts["history_cut"]:
             lines.append(
-                f"  {counted(counts['history_cut'], 'response')} to a history that is not read from its first turn "
+                f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
                 f"({_limits(task)})"
             )
         if counts["turns_cut"]:
-            trained = ", and not trained on as responses" if split == "train" else ""
+            trained = ", and they are not trained on as responses" if split == "train" else ""
             lines.append(
-                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens, read "
-                f"only up to it{trained}"
+                f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; the "
+                f"rest is not read{trained}"
             )
     return lines
 

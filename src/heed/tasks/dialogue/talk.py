@@ -102,7 +102,7 @@ class Speakers:
         if name in self.known:
             return
         if not self.known:
-            raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; remove the setting")
+            raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; remove it")
         raise ConfigError(
             f"{field} is '{name}', but the speakers of the training conversations are {', '.join(self.known)}"
             f"{nearest(name, self.known)}"

@@ -22,7 +22,7 @@ class PictureAccess:
     def __init__(self, data: Any, sizing: Sizing) -> None:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
-        self._sources: dict[str, Source] = {}  # of pictures given as Python data
+        self._sources: dict[str, Source] = {}  # of pictures passed in Python
         self._splits: Mapping[str, Sequence[Picture]] = {}
         self._stores: dict[str, PictureStore] = {}
         self._last: tuple[Sequence[Picture], PictureStore] | None = None

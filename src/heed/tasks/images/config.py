@@ -81,7 +81,7 @@ class ImagesConfig(RunConfig):
         | Annotated[MemoryPictures, Tag("memory")]
         | Annotated[DigitPictures, Tag("digits")]
         | Annotated[ShapePictures, Tag("shapes")],
-        Discriminator(by_name("files", hub=True)),
+        Discriminator(by_name(hub=True)),
     ]
     """Where the pictures come from."""
     augment: AugmentSection = AugmentSection()

@@ -100,7 +100,7 @@ def look_at_picture(
     ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
     top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
     return PictureLook(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         source,
         picture,
         look.box,
@@ -143,7 +143,7 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
         with watched(model) as seen:
             model(pixels)
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
-    name = title or f"{task.config.model.name} on {task.config.data.name}"
+    name = title or task.title
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
 
 
@@ -204,7 +204,7 @@ class LooksAtPictures:
             DataError: The picture cannot be read.
         """
         arrays, sources = self.opened(picture)
-        title = f"{self.task.config.model.name} on {self.task.config.data.name}"
+        title = self.task.title
         if len(arrays) != 1:
             return look_at_distances(self.task, self.model, arrays, title)
         look = look_at_picture(
@@ -232,7 +232,7 @@ class LooksAtPictures:
             # `_named` has opened the run's data if one of its pictures is named.
             return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
         given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
-        examples = pictures_of(given, "pictures", pixels)
+        examples = pictures_of(given, pixels)
         return pixels.read([example.place for example in examples]), [example.origin for example in examples]
 
     def _named(self, text: str) -> list[tuple[str, str]]:
@@ -243,9 +243,12 @@ class LooksAtPictures:
         """
         found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
         own: Sequence[Picture] = ()
+        splits = self.task.split_names
         if Path(text).exists():
             pass
         elif found is not None:
+            if found[1] not in splits:
+                raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
             own = self.examples(found[1])
             if found[2] is not None:
                 if int(found[2]) >= len(own):
@@ -254,6 +257,6 @@ class LooksAtPictures:
                     )
                 own = [own[int(found[2])]]
         elif "#" in text:
-            every = (one for split in ("test", "valid", "train") for one in self.examples(split))
+            every = (one for split in reversed(splits) for one in self.examples(split))
             own = [one for one in every if text in (one.origin, one.place)][:1]
         return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]

@@ -114,7 +114,7 @@ class Looking:
             area = self._unit_area((states.shape[2], states.shape[3]))
         grid = class_activation(*(part.float().cpu() for part in on_grid))
         if not bool(grid.any()):
-            caption += " No place adds to this score."
+            caption += " No region contributes to this score."
         return PictureMap(f"Grad-CAM of the label '{name}'", grid, area, "activation", caption=caption, reach=self.box)
 
     def _states(self, number: int) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,7 @@ class Looking:
         self.model.eval()
         with edit(self.model, *self.edits):
             grid = saliency(lambda pixels: self.score(self.model(pixels), number), self.pixels).cpu()
-        caption = "Size of the gradient of its score at each pixel, maximum over the channels."
+        caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
         title = f"pixels on which the score of '{self.task.labels[number]}' depends"
         return PictureMap(title, grid, self.box, "gradient", caption=caption)
 

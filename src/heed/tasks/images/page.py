@@ -40,12 +40,12 @@ CSS = """
 """
 
 
-def picture_tag(pixels: NDArray[Any], title: str, side: int = SIDE) -> str:
+def picture_tag(pixels: NDArray[Any], title: str) -> str:
     """A picture `(height, width, channels)` as a self-contained `<img>`; small pictures are enlarged unsmoothed."""
     image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    scale = side / max(image.size)
+    scale = SIDE / max(image.size)
     width, height = (max(1, round(scale * one)) for one in image.size)
-    image.thumbnail((2 * side, 2 * side))
+    image.thumbnail((2 * SIDE, 2 * SIDE))
     file = io.BytesIO()
     image.save(file, "PNG")
     data = base64.b64encode(file.getvalue()).decode("ascii")

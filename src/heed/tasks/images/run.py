@@ -61,7 +61,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
             raise UnknownKeywordError(f"predict has no keyword '{next(iter(options))}'; this task has no options")
         several = _several(pictures)
         pixels = Pixels.of(self.config.data)
-        examples = pictures_of([pictures] if several is None else several, "pictures", pixels)
+        examples = pictures_of([pictures] if several is None else several, pixels)
         made = [self.task.prediction(row) for row in self.probabilities(examples, pixels)]
         return made[0] if several is None else Predictions(made)
 
@@ -103,7 +103,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return found
 
     def held(self, data: Any) -> Sequence[Picture]:
-        """Pictures given as Python data, in the forms that `heed.train` accepts."""
+        """Pictures passed in Python, in the forms that `heed.train` accepts."""
         held = hold_pictures(data, "examples", self.config.data, Findings.of(self.config.data, strict=True))
         self.task.access.know(held.sources)
         return held

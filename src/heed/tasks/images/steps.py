@@ -172,8 +172,8 @@ def _blocks(
                 f"block {i}",
                 (
                     f"x = x + attention(norm(x)), then x = x + feed-forward(norm(x)); {attention.num_heads} heads.",
-                    f"Cosine of the {what} before and after: {float(moved):.3f}. Were this the last block, the label "
-                    f"would be {task.labels[best]} with {float(said[best]):.3f}.",
+                    f"Cosine of the {what} before and after: {float(moved):.3f}. If this were the last block, the "
+                    f"label would be {task.labels[best]} with {float(said[best]):.3f}.",
                 ),
                 (Figure(f"{whole.title}, 0 to {whole.largest:.3g}", drawn),),
             )

@@ -60,7 +60,7 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
         self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
         if not self._per_token:
             remarks.append(
-                "The runs cut text into different tokens: perplexity and loss per token are left out; bits per byte "
+                "The runs split text into different tokens: perplexity and loss per token are left out; bits per byte "
                 "and per character, and perplexity per word, can be compared."
             )
         for run in self.runs:

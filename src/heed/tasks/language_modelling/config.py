@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, HubSection, OwnData
+from heed.config.data import EmbeddedData, by_name
 from heed.config.documents import DocumentFiles, DocumentHub, DocumentReading
-from heed.config.memory import InMemory, is_memory
+from heed.config.memory import InMemory
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
@@ -64,23 +64,6 @@ class MealsData(EmbeddedData):
     documents: Literal["mask", "run_on"] = "mask"
     """Attention in a training row of several sentences: with mask a sentence sees only itself, with run_on also those
     before it. Models that carry a state always run on."""
-
-
-def _data_kind(value: Any) -> str:
-    """The class of a `data` section: embedded data has a name, files do not."""
-    if isinstance(value, MealsData):
-        return "meals"
-    if is_memory(value):
-        return "memory"
-    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
-        return "hub"
-    if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
-        return "documents"
-    return _EMBEDDED.get(value["name"], "unknown") if isinstance(value["name"], str) else "unknown"
-
-
-_EMBEDDED = {"meals": "meals"}
-"""Name of embedded data -> kind of its section."""
 
 
 class DocumentTokenizer(TokenizerConfig):
@@ -156,7 +139,7 @@ class LanguageModelConfig(RunConfig):
         | Annotated[HubDocuments, Tag("hub")]
         | Annotated[MemoryDocuments, Tag("memory")]
         | Annotated[MealsData, Tag("meals")],
-        Discriminator(_data_kind),
+        Discriminator(by_name("documents", hub=True)),
     ]
     """Where the texts come from."""
     tokenizer: DocumentTokenizer = DocumentTokenizer()

@@ -88,7 +88,7 @@ class LanguageModelOutputs(TextOutputs):
             for name in _SAMPLING:
                 if self._given(name):
                     value = options[name.replace("-", "_")]
-                    raise ConfigError(f"--{name} {value} applies only to drawn outputs; add --sample")
+                    raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
         elif options["beam"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
 

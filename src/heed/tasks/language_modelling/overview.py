@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heed.data.read.findings import found_table
-from heed.data.tokens.tokenizer import UNKNOWN
-from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.overview import SideCounts, sample_lines, token_lines
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.task import LanguageModelling
@@ -16,15 +15,12 @@ if TYPE_CHECKING:
 
 def overview(task: LanguageModelling) -> str:
     """Counts, problems found in the files, lengths, unknown tokens, samples as the model sees them."""
-    tokenizer = task.tokenizer
     rows = [_counts(task, split) for split in task.splits.examples]
     return "\n".join(
         [
             task.splits.summary,
             *found_table(task.splits.found),
-            f"\ntokenizer {task.config.tokenizer.kind}: {tokenizer.vocab_size:,} tokens\n",
-            length_table(rows),
-            *vocabulary_warnings(rows, {"text": tokenizer}),
+            *token_lines(task.config.tokenizer.kind, task.tokenizer, rows),
             "\nas read and, below, as the model sees them:",
             *(_sample(task, split) for split in task.splits.examples),
         ]
@@ -47,19 +43,3 @@ def _sample(task: LanguageModelling, split: str) -> str:
     document = task.splits.examples[split][0]
     text = document.text[:120]
     return sample_lines(document.origin, "", [("text", text, task.tokenizer, task.tokenizer.encode(text).ids)])
-
-
-def report_counts(task: LanguageModelling) -> dict[str, Any]:
-    """Per split: documents, and those left out by each rule; tokens without end tokens; unknown tokens."""
-    result: dict[str, Any] = {}
-    for name in task.splits.examples:
-        stream, counts = task.stream(name), task.splits.counts.get(name)
-        endless = name == "train" and task.splits.stream is not None
-        entry: dict[str, Any] = {"examples": stream.num_documents}
-        if counts is not None:
-            entry |= counts.as_values()
-            entry["examples"] = counts.kept if endless else stream.num_documents
-        entry["tokens"] = len(stream) - task.end_token * stream.num_documents
-        entry["unknown"] = int((np.asarray(stream.ids) == UNKNOWN).sum())
-        result[name] = entry
-    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heed.tasks.base.report import counted_are, plain
+from heed.tasks.base.report import counted_are, plain, span
 from heed.tasks.language_modelling.units import FEW_DOCUMENTS
 
 _LINES = {
@@ -40,8 +40,7 @@ def body(report: dict[str, Any]) -> list[str]:
         )
     lines.append("  nats per token by position in the context (0 is the first):")
     for part in report["by_place"]:
-        span = str(part["first"]) if part["first"] == part["last"] else f"{part['first']}-{part['last']}"
-        lines.append(f"    {span:>12}  {part['loss']:.4f}  ({part['tokens']:,})")
+        lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
     return lines
 
 

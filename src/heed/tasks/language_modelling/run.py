@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
+from heed.data.read.documents import Document
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.tasks.base.documents import read_documents
 from heed.tasks.base.run import part
 from heed.tasks.language_modelling.measures import outcomes_of
 from heed.tasks.language_modelling.outputs import LanguageModelOutputs
@@ -33,14 +33,11 @@ class LanguageModelRun(ContinuesText):
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         """Read documents from files in the format of the run's own; blank ones are left out."""
-        data = self.task.config.data
-        documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
-        return [document for document in documents if not document.blank]
+        return read_documents(self.task.config.data, files)
 
-    def token_scores(self, texts: Sequence[str], stride: int | None = None, ranks: bool = True) -> list[TokenScores]:
-        """Score every token of each text (`score_texts`); `stride` is the run's own by default."""
-        chosen = self.task.config.evaluation.stride if stride is None else stride
-        return score_texts(self.task, self.model, texts, chosen, ranks)
+    def token_scores(self, texts: Sequence[str], ranks: bool = True) -> list[TokenScores]:
+        """Score every token of each text (`score_texts`), with the run's own stride."""
+        return score_texts(self.task, self.model, texts, self.task.config.evaluation.stride, ranks)
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
         """Measure documents, or pieces of their text where there are few; `outputs` are their token scores."""

@@ -4,51 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
-from heed.data.read.memory import hold
+from heed.data.read.documents import Document
 from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import LanguageModel
-from heed.tasks.base.task import Task
+from heed.tasks.base.documents import DocumentTask
 from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
 from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
-from heed.tasks.language_modelling.config import DocumentOptions, LanguageModelConfig, MealsData
+from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.meals import open_meals
-from heed.tasks.language_modelling.overview import overview, report_counts
+from heed.tasks.language_modelling.overview import overview
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.tasks.language_modelling.tokens import TokenStream
 from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
 from heed.training.loss import PIECE_BYTES, loss_at
 
-_TOKENIZER = "tokenizer.json"
 _ABSENT = "absent_tokens"
 """The model field that lists tokens absent from its vocabulary."""
-_SIZES = {"tiny": 1_000_000, "small": 30_000_000}
-"""Named size -> training tokens up to which it is chosen; base from there on."""
 
 
-class LanguageModelling(Task[LanguageModelConfig, Document]):
+class LanguageModelling(DocumentTask[LanguageModelConfig]):
     """The task: where documents, model, loss and scores meet."""
 
     interfaces = ("language_model",)
-    texts_are_examples = True
-    size_fields: ClassVar = {"tokens": "vocab_size"}
+    tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     overview = overview
-    report_counts = report_counts
 
     def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
-        super().__init__(config, splits)
-        self.tokenizer = tokenizer
+        super().__init__(config, tokenizer, splits)
         self._streams: dict[str, TokenStream] = {}
         self._passes: dict[int, Blocks | Streams] = {}
         self._bytes: dict[str, int] = {}
@@ -83,25 +74,6 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """Read or generate the documents, or take those that are `given`."""
         return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data, given)
 
-    @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        """Documents from memory: a list of texts, or a column `text`."""
-        column = config.data.columns.text if isinstance(config.data, DocumentOptions) else None
-        return hold(data, split, document_reader(config.data), {"text": column}, findings)
-
-    @classmethod
-    def restore(cls, config: LanguageModelConfig, folder: Path) -> Self:
-        """Load the task of a run folder; its data is opened only when needed."""
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizer into a run folder."""
-        self.tokenizer.save(folder / _TOKENIZER)
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The only tokenizer, `tokens`."""
-        return {"tokens": self.tokenizer}
-
     @property
     def context(self) -> int:
         """Tokens that the model sees at once."""
@@ -134,6 +106,13 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
             self._streams[split] = TokenStream.of(self.splits.examples[split], self.tokenizer, self.end_token)
         return self._streams[split]
 
+    encoded = stream
+
+    def num_tokens(self, split: str) -> int:
+        """Number of tokens of a split, without end tokens."""
+        stream = self.stream(split)
+        return len(stream) - self.end_token * stream.num_documents
+
     def _pass(self, epoch: int) -> Blocks | Streams:
         """The rows of one pass; each window of a stream is one pass."""
         window = self.splits.stream
@@ -156,19 +135,6 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """True if the model carries a state from batch to batch."""
         body = self.body_class
         return issubclass(body, LanguageModel) and body.carries
-
-    @property
-    def auto_size(self) -> str:
-        """The size for the number of training tokens; base for a stream, whose length is unknown."""
-        if self.splits.stream is not None:
-            return "base"
-        count = len(self.stream("train"))
-        return next((name for name, most in _SIZES.items() if count <= most), "base")
-
-    @property
-    def selected_by(self) -> str:
-        """The loss."""
-        return "loss"
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
         """Use rotary positions in models that have them, unless positions are given or the size is base.
@@ -231,7 +197,7 @@ class LanguageModelling(Task[LanguageModelConfig, Document]):
         """Describe some rows by their number and the text of the first."""
         batch = self.collate(indices[:1], max(self._passes, default=0))
         text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
-        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+        return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: LanguageModel, batch: TokenBatch, label_smoothing: float) -> Tensor:
         """Sum over the batch's tokens, end tokens among them, of the cross-entropy in nats."""

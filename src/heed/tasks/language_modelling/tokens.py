@@ -7,7 +7,6 @@ token of a file has a token before it, so that all are scored.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import weakref
 from collections.abc import Iterator, Sequence
@@ -20,16 +19,17 @@ from numpy.typing import NDArray
 
 from heed.data.read.documents import Document
 from heed.data.store.store import StoredExamples
-from heed.data.tokens.token_cache import are_many
+from heed.data.tokens.token_cache import are_many, digest_of
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
+from heed.tasks.base.documents import EncodedDocuments
 
 _TOGETHER = 1 << 22
 """Characters that are encoded at once, or one document."""
 
 
 @dataclass(frozen=True, eq=False)
-class TokenStream:
+class TokenStream(EncodedDocuments):
     """The tokens of all documents, concatenated, each document followed by END if `end_token` is True.
 
     Attributes:
@@ -63,7 +63,8 @@ class TokenStream:
         stored = isinstance(documents, StoredExamples)
         slow = tokenizer.unit not in ("character", "byte")
         if stored or (slow and are_many(document.text for document in documents)):
-            corpus = documents.key if isinstance(documents, StoredExamples) else _digest(documents)
+            texts = (document.text for document in documents)
+            corpus = documents.key if isinstance(documents, StoredExamples) else digest_of(texts)
             what = {"corpus": corpus, "tokenizer": tokenizer.text, "end_token": end_token}
             try:
                 if corpus:
@@ -91,22 +92,9 @@ class TokenStream:
             weakref.finalize(ids, shutil.rmtree, entry.path, ignore_errors=True)
         return cls(ids, starts, end_token)
 
-    def __len__(self) -> int:
-        """Number of tokens, end tokens included."""
-        return len(self.ids)
-
-    @property
-    def num_documents(self) -> int:
-        """Number of documents."""
-        return len(self.starts) - 1
-
     def document(self, number: int) -> NDArray[Any]:
         """The tokens of one document, its END included."""
         return self.ids[self.starts[number] : self.starts[number + 1]]
-
-    def document_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the document that the token at each place belongs to."""
-        return np.searchsorted(self.starts, places, side="right") - 1
 
 
 def _encoded(documents: Sequence[Document], tokenizer: TextTokenizer, end_token: bool) -> Iterator[NDArray[np.int32]]:
@@ -121,12 +109,3 @@ def _encoded(documents: Sequence[Document], tokenizer: TextTokenizer, end_token:
             yield from (np.append(ids, end) for ids in tokenizer.encode_arrays(texts))
             texts, size = [], 0
     yield from (np.append(ids, end) for ids in tokenizer.encode_arrays(texts))
-
-
-def _digest(documents: Sequence[Document]) -> str:
-    """Hash of documents in memory."""
-    content = hashlib.blake2b(digest_size=16)
-    for document in documents:
-        encoded = document.text.encode()
-        content.update(len(encoded).to_bytes(8, "little") + encoded)
-    return content.hexdigest()

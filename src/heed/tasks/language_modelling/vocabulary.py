@@ -10,6 +10,7 @@ from heed.data.store.store import StoredExamples
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
+from heed.tasks.base.sizes import with_tokenizer
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
@@ -36,17 +37,9 @@ def learn_tokenizer(
     size = sum(map(len, texts))
     if isinstance(documents, StoredExamples):
         size = max(size, documents.num_bytes)
+    auto = "word" if isinstance(config.data, MealsData) else "char" if size <= _FEW_CHARACTERS else "byte_bpe"
+    config = with_tokenizer(config, auto, lambda: num_tokens(size), words=None)
     section = config.tokenizer
-    kind = section.kind
-    if kind == "auto":
-        kind = "char" if size <= _FEW_CHARACTERS else "byte_bpe"
-        if isinstance(config.data, MealsData):
-            kind = "word"
-    vocab_size = section.vocab_size
-    if vocab_size is None and kind not in ("char", "byte"):
-        vocab_size = num_tokens(size)
-    section = section.model_copy(update={"kind": kind, "vocab_size": vocab_size})
-    config = config.model_copy(update={"tokenizer": section})
     settings = {"to": "continue", **section.model_dump(mode="json", exclude={"sampling"})}
     tokenizer = learn_cached(texts, settings, lambda: TextTokenizer.train(texts, section, exact=True))
     return config, tokenizer, remark

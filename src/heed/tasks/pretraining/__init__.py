@@ -13,7 +13,13 @@ SPEC = TaskSpec(
     flags=(
         NBEST,
         JSON,
-        Flag("predict", "choice", str, "A word to rank at the mask; repeatable.", several=True),
+        Flag(
+            "predict",
+            "choice",
+            str,
+            "A continuation (pretraining: a word at the mask) to rank; repeatable.",
+            several=True,
+        ),
         Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
         Flag("look", "pair", str, "A second text: show both, and whether it follows the first."),

@@ -49,7 +49,7 @@ class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
         tokenizers = [run.task.tokenizer for run in self.runs]
         if any(tokenizers[0].first_difference(other) for other in tokenizers[1:]):
             remarks.append(
-                "The runs cut text into different tokens, so the masked words and some rows differ: a piece of a "
+                "The runs split text into different tokens, so the masked words and some rows differ: a piece of a "
                 "word is easier to predict than a word."
             )
         for fields, what in ((_CUT, "cut documents"), (_MASKS, "mask words")):

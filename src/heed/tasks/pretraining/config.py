@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, HubSection, OwnData
+from heed.config.data import EmbeddedData, by_name
 from heed.config.documents import DocumentFiles, DocumentHub
-from heed.config.memory import InMemory, is_memory
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
 
 
@@ -68,19 +68,6 @@ class StoriesData(RowOptions, EmbeddedData):
     """Number of test examples."""
     max_length: int = Field(64, gt=6)
     """Most tokens that are read at once, start and end tokens included."""
-
-
-def _data_kind(value: Any) -> str:
-    """The class of a `data` section: embedded data has a name, files do not."""
-    if isinstance(value, StoriesData):
-        return "stories"
-    if is_memory(value):
-        return "memory"
-    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
-        return "hub"
-    if isinstance(value, OwnData) or not isinstance(value, dict) or value.get("name") is None:
-        return "documents"
-    return "stories" if value["name"] == "stories" else "unknown"
 
 
 class PretrainingTokenizer(TokenizerConfig):
@@ -145,7 +132,7 @@ class PretrainingConfig(RunConfig):
         | Annotated[HubPassages, Tag("hub")]
         | Annotated[MemoryPassages, Tag("memory")]
         | Annotated[StoriesData, Tag("stories")],
-        Discriminator(_data_kind),
+        Discriminator(by_name("documents", hub=True)),
     ]
     """Where the texts come from."""
     tokenizer: PretrainingTokenizer = PretrainingTokenizer()

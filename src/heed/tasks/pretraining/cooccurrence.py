@@ -45,8 +45,8 @@ class Counted:
 
     def __str__(self) -> str:
         return (
-            f"embeddings: of {self.filled:,} of {self.vocab_size:,} tokens from their neighbours in {self.tokens:,} "
-            "tokens of the training text"
+            f"embeddings of {self.filled:,} of {self.vocab_size:,} tokens initialised from their neighbours in "
+            f"{self.tokens:,} tokens of the training text"
         )
 
     def as_report(self) -> dict[str, Any]:

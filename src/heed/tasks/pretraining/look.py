@@ -72,7 +72,7 @@ def look_at_row(
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     unknown = [piece for one in filter(None, (text, pair)) for piece in tokenizer.unknown_in(one.replace(MASK, " "))]
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         text if pair is None else f"{text} / {pair}",
         output,
         tuple(view.map for view in views),

@@ -16,12 +16,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.splitmix import STEP, mixed
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks.pretraining.config import RowOptions
-
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,4 @@ def uniform(
 
 def _mixed(number: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
     with np.errstate(over="ignore"):
-        x = np.asarray(number + _ODD, dtype=np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * _MIX[0]
-        x = (x ^ (x >> np.uint64(27))) * _MIX[1]
-        return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)
+        return np.asarray(mixed(np.asarray(number + STEP, dtype=np.uint64)), dtype=np.uint64)

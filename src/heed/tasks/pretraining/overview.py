@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from heed.data.read.findings import found_table
-from heed.data.tokens.tokenizer import UNKNOWN
-from heed.tasks.base.overview import SideCounts, length_table, shown, vocabulary_warnings
+from heed.tasks.base.overview import SideCounts, shown, token_lines
 from heed.tasks.pretraining.batch import collate_rows
 from heed.tasks.pretraining.rows import FOLLOWS, FOLLOWS_NOT, NO_QUESTION
 
@@ -24,15 +23,12 @@ _SHOWN = {
 
 def overview(task: Pretraining) -> str:
     """Counts, problems found in the files, lengths, unknown tokens, rows as the model sees them."""
-    tokenizer = task.tokenizer
     sides = [_counts(task, split) for split in task.splits.examples]
     return "\n".join(
         [
             task.splits.summary,
             *found_table(task.splits.found),
-            f"\ntokenizer {task.config.tokenizer.kind}: {tokenizer.vocab_size:,} tokens\n",
-            length_table(sides),
-            *vocabulary_warnings(sides, {"text": tokenizer}),
+            *token_lines(task.config.tokenizer.kind, task.tokenizer, sides),
             f"\n{_rows(task)}",
             "\nsamples as the model sees them in the first pass; below each, the masked words to predict:",
             *_samples(task),
@@ -72,18 +68,3 @@ def _samples(task: Pretraining) -> list[str]:
         read = [task.tokenizer.token(i) for i in batch.tokens[0].tolist()]
         lines += [f"  {what}", f"    {shown(' '.join(read))}", *([f"    {shown(' '.join(words))}"] if words else [])]
     return lines
-
-
-def report_counts(task: Pretraining) -> dict[str, Any]:
-    """Per split: documents, and those left out by each rule; tokens; unknown tokens."""
-    result: dict[str, Any] = {}
-    for name in task.splits.examples:
-        passages, counts = task.passages(name), task.splits.counts.get(name)
-        endless = name == "train" and task.splits.stream is not None
-        entry: dict[str, Any] = {"examples": passages.num_documents}
-        if counts is not None:
-            entry |= counts.as_values()
-            entry["examples"] = counts.kept if endless else passages.num_documents
-        entry |= {"tokens": len(passages), "unknown": int((np.asarray(passages.ids) == UNKNOWN).sum())}
-        result[name] = entry
-    return result

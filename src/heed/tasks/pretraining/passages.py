@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from heed.data.read.documents import Document
 from heed.data.read.sentences import split_sentences
 from heed.data.store.store import StoredExamples
-from heed.data.tokens.token_cache import are_many
+from heed.data.tokens.token_cache import are_many, digest_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry
+from heed.tasks.base.documents import EncodedDocuments
 
 PIECE, WORD, SENTENCE = 1, 2, 4
 """Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a space, a sentence."""
@@ -26,7 +26,7 @@ _TOGETHER = 1 << 20
 
 
 @dataclass(frozen=True)
-class Passages:
+class Passages(EncodedDocuments):
     """The tokens of all documents, concatenated, without start and end tokens.
 
     Attributes:
@@ -52,7 +52,8 @@ class Passages:
         kind = np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4")
         stored = isinstance(documents, StoredExamples) and documents.key
         if stored or are_many(document.text for document in documents):
-            corpus = documents.key if isinstance(documents, StoredExamples) and stored else _digest(documents)
+            texts = (document.text for document in documents)
+            corpus = documents.key if isinstance(documents, StoredExamples) and stored else digest_of(texts)
 
             def make(folder: Path) -> dict[str, Any]:
                 starts = [0]
@@ -81,19 +82,6 @@ class Passages:
             np.cumsum([0, *(len(ids) for ids, _ in parts)], dtype=np.int64),
             widths,
         )
-
-    def __len__(self) -> int:
-        """Number of tokens."""
-        return len(self.ids)
-
-    @property
-    def num_documents(self) -> int:
-        """Number of documents."""
-        return len(self.starts) - 1
-
-    def document_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the document that the token at each place belongs to."""
-        return np.searchsorted(self.starts, places, side="right") - 1
 
     def characters(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number of characters in each of some ranges of tokens, none empty."""
@@ -152,11 +140,3 @@ def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> It
 def _is_blank(characters: NDArray[Any]) -> NDArray[np.bool_]:
     blanks: NDArray[np.bool_] = np.isin(characters, _BLANKS)
     return blanks
-
-
-def _digest(documents: Iterable[Document]) -> str:
-    content = hashlib.blake2b(digest_size=16)
-    for document in documents:
-        encoded = document.text.encode()
-        content.update(len(encoded).to_bytes(8, "little") + encoded)
-    return content.hexdigest()

@@ -43,14 +43,14 @@ class Pass:
 
 def _no_pairs(passages: Passages, cut: Cut) -> str:
     """The error message if no pairs can be made."""
-    hint = "or set model.next_sentence=false to learn from masked words alone"
+    hint = "or set model.next_sentence=false to train on masked words alone"
     if passages.num_documents < 2:
         return (
-            "model.next_sentence needs at least two documents, to take texts that do not follow from another document, "
+            "model.next_sentence needs at least two documents, because a text that does not follow comes from another, "
             f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     return (
-        f"fewer than two training documents hold {what}, so no pairs can be made; give longer "
-        f"documents (data.separator says what ends one), {hint}"
+        f"fewer than two training documents contain {what}, so no pairs can be made; give longer "
+        f"documents (data.separator marks the end of one), {hint}"
     )

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
+from heed.data.read.documents import Document
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.frames import Look
+from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions
 from heed.tasks.base.run import TextRun, part
@@ -25,7 +25,7 @@ from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.outputs import PretrainingOutputs
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.report import body
-from heed.tasks.pretraining.scoring import DocumentScores, by_document, score_documents
+from heed.tasks.pretraining.scoring import DocumentScores, by_document, score_passages
 from heed.tasks.pretraining.task import Pretraining
 
 
@@ -40,13 +40,11 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         """Read documents from files in the format of the run's own; blank ones are left out."""
-        data = self.task.config.data
-        documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
-        return [document for document in documents if not document.blank]
+        return read_documents(self.task.config.data, files)
 
     def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
-        """Score the masked words and pairs of each document."""
-        return score_documents(self.task, self.model, examples)
+        """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
+        return score_passages(self.task, self.model, Passages.of(examples, self.task.tokenizer))
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
         """Measure documents; `outputs` are their scores, if known."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from torch.nn.functional import log_softmax
 
 from heed.data.batch.plan import plan_pass
-from heed.data.read.documents import Document
 from heed.tasks.pretraining.batch import collate_rows
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.rows import NO_QUESTION, Rows
@@ -50,11 +48,6 @@ class DocumentScores:
     pairs_right: int = 0
     pairs_nats: float = 0.0
     tokens: int = 0
-
-
-def score_documents(task: Pretraining, model: Pretrainer, documents: Sequence[Document]) -> list[DocumentScores]:
-    """Score each document; the second texts of its pairs may come from other documents."""
-    return score_passages(task, model, Passages.of(documents, task.tokenizer))
 
 
 @torch.inference_mode()

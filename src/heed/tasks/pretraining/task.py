@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,17 +12,15 @@ from torch.nn.functional import cross_entropy
 
 from heed.data.batch.plan import plan_pass
 from heed.data.embedded.stories import open_stories
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
-from heed.data.read.memory import hold
+from heed.data.read.documents import Document
 from heed.data.store.documents import open_documents
 from heed.data.store.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.evaluation.measures import values_of
 from heed.models.base import TokenEncoder
+from heed.tasks.base.documents import DocumentTask
 from heed.tasks.base.started import Started
-from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.word_vectors import embedding_of
 from heed.tasks.pretraining.batch import MaskedBatch, collate_rows
@@ -32,7 +29,7 @@ from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
 from heed.tasks.pretraining.masking import Masking
 from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.model import Pretrainer
-from heed.tasks.pretraining.overview import overview, report_counts
+from heed.tasks.pretraining.overview import overview
 from heed.tasks.pretraining.passages import Passages
 from heed.tasks.pretraining.passes import Pass
 from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
@@ -41,25 +38,18 @@ from heed.tasks.pretraining.vocabulary import learn_tokenizer
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
 
-_TOKENIZER = "tokenizer.json"
-_SIZES = {"tiny": 20_000_000, "small": 300_000_000}
-"""Named size -> training tokens up to which it is chosen; base from there on."""
 
-
-class Pretraining(Task[PretrainingConfig, Document]):
+class Pretraining(DocumentTask[PretrainingConfig]):
     """The task: where documents, model, losses and scores meet."""
 
     interfaces = ("encoder",)
     head_class = PretrainingHead
-    texts_are_examples = True
-    size_fields: ClassVar = {"tokens": "vocab_size"}
+    tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
     overview = overview
-    report_counts = report_counts
 
     def __init__(self, config: PretrainingConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
-        super().__init__(config, splits)
-        self.tokenizer = tokenizer
+        super().__init__(config, tokenizer, splits)
         self._passages: dict[str, Passages] = {}
         self._passes: dict[int, Pass] = {}
 
@@ -74,17 +64,17 @@ class Pretraining(Task[PretrainingConfig, Document]):
         """
         config, parent, spoken = with_parents(config, cls)
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
-            raise ConfigError(
-                "model.masked_words and model.next_sentence are both false, so there is nothing to learn; set one "
-                "to true"
-            )
+            raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")
         splits = cls.read_splits(config, given)
         if spoken is None:
             config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
             splits.remarks += [remark] if remark else []
         else:
             tokenizer = spoken.tokenizer("tokens", cls)
-        return cls(config, tokenizer, splits).settle(parent)
+        task = cls(config, tokenizer, splits).settle(parent)
+        if splits.stream is None:
+            task.pass_of(0)  # refuses documents without pairs before a run folder exists
+        return task
 
     @classmethod
     def open_splits(
@@ -93,25 +83,6 @@ class Pretraining(Task[PretrainingConfig, Document]):
         """Read or generate the documents, or take those that are `given`."""
         return open_stories(config.data) if isinstance(config.data, StoriesData) else open_documents(config.data, given)
 
-    @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        """Documents from memory: a list of texts, or a column `text`."""
-        column = None if isinstance(config.data, StoriesData) else config.data.columns.text
-        return hold(data, split, document_reader(config.data), {"text": column}, findings)
-
-    @classmethod
-    def restore(cls, config: PretrainingConfig, folder: Path) -> Self:
-        """Load the task of a run folder; its data is opened only when needed."""
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizer into a run folder."""
-        self.tokenizer.save(folder / _TOKENIZER)
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The only tokenizer, `tokens`."""
-        return {"tokens": self.tokenizer}
-
     def passages(self, split: str) -> Passages:
         """The tokens of all documents of a split; for a stream, those of its newest window."""
         if split == "train" and self.splits.stream is not None:
@@ -119,6 +90,8 @@ class Pretraining(Task[PretrainingConfig, Document]):
         if split not in self._passages:
             self._passages[split] = Passages.of(self.splits.examples[split], self.tokenizer)
         return self._passages[split]
+
+    encoded = passages
 
     @property
     def options(self) -> RowOptions:
@@ -168,19 +141,6 @@ class Pretraining(Task[PretrainingConfig, Document]):
         return self._passes[epoch]
 
     # Model ----------------------------------------------------------------------------------------------------
-
-    @property
-    def auto_size(self) -> str:
-        """The size for the number of training tokens; base for a stream, whose length is unknown."""
-        if self.splits.stream is not None:
-            return "base"
-        count = len(self.passages("train"))
-        return next((name for name, most in _SIZES.items() if count <= most), "base")
-
-    @property
-    def selected_by(self) -> str:
-        """The loss."""
-        return "loss"
 
     def count_of(self, kind: str) -> int:
         """Tokens."""
@@ -266,7 +226,7 @@ class Pretraining(Task[PretrainingConfig, Document]):
         one = self._newest
         row = indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
-        return f"{len(indices)} rows, the first of them {text[:80]!r}"
+        return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: Pretrainer, batch: MaskedBatch, label_smoothing: float) -> Loss:
         """Cross-entropy of masked words plus that of pairs, weighted to count as much over a pass, in nats."""

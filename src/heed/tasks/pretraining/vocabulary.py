@@ -9,6 +9,7 @@ from heed.data.store.documents import sample_texts
 from heed.data.store.store import StoredExamples
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
+from heed.tasks.base.sizes import with_tokenizer
 from heed.tasks.pretraining.config import PretrainingConfig
 from heed.tasks.pretraining.passages import plain_text
 
@@ -25,13 +26,8 @@ def learn_tokenizer(
     size = sum(map(len, texts))
     if isinstance(documents, StoredExamples):
         size = max(size, documents.num_bytes)
+    config = with_tokenizer(config, "wordpiece", lambda: num_pieces(size), words=None)
     section = config.tokenizer
-    kind = "wordpiece" if section.kind == "auto" else section.kind
-    vocab_size = section.vocab_size
-    if vocab_size is None and kind not in ("char", "byte"):
-        vocab_size = num_pieces(size)
-    section = section.model_copy(update={"kind": kind, "vocab_size": vocab_size})
-    config = config.model_copy(update={"tokenizer": section})
     settings = {"to": "pretrain", **section.model_dump(mode="json", exclude={"sampling"})}
     plain = [plain_text(text)[0] for text in texts]
     tokenizer = learn_cached(plain, settings, lambda: TextTokenizer.train_to_read(plain, section, mask=True))

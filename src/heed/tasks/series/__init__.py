@@ -4,6 +4,7 @@ from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="row",
+    scored_unit="forecast",
     summary="Forecast series of numbers.",
     example="sales.csv",
     interfaces=("series",),

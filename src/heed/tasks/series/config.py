@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.memory import InMemory, memory_or
-from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section
+from heed.config.data import by_name
+from heed.config.memory import InMemory
+from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, listed
 
 
 class SeriesData(Section):
@@ -29,10 +30,7 @@ class SeriesData(Section):
     season: int | None = Field(None, gt=0)
     """Period of the series in rows (12 for monthly data); adds the seasonal naive forecast as a baseline."""
 
-    @field_validator("train", "valid", "test", mode="before")
-    @classmethod
-    def _one_file(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
 
     @property
     def name(self) -> str:
@@ -41,7 +39,7 @@ class SeriesData(Section):
 
 
 class MemorySeries(InMemory, SeriesData):
-    """Series of numbers given as Python data."""
+    """Series of numbers passed in Python."""
 
 
 class SeriesModelSection(ModelSection):
@@ -73,7 +71,7 @@ class SeriesConfig(RunConfig):
     task: Literal["series"] = "series"
     """What is learned."""
     data: Annotated[
-        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(memory_or("files"))
+        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(by_name())
     ]
     """Where the examples come from."""
     model: SeriesModelSection = SeriesModelSection()

@@ -43,7 +43,7 @@ def look_at_series(
     following = task.standard.undo(said.float().cpu().numpy().astype(np.float64))[0]
     numbers = ", ".join(f"{c} {v:.6g}" for c, v in zip(columns, following.tolist(), strict=True))
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         name,
         f"row {len(values) + 1}: {numbers}",
         tuple(net.traces(places) for net in nets),

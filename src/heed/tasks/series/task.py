@@ -27,6 +27,7 @@ from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.tasks.series.dates import date_column
@@ -100,13 +101,13 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     def read(self, path: Path) -> Numbers:
         """Read a series from a file with the run's columns."""
-        return read_numbers(path, self.standard.columns)
+        return read_numbers(path, self.standard.columns, trained=True)
 
     @property
     def notes(self) -> str:
         """Rows and columns of the data, and remarks on the files."""
         lines = [
-            f"{name}: {sum(part.rows for part in parts):,} rows of {len(parts)} series"
+            f"{name}: {counted(sum(part.rows for part in parts), 'row')} of {len(parts)} series"
             for name, parts in self.splits.examples.items()
         ]
         columns = f"columns {', '.join(self.standard.columns)}, standardised by the training rows"
@@ -201,13 +202,13 @@ class Series(NumericTask[SeriesConfig, Part]):
 
 def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
     """Read the series of a file; its first `window` rows, at most half of them, are only context."""
-    return to_forecast(read_numbers(path, columns).values, str(path), window, error)
+    return to_forecast(read_numbers(path, columns, trained=True).values, str(path), window, error)
 
 
 def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
     """A series to forecast; its first `window` rows, at most half of them, are only context."""
     if len(values) < 3:
-        raise error(f"'{name}' has {len(values)} rows; a series to forecast needs at least 3")
+        raise error(f"'{name}' has {counted(len(values), 'row')}; a series to forecast needs at least 3")
     return Part(values, min(window, len(values) // 2), Path(name).name)
 
 
@@ -233,7 +234,7 @@ def open_series(
         if columns is None and (dates := date_column(path, _names(data.columns))) is not None:
             said.append(str(dates))
             wanted = wanted or [name for name in text_columns(path) if name != dates.name]
-        read = read_numbers(path, wanted, said=said)
+        read = read_numbers(path, wanted, trained=columns is not None, said=said)
         columns = read.columns
         series.append((path.name, read.values))
     assert columns is not None
@@ -245,9 +246,9 @@ def open_series(
             cut["valid"] = max(1, (end - cut["test"]) // 10)
         if end - cut["test"] - cut["valid"] < data.window + 2:
             raise DataError(
-                f"'{name}' has {end:,} rows, of which {cut['valid']:,} are held out for validation and {cut['test']:,} "
-                f"for testing; training needs at least {data.window + 2} others (data.window + 2): give more rows or a "
-                "smaller window"
+                f"'{name}' has {counted(end, 'row')} ({cut['valid']:,} held out for validation, {cut['test']:,} for "
+                f"testing); training needs at least {data.window + 2} others (data.window + 2): give more rows or a "
+                "smaller data.window"
             )
         for split, count in cut.items():  # the test rows are the last ones
             if count:

@@ -16,9 +16,9 @@ SPEC = TaskSpec(
         BEAM,
         *SAMPLING,
         LENGTH,
-        Flag("predict", "prefix", str, "Every summary begins with this text.", default=""),
-        Flag("predict", "align", bool, "Add links i-j from document word i to written word j.", default=False),
-        Flag("look", "target", str, "Look at this summary instead of the model's own."),
+        Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
+        Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
+        Flag("look", "target", str, "Look at this output instead of the model's own."),
         LOOK_BEAM,
     ),
     uses=(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, FilesData, HubSection
-from heed.config.memory import InMemory, is_memory
+from heed.config.data import EmbeddedData, FilesData, HubSection, by_name
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
 from heed.tasks.translation.config import TranslationConfig
 
@@ -65,7 +65,7 @@ class SummaryHub(HubSection, SummaryFiles):
 
 
 class MemorySummaries(InMemory, SummaryFiles):
-    """Documents and summaries given as Python data; `columns` name those of a data frame."""
+    """Documents and summaries passed in Python; `columns` name those of a data frame."""
 
 
 class NotesData(DocumentOptions, EmbeddedData):
@@ -112,18 +112,6 @@ class SummarisationHead(Section):
     and a model that attends to its source."""
 
 
-def _data_kind(value: Any) -> str:
-    """The kind of a `data` section: embedded data has a name, files do not."""
-    if is_memory(value):
-        return "memory"
-    if isinstance(value, HubSection) or (isinstance(value, dict) and "hub" in value):
-        return "hub"
-    if isinstance(value, BaseModel):
-        return "notes" if isinstance(value, NotesData) else "files"
-    name = value.get("name") if isinstance(value, dict) else None
-    return "files" if name is None else "notes" if name == "notes" else "unknown"
-
-
 class SummarisationConfig(TranslationConfig):
     """Complete configuration of a run of summarisation."""
 
@@ -134,7 +122,7 @@ class SummarisationConfig(TranslationConfig):
         | Annotated[SummaryFiles, Tag("files")]
         | Annotated[SummaryHub, Tag("hub")]
         | Annotated[MemorySummaries, Tag("memory")],
-        Discriminator(_data_kind),
+        Discriminator(by_name(hub=True)),
     ]
     """Where the examples come from."""
     tokenizer: SummaryTokenizer = SummaryTokenizer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heed.evaluation.rouge import ROUGE
-from heed.tasks.base.report import counted, counted_are, interval, points
+from heed.tasks.base.report import counted, counted_are, interval, points, span
 
 _NAMES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF"}
 
@@ -18,14 +18,13 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
     lines.append("  ROUGE-2 by document tokens:")
     for bucket in report["by_source_length"]:
-        span = f"{bucket['first']}-{bucket['last']}"
-        lines.append(f"    {span:>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
+        lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
     signatures = {"ROUGE": "rouge2", "BLEU": "bleu", "chrF": "chrf"}
     lines += [f"  {label}: {report[key]['signature']}" for label, key in signatures.items() if key in report]
     if report.get("cut"):
         more = ", ..." if report["cut"] > 3 else ""
         lines.append(
-            f"  {counted_are(report['cut'], 'document')} longer than data.max_source and read only up to it: "
+            f"  {counted_are(report['cut'], 'document')} longer than data.max_source; only the beginning was read: "
             f"{', '.join(report['cut_first'][:3])}{more}"
         )
     if report.get("cut_off"):

@@ -24,7 +24,6 @@ from heed.tasks.summarisation.report import body
 from heed.tasks.summarisation.task import Summarisation, columns_of
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.run import Translator
-from heed.tasks.translation.task import output_measures
 from heed.tasks.translation.writing import Prediction
 
 
@@ -73,14 +72,7 @@ class Summariser(Translator):
             texts[self._lead.name] = [self._lead.of(document) for document in documents]
         if self._nearest is not None:
             texts["nearest training document"] = self._nearest.translate(documents)
-        normalize = self.task.target_tokenizer.normalize
-        references = [normalize(pair.target) for pair in examples]
-        return {
-            name: Outcomes(
-                tuple(made), tuple(output_measures([*map(normalize, made)], references, self.task.quick_scores))
-            )
-            for name, made in texts.items()
-        }
+        return self._outcomes_of_texts(texts, examples)
 
     @cached_property
     def _lead(self) -> Lead | None:

@@ -166,7 +166,7 @@ class Summarisation(Translation):
                 what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
                 places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
                 more = ", ..." if len(cut) > 3 else ""
-                self.splits.remarks.append(f"{split}: {what}; only their beginning is read: {places}{more}")
+                self.splits.remarks.append(f"{split}: {what}; only the beginning is read: {places}{more}")
 
     def report_counts(self) -> dict[str, Any]:
         """Counts as for translation, with the number of cut documents of each split."""

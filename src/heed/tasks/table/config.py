@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from heed.config.data import LabelledData
-from heed.config.memory import InMemory, memory_or
+from heed.config.data import LabelledData, by_name
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
 
 
@@ -28,7 +28,7 @@ class TableData(LabelledData):
 
 
 class MemoryRows(InMemory, TableData):
-    """Rows of numbers with a label given as Python data."""
+    """Rows of numbers with a label passed in Python."""
 
 
 class TableModelSection(ModelSection):
@@ -50,9 +50,7 @@ class TableConfig(RunConfig):
 
     task: Literal["table"] = "table"
     """What is learned."""
-    data: Annotated[
-        Annotated[TableData, Tag("files")] | Annotated[MemoryRows, Tag("memory")], Discriminator(memory_or("files"))
-    ]
+    data: Annotated[Annotated[TableData, Tag("files")] | Annotated[MemoryRows, Tag("memory")], Discriminator(by_name())]
     """Where the examples come from."""
     model: TableModelSection = TableModelSection()
     """Which model."""

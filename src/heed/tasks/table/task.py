@@ -33,6 +33,7 @@ from heed.tasks.base.labels import (
     save_labels,
 )
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.tasks.table.model import RowClassifier
@@ -109,7 +110,8 @@ class Table(NumericTask[TableConfig, Row]):
             parts: list[Numbers] = []
             for path in files:
                 columns = parts[0].columns if parts else wanted
-                parts.append(read_numbers(Path(path), columns, data.columns.label, known=known, said=said))
+                label, trained = data.columns.label, columns is not data.columns.features
+                parts.append(read_numbers(Path(path), columns, label, known=known, trained=trained, said=said))
             return joined(parts)
 
         train = read(data.train, data.columns.features)
@@ -140,16 +142,19 @@ class Table(NumericTask[TableConfig, Row]):
 
     def read(self, path: Path) -> Numbers:
         """Read the labelled rows of a file, with the run's columns in their order."""
-        return read_numbers(path, self.standard.columns, self.config.data.columns.label, known=self.labels)
+        return read_numbers(
+            path, self.standard.columns, self.config.data.columns.label, known=self.labels, trained=True
+        )
 
     def parts(self, path: Path) -> Iterator[Numbers]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        return iter_numbers(path, self.standard.columns, most=AT_ONCE, labelled=False, known=self.labels)
+        columns, known = self.standard.columns, self.labels
+        return iter_numbers(path, columns, most=AT_ONCE, labelled=False, known=known, trained=True)
 
     @property
     def notes(self) -> str:
         """Rows, columns and labels of the data, and remarks on the files."""
-        lines = [f"{name}: {len(rows):,} rows" for name, rows in self.rows.items()]
+        lines = [f"{name}: {counted(len(rows), 'row')}" for name, rows in self.rows.items()]
         columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
         counts = {label: self.rows["train"].labels.count(label) for label in self.labels}
         return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(counts, "row")])

@@ -17,7 +17,7 @@ class ColumnsData(TagOptions, LabelledData):
 
 
 class MemorySentences(InMemory, ColumnsData):
-    """Tagged sentences given as Python data; `columns` are those of files that the run reads later."""
+    """Tagged sentences passed in Python; `columns` are those of files that the run reads later."""
 
 
 class TeddyData(EmbeddedLabels, TagOptions):

@@ -87,7 +87,7 @@ def look_at_tags(
         notes.append(f"model.delay {model.delay}: {later}")
     frames = encoder_frames(nets, read, states, views)
     return Look(
-        title or f"{task.config.model.name} on {task.config.data.name}",
+        title or task.title,
         text,
         " ".join(prediction.tags),
         (*(view.map for view in views), *(net.traces(read) for net in nets if gates)),

@@ -83,7 +83,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         short = [i for i, e in enumerate(encoded) if len(self.tokens_of(e)) <= most]
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not short:
-            raise DataError(f"every training sentence is longer than {limit} {most} tokens")
+            raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
         if len(short) < len(train):
             counts = splits.counts["train"]
             counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)

@@ -19,7 +19,7 @@ SPEC = TaskSpec(
         *SAMPLING,
         LENGTH,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
-        Flag("predict", "align", bool, "Add links i-j from source word i to written word j.", default=False),
+        Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         Flag(
             "predict",
             "engine",

@@ -39,7 +39,7 @@ class TranslationExaminer(Examiner[TranslationRun, Pair, Prediction]):
         self._per_token = not any(first_tokens.first_difference(other) for other in others)
         if not self._per_token:
             remarks.append(
-                "The runs write different tokens: scores per token are left out, and tokens per second differ in unit."
+                "The runs use different tokens: scores per token are left out, and tokens per second differ in unit."
             )
         return first, remarks
 

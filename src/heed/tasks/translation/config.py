@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from heed.config.alignment import AlignmentSection
-from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData
-from heed.config.memory import InMemory, is_memory
+from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData, by_name
+from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, GenerationConfig, ModelSection, RunConfig, TrainingConfig
 
 
@@ -105,29 +105,7 @@ class TranslationEvaluation(EvaluationConfig):
 
 
 class MemoryPairs(InMemory, FilesData):
-    """Pairs of texts given as Python data; `columns` name those of a data frame."""
-
-
-def _data_kind(value: Any) -> str:
-    """The kind of a `data` section: embedded data has a name, files do not."""
-    if is_memory(value):
-        return "memory"
-    if isinstance(value, BaseModel):
-        return _DATA_KINDS.get(type(value), "files")
-    if isinstance(value, dict) and "hub" in value:
-        return "hub"
-    name = value.get("name") if isinstance(value, dict) else None
-    if name is None:
-        return "files"
-    return _EMBEDDED.get(name, "unknown") if isinstance(name, str) else "unknown"
-
-
-_EMBEDDED = {"copy": "digits", "dates": "dates", "grammar": "grammar", "reverse": "digits"}
-"""Name of embedded data -> kind of its section."""
-
-
-_DATA_KINDS: dict[type[BaseModel], str] = {DatesData: "dates", DigitsData: "digits", GrammarData: "grammar"}
-_DATA_KINDS |= {FilesData: "files", HubData: "hub"}
+    """Pairs of texts passed in Python; `columns` name those of a data frame."""
 
 
 class TranslationConfig(RunConfig):
@@ -142,7 +120,7 @@ class TranslationConfig(RunConfig):
         | Annotated[FilesData, Tag("files")]
         | Annotated[HubData, Tag("hub")]
         | Annotated[MemoryPairs, Tag("memory")],
-        Discriminator(_data_kind),
+        Discriminator(by_name(hub=True, tags={"copy": "digits", "reverse": "digits"})),
     ]
     """Where the examples come from."""
     model: TranslationModel = TranslationModel()

@@ -250,7 +250,7 @@ class TranslationData(Task[TranslationConfig, Pair]):
         pairs = splits.examples["train"]
         splits.examples["train"], kept = keep("train", pairs)
         if not len(kept):
-            raise DataError(f"every training pair is {rule}")
+            raise DataError(f"every training pair is {rule}; raise the limit, or give shorter pairs")
         if len(kept) < len(pairs):
             counts = splits.counts["train"]
             counts.filtered[rule] = len(pairs) - len(kept)

@@ -11,6 +11,9 @@ from heed.tasks.base.looking import Words, watched
 from heed.tasks.translation.task import Translation
 from heed.tasks.translation.word_weights import taught_place
 
+_BATCH = 64
+"""Pairs that are aligned at once."""
+
 
 def aligned_characters(
     best: Sequence[int], query_spans: Sequence[Span], key_spans: Sequence[Span], links: Sequence[Link]
@@ -43,9 +46,7 @@ def _read(task: Translation, model: PairDecoder) -> tuple[int, slice | list[int]
     return (-1, slice(None)) if place is None else (place.layer, slice(None) if place.heads is None else [*place.heads])
 
 
-def aligned_counts(
-    task: Translation, model: PairDecoder, pairs: Sequence[Pair], batch_size: int = 64
-) -> tuple[list[int], list[int]] | None:
+def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
     """Number of linked target characters that attention aligns right, per pair (references, teacher forcing).
 
     Uses the layer and heads that were trained with links, else the last layer and the mean over heads. Pairs without
@@ -62,8 +63,8 @@ def aligned_counts(
     right, linked = [0] * len(pairs), [0] * len(pairs)
     known = [i for i, pair in enumerate(pairs) if pair.links]
     known.sort(key=lambda i: len(pairs[i].source))
-    for start in range(0, len(known), batch_size):
-        chosen = known[start : start + batch_size]
+    for start in range(0, len(known), _BATCH):
+        chosen = known[start : start + _BATCH]
         batch = task.collate_pairs([pairs[i] for i in chosen]).to(device)
         with watched(model, mechanism="cross", layer=layer) as seen:
             model(batch.source, batch.source_mask, batch.target)

@@ -108,7 +108,7 @@ def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
         return SamplingOptions(*(options[key] for key in ("temperature", "top_k", "top_p", "seed")))
     for name, default in {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}.items():
         if (value := options[name.replace("-", "_")]) != default:
-            raise ConfigError(f"--{name} {value} applies only to drawn outputs; add --sample")
+            raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
     return None
 
 

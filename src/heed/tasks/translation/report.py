@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heed.tasks.base.report import counted, interval, points
+from heed.tasks.base.report import counted, interval, points, span
 
 _TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (less is better)"}
 _LINKS = {"aer": "AER (less is better)", "alignment_precision": "link precision", "alignment_recall": "link recall"}
@@ -23,8 +23,7 @@ def body(report: dict[str, Any]) -> list[str]:
     shown, show = ("chrf", points) if "chrf" in report else ("exact_match", interval)
     lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
     for bucket in report["by_source_length"]:
-        span = f"{bucket['first']}-{bucket['last']}"
-        lines.append(f"    {span:>8}  {show(bucket[shown])}  ({bucket['examples']})")
+        lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
     lines += [f"  {label}: {report[key]['signature']}" for key, label in _TEXT_NAMES.items() if key in report]
     if report.get("cut_off"):
         were = "was" if report["cut_off"] == 1 else "were"

@@ -131,6 +131,12 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         if self._nearest is not None:
             found = self._nearest.translate([pair.source for pair in examples])
             texts["nearest training sentence"] = found
+        return self._outcomes_of_texts(texts, examples)
+
+    def _outcomes_of_texts(
+        self, texts: Mapping[str, Sequence[str]], examples: Sequence[Pair]
+    ) -> Mapping[str, Outcomes]:
+        """Outcomes of outputs that no model wrote, by name."""
         normalize = self.task.target_tokenizer.normalize
         references = [normalize(pair.target) for pair in examples]
         names = self.task.quick_scores

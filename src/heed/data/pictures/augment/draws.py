@@ -2,8 +2,6 @@
 
 Each number is a hash of what it depends on, so neither the order of drawing, nor threads, nor the other examples of the
 batch matter, and no generator is needed for each picture.
-
-Source: Steele et al. 2014, Fast splittable pseudorandom number generators (the finaliser of SplitMix64).
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+from heed.data.splitmix import STEP, mixed
 
 
 class Draws:
@@ -24,7 +21,7 @@ class Draws:
     def __init__(self, seed: int, epoch: int, indices: Sequence[int] | NDArray[np.int64]) -> None:
         digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
         start = np.frombuffer(digest, dtype=np.uint64)
-        self._states = _mixed(_mixed(np.asarray(indices, dtype=np.uint64) * _STEP + start) + start)
+        self._states = mixed(mixed(np.asarray(indices, dtype=np.uint64) * STEP + start) + start)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -37,7 +34,7 @@ class Draws:
 
     def bits(self, use: str) -> NDArray[np.uint64]:
         """64 random bits for each example."""
-        return _mixed(self._states ^ np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64))
+        return mixed(self._states ^ np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64))
 
     def uniform(self, use: str, low: float = 0.0, high: float = 1.0) -> NDArray[np.float64]:
         """A number in [`low`, `high`) for each example."""
@@ -53,12 +50,5 @@ class Draws:
 
     def noise(self, use: str, example: int, count: int) -> NDArray[np.uint8]:
         """`count` random bytes for one example."""
-        words = np.arange(-(-count // 8), dtype=np.uint64) * _STEP + self.bits(use)[example : example + 1]
-        return _mixed(words).view(np.uint8)[:count]
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each number; arithmetic is modulo 2 ** 64."""
-    values = (values ^ (values >> np.uint64(30))) * _FACTORS[0]
-    values = (values ^ (values >> np.uint64(27))) * _FACTORS[1]
-    return values ^ (values >> np.uint64(31))
+        words = np.arange(-(-count // 8), dtype=np.uint64) * STEP + self.bits(use)[example : example + 1]
+        return mixed(words).view(np.uint8)[:count]

@@ -1,0 +1,19 @@
+"""Commands of heed, run in the process of the tests."""
+
+import io
+import sys
+from unittest.mock import patch
+
+import pytest
+
+
+def call(captured, *words, stdin=None):
+    """The exit code, stdout and stderr of a command; `captured` is capsys or capfd, `stdin` text or bytes."""
+    from heed.cli import main
+
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    given = sys.stdin if data is None else io.TextIOWrapper(io.BytesIO(data))
+    captured.readouterr()
+    with patch.object(sys, "stdin", given), pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code or 0, *captured.readouterr()
