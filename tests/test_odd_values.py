@@ -133,7 +133,7 @@ def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("task: translation\ntraining:\n  steps: 4\ndata: {name: copy}\ntraining:\n  minutes: 3\n")
-    with pytest.raises(ConfigError, match=r"a.yaml line 5: the field 'training' occurs twice"):
+    with pytest.raises(ConfigError, match=r"a.yaml' line 5: the field 'training' occurs twice"):
         read_config(path)
     path.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  x: 2\n")  # a merged key may be given anew
     assert read_config(path)["b"] == {"x": 2}
