@@ -525,7 +525,7 @@ def test_a_model_that_reads_both_ways_is_refused_with_the_reason(folder):
 
 
 def test_a_file_without_text_is_refused(folder):
-    with pytest.raises(DataError, match="no training document is left"):
+    with pytest.raises(DataError, match="no training documents left"):
         prepared(folder, file="blank.txt")
 
 

@@ -323,7 +323,7 @@ def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
     said = refusal(tmp_path / "labels.csv")
     assert f"'{tmp_path}/labels.csv' line 3 names 'photos/cat/99.png', but there is no file" in said
     assert "paths are relative to the table" in said
-    with pytest.raises(DataError, match=r"no training picture is left|no validation picture is left"):
+    with pytest.raises(DataError, match=r"no training pictures left|no validation pictures left"):
         opened(tmp_path / "labels.csv", bad_lines="skip")
 
 

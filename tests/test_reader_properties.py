@@ -164,7 +164,7 @@ def test_what_is_read_is_kept_or_counted_whatever_is_wrong(folder, raws, duplica
     try:
         splits = open_pairs(FilesData(train=files, valid=1, test=files, bad_lines="skip", **policy))
     except DataError as refused:
-        assert overlap and "no training pair is left" in str(refused)
+        assert overlap and "no training pairs left" in str(refused)
         return
     pairs, counts = splits.examples, splits.counts
     for split in ("train", "test"):
