@@ -122,7 +122,9 @@ def test_data_that_has_become_a_pipe_is_not_waited_for(bench, tmp_path):
     for command in ("evaluate", "resume"):
         found = bench.ask(command, Damage("config.yaml", "data.train is a pipe", point_to_pipe), "made anew")
         assert (found.code, found.wrong) == (2, "")
-        assert f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe, but a run reads its data again later" in found.err
+        assert (
+            f"data.train: '{tmp_path / 'pipe.csv'}' is a named pipe, but a run reads its data again later" in found.err
+        )
 
 
 @pytest.mark.parametrize("bench", ["table"], indirect=True)
