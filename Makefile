@@ -9,7 +9,7 @@ demo: $(VENV)/.heed
 	$(BIN)/heed demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -rs -m "not slow and not gpu and not network"
+	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "not slow and not gpu and not network"
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

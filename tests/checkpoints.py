@@ -2,8 +2,13 @@
 
 import json
 import random
+from pathlib import Path
 
+import pytest
 import torch
+from safetensors.torch import load_file, save_file
+
+from heed.runs.imported import import_checkpoint
 
 WORDS = "the man went to store bought milk he it was good very bad film said in of and not one two three".split()
 PIECES = ["##ing", "##ed", "##er", ",", ".", "!", "?", "'"]
@@ -72,3 +77,18 @@ def ragged(known, longest=9, rows=4, seed=1):
     """Random lists of tokens from the vocabulary, of different lengths."""
     generator = random.Random(seed)
     return [[generator.choice(known) for _ in range(generator.randint(1, longest))] for _ in range(rows)]
+
+
+def changed(folder, change):
+    """Write the tensors of a folder anew under other names."""
+    path = Path(folder) / "model.safetensors"
+    save_file(change(load_file(path)), path)
+
+
+def refused(kind, folder, *words):
+    """Importing a checkpoint is an error with these words, and leaves no run."""
+    with pytest.raises(kind) as caught:
+        import_checkpoint(folder, folder.parent / "run")
+    for word in words:
+        assert word in str(caught.value)
+    assert not (folder.parent / "run").exists()

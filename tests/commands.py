@@ -17,3 +17,10 @@ def call(captured, *words, stdin=None):
     with patch.object(sys, "stdin", given), pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])
     return ended.value.code or 0, *captured.readouterr()
+
+
+def failing(captured, *words):
+    """The stderr of a command that must fail."""
+    code, _, err = call(captured, *words)
+    assert code
+    return err

@@ -52,6 +52,17 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def datasets_cache(tmp_path_factory, monkeypatch):
+    """An empty cache of the library `datasets` for this test alone."""
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+    datasets.disable_progress_bars()
+    yield
+    gc.collect()  # memory-mapped files are closed with their tables
+
+
+@pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)

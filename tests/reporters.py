@@ -1,5 +1,6 @@
-"""Training reporters for tests: one keeps its messages, one ends the process at an update."""
+"""Training reporters for tests: one keeps its messages, one asks for a stop, one ends the process at an update."""
 
+import signal
 from collections.abc import Callable
 
 from heed.training.progress import Quiet
@@ -17,6 +18,18 @@ class Listener(Quiet):
     @property
     def text(self) -> str:
         return "\n".join(self.said)
+
+
+class Stopper(Quiet):
+    """Asks for a stop after an update, as Ctrl-C does."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def update(self, message: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Killed(BaseException):

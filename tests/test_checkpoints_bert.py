@@ -1,14 +1,22 @@
 """BERT, RoBERTa, XLM-R and DistilBERT with random weights: the same states, maps and logits, in and out again."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import heed
-from checkpoints import byte_pairs, ragged, randomise, word_pieces, write_byte_pairs, write_word_pieces
+from checkpoints import (
+    byte_pairs,
+    changed,
+    ragged,
+    randomise,
+    refused,
+    word_pieces,
+    write_byte_pairs,
+    write_word_pieces,
+)
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
 from heed.runs.imported import import_checkpoint
@@ -200,12 +208,6 @@ def test_bert_reads_pairs_with_the_segments_of_its_tokenizer(tmp_path):
 # --- names of tensors
 
 
-def changed(folder, change):
-    """Write the tensors of a folder anew under other names."""
-    path = Path(folder) / "model.safetensors"
-    save_file(change(load_file(path)), path)
-
-
 def renamed(old, new):
     return lambda tensors: {name.replace(old, new): one for name, one in tensors.items()}
 
@@ -245,14 +247,6 @@ def test_tensors_without_use_are_listed(tmp_path):
     assert imported.unused == ("cls.seq_relationship.bias",)
     assert "1 tensor not used: cls.seq_relationship.bias" in str(imported)
     assert imported.run.report["imported"]["unused_tensors"] == ["cls.seq_relationship.bias"]
-
-
-def refused(kind, folder, *words):
-    with pytest.raises(kind) as caught:
-        import_checkpoint(folder, folder.parent / "run")
-    for word in words:
-        assert word in str(caught.value)
-    assert not (folder.parent / "run").exists()
 
 
 def test_a_missing_tensor_and_another_shape_are_named(tmp_path):

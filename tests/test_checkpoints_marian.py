@@ -258,7 +258,7 @@ def test_a_post_norm_transformer_of_our_own_is_exported(tmp_path, frame, kind):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("norm", "pre", r"model\.norm=pre: Marian normalises after each sublayer"),
+        ("norm", "pre", r"model\.norm=pre: Marian normalises after each sublayer; train with model\.norm=post"),
         ("positions", "learned", r"model\.positions=learned: Marian has fixed sinusoids"),
         ("normalized_embeddings", True, r"model\.normalized_embeddings=True"),
         ("norm_eps", 0.1, r"model\.norm_eps=0\.1: its value is 1e-05"),

@@ -3,16 +3,15 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import heed
-from checkpoints import randomise
+from checkpoints import changed, randomise, refused
 from heed.cli import main
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
@@ -131,12 +130,6 @@ def pictures(tmp_path):
 # --- other files
 
 
-def changed(folder, change):
-    """Write the tensors of a folder anew under other names."""
-    path = Path(folder) / "model.safetensors"
-    save_file(change(load_file(path)), path)
-
-
 NEW_NAMES = (
     ("encoder.layer.", "layers."), ("attention.attention.query", "attention.q_proj"),
     ("attention.attention.key", "attention.k_proj"), ("attention.attention.value", "attention.v_proj"),
@@ -194,14 +187,6 @@ def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
         "preprocessor_config.json is missing: the default of ViT"
     ) in str(imported)
     assert "4 classes: bird, cat, dog, fish" in str(imported)
-
-
-def refused(kind, folder, *words):
-    with pytest.raises(kind) as caught:
-        import_checkpoint(folder, folder.parent / "run")
-    for word in words:
-        assert word in str(caught.value)
-    assert not (folder.parent / "run").exists()
 
 
 def with_field(folder, file="config.json", **fields):

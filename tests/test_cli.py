@@ -163,6 +163,12 @@ def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
     assert all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
 
 
+def test_models_for_pretraining_are_those_that_it_accepts(call):
+    (block,) = (block for block in call("models")[1].split("\n\n") if block.startswith("pretraining"))
+    assert len(block.splitlines()) == 2 and block.splitlines()[1].startswith("* bert")
+    assert "encoder for classification, tagging:" in call("models", "encoder")[1]
+
+
 def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10000")
     for name, body in list_models():
@@ -500,6 +506,23 @@ def test_a_value_in_place_of_a_section_is_shown_as_a_section(tmp_path, call):
     code, _, err = call("train", tmp_path / "short.yaml")
     assert code == 2 and "tokenizer is 'bpe', but must be a section of fields, such as tokenizer: {kind: bpe}" in err
     assert "model is 'gpt', but must be a section of fields, such as model: {name: gpt}" in err
+
+
+def test_a_value_of_a_wrong_type_is_described_once(tmp_path, call):
+    for task, field, expected in (
+        (
+            "language_modelling",
+            "data.columns.text=[0,1]",
+            "data.columns.text is [0, 1], but must be a whole number or text",
+        ),
+        ("series", "data.columns=sold", "data.columns is 'sold', but must be a list, such as [sold]"),
+        (
+            "images",
+            "data.class_weights=5",
+            "data.class_weights is 5, but must be 'none' or 'balanced' or a mapping, such as {name: value}",
+        ),
+    ):
+        assert call("train", task, "x.csv", field) == (2, "", f"heed: command line: {expected}\n")
 
 
 def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path):

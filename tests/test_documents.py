@@ -169,6 +169,15 @@ def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     assert "no line equals data.separator '<end>', the file is one document" in str(findings.found[0])
 
 
+def test_two_columns_of_texts_are_not_offered_as_a_pair(tmp_path):
+    lines = "".join(f"this is the first text {n}\tand here the second text {n}\n" for n in range(30))
+    with pytest.raises(
+        DataError, match=r"columns 0 and 1 both contain texts; data.columns.text=0 chooses the first"
+    ) as it:
+        texts_of(write(tmp_path / "a.tsv", lines))
+    assert "as a pair" not in str(it.value)
+
+
 # What cannot be read
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from heed.training.cost import Cost
 from heed.training.feed import Feed
 from heed.training.processes import Processes
 from heed.training.progress import Quiet
+from reporters import Stopper
 
 
 def threads():
@@ -113,18 +113,6 @@ def config(**training):
 @pytest.fixture
 def always_ahead(monkeypatch):
     monkeypatch.setattr("heed.training.loop.Feed", lambda source, ahead: Feed(source, True))
-
-
-class Stopper(Quiet):
-    """Asks for a stop after an update, as Ctrl-C does."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            signal.raise_signal(signal.SIGINT)
 
 
 def test_a_run_is_the_same_whoever_makes_its_batches_and_wherever_it_was_stopped(tmp_path, request):

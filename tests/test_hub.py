@@ -1,11 +1,9 @@
 """Data sets of the Hugging Face Hub, here as local folders that the same library reads; and no network, said."""
 
-import gc
 import os
 import subprocess
 import sys
 
-import datasets
 import pytest
 import yaml
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Translation, Value
@@ -20,16 +18,10 @@ from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.classification.task import Classification
 
+pytestmark = pytest.mark.usefixtures("datasets_cache")
+
 COLUMNS = {"source": "translation.en", "target": "translation.yo"}
 FEATURES = Features({"id": Value("int64"), "note": Value("string"), "translation": Translation(["en", "yo"])})
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-    datasets.disable_progress_bars()
-    yield
-    gc.collect()  # memory-mapped files are closed with their tables
 
 
 def rows(count, word):

@@ -1,7 +1,6 @@
 """Whole runs over pictures: the same bits however the pictures are read and changed, and wherever a run was stopped."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from PIL import Image
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.progress import Quiet
+from reporters import Stopper
 
 CHANGES = {"flip": True, "crop": 1, "randaugment": 1, "erase": 0.3, "mixup": 0.4, "cutmix": 1.0}
 
@@ -54,19 +54,8 @@ def test_a_run_has_the_same_bits_with_any_number_of_workers_and_any_memory(plain
     assert weights(tmp_path / "run", config(photos, **data))[0] == plain[0]
 
 
-class Stopper(Quiet):
-    """Asks for a stop after five updates, in the middle of what is made together, as Ctrl-C does."""
-
-    left = 5
-
-    def update(self, message):
-        self.left -= 1
-        if self.left == 0:
-            signal.raise_signal(signal.SIGINT)
-
-
 def test_a_run_that_was_stopped_goes_on_with_the_same_changes(plain, photos, tmp_path):
-    assert train_config(config(photos), tmp_path / "run", Stopper())[0] is None
+    assert train_config(config(photos), tmp_path / "run", Stopper(5))[0] is None
     assert weights(tmp_path / "run", config(photos), resume=True)[0] == plain[0]
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import heed
+from commands import failing
 from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
@@ -93,7 +94,7 @@ def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_rea
     said = err.splitlines()
     assert said[0].startswith(f"heed: '{broken}'") and said[0].endswith("; left empty")
     assert said[1] == "heed: 1 input could not be used (number 41); its output is empty"
-    assert "broken.png" in main_fails([*words, "--bad-lines", "error"], capsys)
+    assert "broken.png" in failing(capsys, *words, "--bad-lines", "error")
     main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
     first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     assert first[1:2] + second[1:2] == ["down", "across"] and float(first[2]) + float(second[2]) == pytest.approx(1)
@@ -109,8 +110,8 @@ def test_csv_and_json_hold_every_probability(run, photos, capsys, monkeypatch):
     main(["predict", str(run.folder), "--json"])
     values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(values) == 2 and values[0]["picture"] == path and set(values[0]["probabilities"]) == {"across", "down"}
-    assert main_fails(["predict", str(run.folder), path, "--csv", "--json"], capsys).endswith("give only one\n")
-    said = main_fails(["predict", str(run.folder), str(run.folder)], capsys)
+    assert failing(capsys, "predict", str(run.folder), path, "--csv", "--json").endswith("give only one\n")
+    said = failing(capsys, "predict", str(run.folder), str(run.folder))
     assert "contains no pictures (files that end in .jpg" in said
 
 
@@ -119,13 +120,6 @@ def main(words):
     with pytest.raises(SystemExit) as ended:
         cli.main(words)
     assert not ended.value.code
-
-
-def main_fails(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    assert ended.value.code
-    return capsys.readouterr().err
 
 
 def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, tmp_path, capsys):
@@ -151,7 +145,7 @@ def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_p
     text = page.read_text()
     assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
     assert "augmented, in successive passes" in text and "across" in text
-    err = main_fails(["check", "table", "rows.csv", "--out", str(page)], capsys)
+    err = failing(capsys, "check", "table", "rows.csv", "--out", str(page))
     assert "--out is not available for table" in err
 
 

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 import heed
+from commands import failing
 from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Uniform
@@ -208,13 +209,6 @@ def test_an_edit_changes_what_is_seen(vit, photos):
     assert not torch.allclose(plain.maps[0].weights, edited.maps[0].weights, atol=1e-4)
 
 
-def fails(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    assert ended.value.code
-    return capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -228,7 +222,7 @@ def fails(words, capsys):
     ],
 )
 def test_what_there_is_not_is_named(vit, photos, arguments, said, capsys):
-    assert said in fails(["look", str(vit.folder), str(photos / "red" / "0.png"), *arguments], capsys)
+    assert said in failing(capsys, "look", str(vit.folder), str(photos / "red" / "0.png"), *arguments)
 
 
 def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
@@ -240,7 +234,7 @@ def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
         assert not ended.value.code
         assert out.stat().st_size > 500
     assert (tmp_path / "look.png").read_bytes().startswith(b"\x89PNG")
-    said = fails(["look", str(vit.folder), "valid:9"], capsys)
+    said = failing(capsys, "look", str(vit.folder), "valid:9")
     assert "no picture valid:9: the valid set has 4 pictures, counted from 0" in said
-    said = fails(["look", str(vit.folder), "--out", str(tmp_path / "curves.png")], capsys)
+    said = failing(capsys, "look", str(vit.folder), "--out", str(tmp_path / "curves.png"))
     assert "PNG is available only for looks at pictures; write .svg or .html" in said

@@ -194,6 +194,8 @@ def test_what_there_is_not_is_refused(file):
     for chosen in ({"layer": 0}, {"head": 1}):
         with pytest.raises(ConfigError, match="this model has no attention, so --layer and --head do not apply"):
             run.look(PROMPT, **chosen)
+    with pytest.raises(ConfigError, match="--words does not apply: the tokens of this model are characters"):
+        random_run(file, "gpt", "char").look(PROMPT, words=True)
     with pytest.raises(ConfigError, match="--given writes nothing, so --length and --beam do not apply"):
         run.look(PROMPT, given=True, length=3)
     with pytest.raises(ConfigError, match="the text is blank"):

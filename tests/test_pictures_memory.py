@@ -1,6 +1,5 @@
 """Pictures passed in Python, and those of data sets of the Hub (local folders that the same library reads)."""
 
-import gc
 import io
 
 import datasets
@@ -16,6 +15,8 @@ from heed.data.read.picture_memory import hold_pictures, pictures_of
 from heed.data.store.pictures import open_pictures
 from heed.errors import DataError
 from pictures import encoded, folder_of, noise
+
+pytestmark = pytest.mark.usefixtures("datasets_cache")
 
 
 def held(data, findings=None, **fields):
@@ -135,14 +136,6 @@ def test_pictures_to_predict_are_one_or_many(tmp_path):
 
 
 # --- data sets of the Hub
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-    datasets.disable_progress_bars()
-    yield
-    gc.collect()  # memory-mapped files are closed with their tables
 
 
 FEATURES = datasets.Features(

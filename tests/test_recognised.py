@@ -196,7 +196,7 @@ def test_labels_are_counted_and_one_that_is_most_of_the_texts_is_a_warning(tmp_p
     (warning,) = [line for line in lines if "macro F1" in line]
     assert re.fullmatch(
         r"warning: 9\d% of the training texts have the label 'ham': always predicting it would score as much; look "
-        r"at macro F1 \(data.class_weights=balanced gives all labels the same weight\)",
+        r"at macro F1 \(data.class_weights=balanced weighs labels equally\)",
         warning,
     )
     path.write_text(tabbed([("text", "label"), *ROWS]))

@@ -1,22 +1,17 @@
 """Recurrent networks that attend to themselves are their equations, with copied weights, and their maps are causal."""
 
-import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 import reference as ref
-from equations import array, sharpened, weights_of
+from equations import LENGTHS, MASK, SOURCE, TIGHT, array, sharpened, step_of, weights_of, zeros_of
 from heed.models.lstmn import LSTMN, LSTMNConfig
 from heed.models.self_rnn import SelfRNN, SelfRNNConfig
 from heed.observe.trace import trace
 
-TOKENS = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
-LENGTHS = [5, 3, 1]
-MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
 D = 3
 SIZES = {"vocab_size": 11, "d_embedding": 4, "d_hidden": D, "d_attention": 5}
-TIGHT = {"rtol": 0, "atol": 1e-12}
 
 
 def make(body, config):
@@ -33,20 +28,16 @@ def score_of(score, name):
 
 
 @pytest.mark.parametrize("score", ["additive", "key_query"])
-@pytest.mark.parametrize(("cell", "step"), [("rnn", ref.rnn_step), ("gru", ref.gru_step_torch), ("lstm", None)])
-def test_self_rnn_is_the_notes_equations(cell, step, score):
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_self_rnn_is_the_notes_equations(cell, score):
     model = make(SelfRNN, SelfRNNConfig(**SIZES, cell=cell, score=score))
     with torch.no_grad(), trace(model) as seen:
-        hidden = model(TOKENS, MASK)
+        hidden = model(SOURCE, MASK)
     weights = seen.maps("self").weights[:, 0]  # (B, T, T)
-    w = weights_of(model.forward_cells[0])
+    layer = model.forward_cells[0]
     for b, length in enumerate(LENGTHS):
-        xs = array(model.inputs.embedding.weight)[TOKENS[b, :length].numpy()]
-        if cell == "lstm":
-            first, one = (np.zeros(D), np.zeros(D)), lambda x, s: ref.lstm_step(x, *s, *w)
-        else:
-            first, one = np.zeros(D), lambda x, h: step(x, h, *w)
-        states, expected = ref.self_rnn(xs, first, one, score_of(model.attention.score, score))
+        xs = array(model.inputs.embedding.weight)[SOURCE[b, :length].numpy()]
+        states, expected = ref.self_rnn(xs, zeros_of(layer), step_of(layer), score_of(model.attention.score, score))
         assert_close(hidden[b, :length], torch.from_numpy(states), **TIGHT)
         assert_close(weights[b, :length, :length], torch.from_numpy(expected), **TIGHT)
     assert not weights.triu(1).any()
@@ -66,10 +57,10 @@ def test_the_gates_of_lstmn_are_replayed_from_its_summaries():
 def test_lstmn_is_the_papers_equations():
     model = make(LSTMN, LSTMNConfig(**SIZES))
     with torch.no_grad(), trace(model) as seen:
-        hidden = model(TOKENS, MASK)
+        hidden = model(SOURCE, MASK)
     weights = seen.maps("self").weights[:, 0]  # (B, T - 1, T - 1), from the second token on
     for b, length in enumerate(LENGTHS):
-        xs = array(model.inputs.embedding.weight)[TOKENS[b, :length].numpy()]
+        xs = array(model.inputs.embedding.weight)[SOURCE[b, :length].numpy()]
         score = score_of(model.attention.score, "concat")
         states, expected = ref.lstmn(xs, D, score, *weights_of(model.cell))
         assert_close(hidden[b, :length], torch.from_numpy(states), **TIGHT)
@@ -80,11 +71,11 @@ def test_lstmn_is_the_papers_equations():
 def test_a_token_sees_no_later_one_and_features_are_read(body, config):
     model = make(body, config(**SIZES, d_features=2))
     features = torch.randn(3, 5, 2, dtype=torch.double)
-    expected = model(TOKENS, MASK, features)
-    changed = model(torch.cat([TOKENS[:, :3], torch.full((3, 2), 10)], 1), torch.ones_like(MASK), features)
+    expected = model(SOURCE, MASK, features)
+    changed = model(torch.cat([SOURCE[:, :3], torch.full((3, 2), 10)], 1), torch.ones_like(MASK), features)
     assert_close(changed[:, :3], expected[:, :3], **TIGHT)
-    assert not torch.allclose(model(TOKENS, MASK, features + 1)[MASK], expected[MASK])
-    assert model(TOKENS, MASK, features).shape == (3, 5, D)
+    assert not torch.allclose(model(SOURCE, MASK, features + 1)[MASK], expected[MASK])
+    assert model(SOURCE, MASK, features).shape == (3, 5, D)
     (expected * MASK.unsqueeze(-1)).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad.isfinite().all() and parameter.grad.any(), name

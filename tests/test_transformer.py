@@ -8,16 +8,12 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from equations import array, sharpened
+from equations import LENGTHS, MASK, SOURCE, TARGET, array, sharpened
 from heed.attention import Rows
 from heed.errors import ConfigError, ShapeError
 from heed.models.attention_only import AttentionOnly, AttentionOnlyConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
-SOURCE = torch.tensor([[4, 5, 6, 7, 8], [9, 4, 10, 0, 0], [7, 0, 0, 0, 0]])
-LENGTHS = [5, 3, 1]
-MASK = torch.arange(5) < torch.tensor(LENGTHS).unsqueeze(1)
-TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 4, 8], [1, 9, 9, 10]])
 TIGHT = {"rtol": 0, "atol": 1e-6}  # positions are float32
 
 

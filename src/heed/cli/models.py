@@ -53,7 +53,9 @@ def list_scores_text() -> str:
 def _fits(task: str, body: type[Body]) -> bool:
     """True if a task can use a model."""
     spec = spec_of(task)
-    return body.interface in spec.interfaces and not (spec.per_token and issubclass(body, TextEncoder))
+    if body.interface not in spec.interfaces or (spec.per_token and issubclass(body, TextEncoder)):
+        return False
+    return not spec.framed or bool(getattr(body, "framed", False))
 
 
 def _body_text(name: str, body: type[Body]) -> str:

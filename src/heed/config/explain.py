@@ -24,7 +24,16 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
         return kind.model_validate(values)
     except ValidationError as error:
         lines = [_explain(problem, kind) for problem in error.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+        raise ConfigError(f"{where}: " + "; ".join(_merged(lines))) from None
+
+
+def _merged(lines: list[str]) -> list[str]:
+    """Join the problems of one value, since pydantic lists one for each type that a field may have."""
+    rules: dict[str, list[str]] = {}
+    for line in lines:
+        start, mark, rule = line.partition(", but must be ")
+        rules.setdefault(start + mark, []).append(rule)
+    return [start + " or ".join(found) for start, found in rules.items()]
 
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
@@ -55,17 +64,16 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 
-_MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*")
+_MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*|int|float|str|bool")
 """Name that pydantic gives to a member of a union of plain types."""
 _KINDS = {
     "float": "a number",
     "int": "a whole number",
     "bool": "true or false",
     "string": "text",
-    "list": "a list",
-    "dict": "a section of fields",
     "model": "a section of fields",
 }
+_LISTS = ("list_type", "tuple_type")
 
 
 def _written(value: Any) -> str:
@@ -80,6 +88,11 @@ def _expected(problem: Any) -> str:
     for kind, what in _KINDS.items():
         if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
             return f", but must be {what}"
+    if problem["type"] in _LISTS:
+        given = problem["input"]
+        return ", but must be a list" + (f", such as [{given}]" if isinstance(given, str) else "")
+    if problem["type"] == "dict_type":
+        return ", but must be a mapping, such as {name: value}"
     message = problem["msg"]
     subject, _, rule = message.partition(" should ")
     if subject in ("Input", "List", "Dictionary"):

@@ -139,7 +139,7 @@ def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, wh
 
 def pick_text(columns: Sequence[Facts]) -> Facts | str:
     """The column of texts where there is no label, or why it is unclear."""
-    return _text(columns, None)
+    return _text(columns, None, pairs=False)
 
 
 def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
@@ -163,7 +163,7 @@ def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
     return found[:1] if found and _rank(found[0], names) < _SURE else found
 
 
-def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
+def _text(columns: Sequence[Facts], label: Column, pairs: bool = True) -> Facts | str:
     able = [column for column in columns if column.is_text and column.name != label]
     if not able:
         return "no column contains texts"
@@ -177,7 +177,7 @@ def _text(columns: Sequence[Facts], label: Column) -> Facts | str:
         which = " and ".join(column.shown for column in rivals)
         which = f"columns {which}" if isinstance(longest.name, int) else which
         pair = f", data.columns.text=[{rivals[0].name},{rivals[1].name}] reads both as a pair"
-        both = pair if len(rivals) == 2 else ""
+        both = pair if len(rivals) == 2 and pairs else ""
         verb = "both contain" if len(rivals) == 2 else "contain"
         return f"{which} {verb} texts; data.columns.text={rivals[0].name} chooses the first{both}"
     return longest

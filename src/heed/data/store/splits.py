@@ -120,7 +120,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
     if not examples["train"]:
-        raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}")
+        hint = "; give more data, or validation files" if "held out for validation" in counts["train"].filtered else ""
+        raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}{hint}")
     if not examples["valid"]:
         raise DataError(f"no validation {unit}s left; give more data, or validation files")
     return splits

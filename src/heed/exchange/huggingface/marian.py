@@ -307,4 +307,5 @@ def _check(body: TransformerConfig) -> None:
     }
     for name, (value, why) in wanted.items():
         if (own := getattr(body, name)) != value:
-            raise ConfigError(f"marian cannot express model.{name}={own}: {why}")
+            hint = f"train with model.{name}={str(value).lower()}"
+            raise ConfigError(f"marian cannot express model.{name}={own}: {why}; {hint}")

@@ -33,6 +33,7 @@ class TaskSpec:
     example: str  # its training files, as in `heed train TASK <example>`
     interfaces: tuple[str, ...]  # interfaces of the models it can use, the preferred one first
     per_token: bool = False  # its models must return a state for each token, not one vector for a text
+    framed: bool = False  # its models must read a start and an end token around each text, as BERT does
     num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number
     files: str = "any number of files"  # how messages call its training files
     flags: tuple[Flag, ...] = ()  # options that only some tasks have

@@ -51,9 +51,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if not task.config.data.several_labels:
-            fix = " (data.class_weights=balanced gives all labels the same weight)" * (
-                task.config.data.class_weights == "none"
-            )
+            fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
 

@@ -243,10 +243,10 @@ class LooksAtPictures:
         """
         found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
         own: Sequence[Picture] = ()
-        splits = self.task.split_names
-        if Path(text).exists():
+        if Path(text).exists():  # the run's data stays closed: an imported run has none
             pass
         elif found is not None:
+            splits = self.task.split_names
             if found[1] not in splits:
                 raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
             own = self.examples(found[1])
@@ -257,6 +257,6 @@ class LooksAtPictures:
                     )
                 own = [own[int(found[2])]]
         elif "#" in text:
-            every = (one for split in reversed(splits) for one in self.examples(split))
+            every = (one for split in reversed(self.task.split_names) for one in self.examples(split))
             own = [one for one in every if text in (one.origin, one.place)][:1]
         return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]

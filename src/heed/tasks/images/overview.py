@@ -24,7 +24,7 @@ def form_line(sizing: Sizing) -> str:
 
 def remarks_on(task: Images) -> list[str]:
     """The form of pictures, and the counts of labels, with warnings."""
-    fix = " (data.class_weights=balanced gives all labels the same weight)" * (task.config.data.class_weights == "none")
+    fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
     return [form_line(task.form.sizing), *count_lines(task.label_counts("train"), "picture", fix)]
 
 

@@ -72,10 +72,13 @@ def look_at(
         words: Show maps and surprisal of whole words instead of tokens.
 
     Raises:
-        ConfigError: The model has no such mechanism, layer or head; or a length is asked for with `given`.
+        ConfigError: The model has no such mechanism, layer or head; a length is asked for with `given`, or words of a
+            model that reads characters.
     """
     if given and (length is not None or beam_size is not None):
         raise ConfigError("--given writes nothing, so --length and --beam do not apply")
+    if words and task.tokenizer.unit == "character":
+        raise ConfigError("--words does not apply: the tokens of this model are characters, not parts of words")
     choice = choice or Choice()
     with edit(model, *edits):
         return _look(task, model, text, given, length, beam_size, edits, title, choice, words)

@@ -9,6 +9,7 @@ SPEC = TaskSpec(
     example="my_texts/",
     interfaces=("encoder",),
     per_token=True,
+    framed=True,
     files="any number of files or folders",
     flags=(
         NBEST,
