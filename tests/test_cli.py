@@ -97,6 +97,9 @@ def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence(call, monkeypat
         assert (code, out) == (0, call(command, "--help")[1])
         assert max(map(len, out.splitlines())) <= 80
         assert out.startswith("Usage: ") and "the paper's" not in out and "list[" not in out and "<str>" not in out
+        assert not {"--alignment TEXT", "--choices TEXT", "--page TEXT"} & {
+            " ".join(s.split()[:2]) for s in out.splitlines()
+        }
 
 
 def test_options_of_train_are_in_groups_and_name_every_size(call):

@@ -91,7 +91,8 @@ def scale_of(values: list[float], most: int = 5, whole: bool = False) -> Scale:
     low, high = min(finite), max(finite)
     low = min(0.0, low) if whole else low
     if high - low <= 1e-9 * max(abs(low), abs(high)):
-        low, high = low - abs(low) / 2, high + (abs(high) / 2 or 1.0)
+        above = 0.0 if high in (1.0, 100.0) else abs(high) / 2 or 1.0  # shares and percentages end there
+        low, high = low - abs(low) / 2, high + above
     step = _step((high - low) / most)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Scale(first * step, last * step, tuple(i * step for i in range(first, last + 1)))

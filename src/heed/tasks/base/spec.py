@@ -18,6 +18,7 @@ class Flag:
     least: int | None = None  # the smallest allowed number
     keyword: str | None = None  # keyword of the Python method, if it is not the name
     several: bool = False  # may be given several times; the value is then a tuple
+    file: bool = False  # a text that is the name of a file
 
     @property
     def key(self) -> str:

@@ -29,7 +29,7 @@ SPEC = TaskSpec(
             "ROW,COLUMN from 0: attention of this patch, not of the class token (field: the unit).",
         ),
         Flag("look", "label", str, "Label whose score gradients explain; the most probable by default."),
-        Flag("evaluate", "page", str, "With --errors: also write these examples to this file, as an HTML page."),
+        Flag("evaluate", "page", str, "With --errors: also write these examples to an HTML page.", file=True),
     ),
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),
     next_command="heed look {run} PICTURE",

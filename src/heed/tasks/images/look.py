@@ -71,9 +71,9 @@ def look_at_picture(
     """
     choice = choice or Choice()
     look = Looking(task, model, picture, edits)
-    choice.check(look.seen.mechanisms())
     attention = look.attention
     if attention is not None:
+        choice.check(look.seen.mechanisms())
         choice.heads(attention.num_heads)
     elif unknown := [name for name in maps if name in ("attention", "rollout")]:
         raise ConfigError(

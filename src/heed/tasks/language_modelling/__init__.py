@@ -26,7 +26,7 @@ SPEC = TaskSpec(
             "A continuation (pretraining: a word at the mask) to rank; repeatable.",
             several=True,
         ),
-        Flag("predict", "choices", str, "A file of continuations to rank, one per line."),
+        Flag("predict", "choices", str, "Continuations to rank, one per line.", file=True),
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
         LOOK_BEAM,

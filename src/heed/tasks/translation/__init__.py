@@ -27,7 +27,7 @@ SPEC = TaskSpec(
             "Program that runs the model; all but torch need heed export.",
             default="torch",
         ),
-        Flag("evaluate", "alignment", str, "File of correct links, a line for each pair: score the run's links."),
+        Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
         Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         LOOK_BEAM,
