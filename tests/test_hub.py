@@ -24,6 +24,12 @@ COLUMNS = {"source": "translation.en", "target": "translation.yo"}
 FEATURES = Features({"id": Value("int64"), "note": Value("string"), "translation": Translation(["en", "yo"])})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def earlier_objects_are_kept():
+    """The collections after each test then look only at objects of this file, not at all that a worker has made."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))

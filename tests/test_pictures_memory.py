@@ -137,6 +137,12 @@ def test_pictures_to_predict_are_one_or_many(tmp_path):
 # --- data sets of the Hub
 
 
+@pytest.fixture(autouse=True, scope="module")
+def earlier_objects_are_kept():
+    """The collections after each test then look only at objects of this file, not at all that a worker has made."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
