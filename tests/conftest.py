@@ -58,6 +58,7 @@ def datasets_cache(tmp_path_factory, monkeypatch):
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
     datasets.disable_progress_bars()
+    gc.freeze()  # the collection below looks only at objects of this test
     yield
     gc.collect()  # memory-mapped files are closed with their tables
 
