@@ -60,7 +60,7 @@ WHO = (
     Kind("self-attention, no positions", False, {"model.name": "encoder", "model.positions": "none"}),
     Kind("words side by side (mlp)", True, {"model.name": "mlp"}),
     Kind("windows of words (cnn)", True, {"model.name": "cnn"}),
-    Kind("recurrent net", True, {"model.name": "rnn", "model.pooling": "last", "model.bidirectional": False}),
+    Kind("recurrent network", True, {"model.name": "rnn", "model.pooling": "last", "model.bidirectional": False}),
     Kind("self-attention, positions", True, {"model.name": "encoder"}),
 )
 """Classifiers: who sat?"""
