@@ -439,7 +439,7 @@ def test_one_batch_is_learned_by_heart(body, config):
     model, args = make_model(body, config).train(), body.example(config, 0)
     tokens = args[written(body)]
     tokens[:, 0] = torch.tensor([4, 5, 6])  # so that a language model can tell the rows apart
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     targets = tokens[:, 1:].flatten()
     for _ in range(300):
         loss = vocabulary_loss(model(**args)[:, :-1].flatten(0, 1), model.output, targets) / len(targets)
