@@ -555,6 +555,7 @@ def test_a_run_that_is_none_is_refused_in_one_line(call, run, tmp_path, command)
     for name, message in [
         ("nowhere", "no run folder 'nowhere'"),
         ("damagd", "no run folder 'damagd'; did you mean 'damaged'"),
+        ("lst", "no run folder 'lst'; did you mean 'last'"),
         ("folder", "'folder' is not a run folder"),
         ("last", r"no run under .*runs; train one"),
         ("damaged", "damaged/model.safetensors is altered: it has 100 bytes, but .* were written.*--force"),

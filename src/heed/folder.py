@@ -82,8 +82,8 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
         return found
     path = Path(run)
     if not path.is_dir():
-        beside = [str(found.parent) for found in path.parent.glob(f"*/{CONFIG}")]
-        raise RunError(f"no run folder '{run}'{nearest(str(path), beside)}")
+        runs = [str(found.parent) for place in (path.parent, _RUNS) for found in place.glob(f"*/{CONFIG}")]
+        raise RunError(f"no run folder '{run}'{nearest(str(path), [*runs, 'last'] if runs else ())}")
     return path
 
 
