@@ -4,6 +4,7 @@ import itertools
 import json
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -56,19 +57,22 @@ def test_an_error_comes_as_it_is_where_its_item_would(ahead):
     feed.close()
 
 
-def test_a_thread_begins_only_where_items_are_waited_for():
-    def slow():
+@pytest.mark.parametrize(("waiting", "wanted"), [(0.002, True), (0.0, False)])
+def test_a_thread_begins_only_where_items_are_waited_for(monkeypatch, waiting, wanted):
+    now = 0.0
+    monkeypatch.setattr("heed.training.feed.time", SimpleNamespace(perf_counter=lambda: now))
+
+    def made():
+        nonlocal now
         for item in itertools.count():
-            time.sleep(0.002)
+            now += waiting
             yield item
 
-    for source, wanted in ((slow(), True), (itertools.count(), False)):
-        feed = Feed(source)
+    with closing(Feed(made())) as feed:
         for number in range(25):
             assert next(feed) == number
-            time.sleep(0.004)
+            now += 0.004
         assert feed.is_ahead == wanted
-        feed.close()
 
 
 def test_a_thread_that_makes_waiting_longer_ends_and_no_item_is_lost():
@@ -77,15 +81,16 @@ def test_a_thread_that_makes_waiting_longer_ends_and_no_item_is_lost():
             time.sleep(0.02 if threading.current_thread().name == "heed-batches" else 0.002)
             yield item
 
-    feed, ahead = Feed(slow_in_threads()), []
-    for number in range(60):
-        assert next(feed) == number
-        ahead.append(feed.is_ahead)
-        time.sleep(0.004)
-    assert ahead[20:25] == [True] * 5 and ahead[35:] == [False] * 25
-    with pytest.raises(StopIteration):
-        next(feed)
-    assert not threads()
+    ahead = []
+    with closing(Feed(slow_in_threads())) as feed:
+        for number in range(60):
+            assert next(feed) == number
+            ahead.append(feed.is_ahead)
+            time.sleep(0.004)
+        assert ahead[20:25] == [True] * 5 and ahead[35:] == [False] * 25
+        with pytest.raises(StopIteration):
+            next(feed)
+        assert not threads()
 
 
 def test_no_more_than_two_items_are_ahead():
