@@ -1,6 +1,6 @@
 """Generate docs/gallery/: train a small model of each family and draw one look at it.
 
-    python docs/gallery.py                  all families, about 15 minutes on one core
+    python docs/gallery.py                  all families, about ten minutes on one core
     python docs/gallery.py gpt vit          only these
     python docs/gallery.py --pages          only the pages, from docs/gallery/measured.json, without training
 

@@ -7,6 +7,9 @@ NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", defau
 SORT = Flag("predict", "sort", ("uncertainty",), "Least certain inputs first, for labelling.")
 ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, least=0)
 BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
+CHOICE = Flag(
+    "predict", "choice", str, "A continuation (pretraining: a word at the mask) to rank; repeatable.", several=True
+)
 LENGTH = Flag("predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
 GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)

@@ -24,7 +24,11 @@ def scoring_memory(task: LabelledTask[Any, Any, Any, Any], model: Any, activatio
     """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
     if task.splits.stream is not None:  # then there is no baseline
         return LabelledTask.scoring_memory(task, model, activations)
-    characters = sum(len(text) for example in task.splits.examples["train"] for text in task.texts_of(example))
+    characters = 0
+    for example in task.splits.examples["train"]:
+        characters += sum(map(len, task.texts_of(example)))
+        if characters >= _MOST_CHARACTERS:  # a large corpus is not read to its end
+            break
     batch: int = round(4 * task.config.training.batch_tokens * activations)
     return max(batch, _BYTES * min(characters, _MOST_CHARACTERS)) + library_memory(["test"])
 

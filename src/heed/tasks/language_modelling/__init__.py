@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base.flags import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
+from heed.tasks.base.flags import BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -19,13 +19,7 @@ SPEC = TaskSpec(
         Flag("predict", "repetition-penalty", float, "Above 1: tokens that occurred before become less likely.", 1.0),
         LENGTH,
         Flag("predict", "stop", str, r"End the output before this text (\n: line break); repeatable.", several=True),
-        Flag(
-            "predict",
-            "choice",
-            str,
-            "A continuation (pretraining: a word at the mask) to rank; repeatable.",
-            several=True,
-        ),
+        CHOICE,
         Flag("predict", "choices", str, "Continuations to rank, one per line.", file=True),
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),

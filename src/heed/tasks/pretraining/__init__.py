@@ -1,6 +1,6 @@
 """Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
-from heed.tasks.base.flags import JSON, NBEST, PIECES
+from heed.tasks.base.flags import CHOICE, JSON, NBEST, PIECES
 from heed.tasks.base.spec import Flag, TaskSpec
 
 SPEC = TaskSpec(
@@ -14,13 +14,7 @@ SPEC = TaskSpec(
     flags=(
         NBEST,
         JSON,
-        Flag(
-            "predict",
-            "choice",
-            str,
-            "A continuation (pretraining: a word at the mask) to rank; repeatable.",
-            several=True,
-        ),
+        CHOICE,
         Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
         Flag("look", "pair", str, "A second text: show both, and whether it follows the first."),
