@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import heed
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
+from heed.tasks.base.scoring import library_memory
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.baselines import NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification
@@ -65,6 +66,15 @@ def run(folder, tmp_path_factory):
         settings={f"{section}.{k}": v for section in ("model", "training") for k, v in values[section].items()}
         | {"evaluation.bootstrap": 20},
     )
+
+
+def test_predicted_memory_includes_fitting_the_baseline(folder, monkeypatch):
+    task, model, _ = prepared(settings(folder))
+    characters = sum(len(text.text) for text in task.splits.examples["train"])
+    assert task.scoring_memory(model, 0.0) == 14 * characters + library_memory(["test"])
+    monkeypatch.setattr("heed.tasks.classification.baselines._MOST_CHARACTERS", 1000)  # of more, a sample is used
+    assert task.scoring_memory(model, 0.0) == 14 * 1000 + library_memory(["test"])
+    assert task.scoring_memory(model, 1000.0) > 4 * TRAINING["batch_tokens"] * 1000 - 1
 
 
 def ngrams_of(ids, longest):

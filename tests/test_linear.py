@@ -63,6 +63,21 @@ def test_any_few_rows_without_a_gradient(bias, monkeypatch):
         close(found, (expected if shift is None else expected + shift.double()).numpy())
 
 
+def test_few_rows_are_not_padded_to_many(monkeypatch):
+    """Padding one row to 16 takes up to six times as long; every other number of rows would be compiled anew."""
+    computed = []
+
+    def counted(x, weight, *_):
+        computed.append(len(x))
+        return x @ weight.t()
+
+    monkeypatch.setattr(private, "onednn_linear", lambda: counted)
+    with torch.no_grad():
+        for rows in (1, 2, 5, 6, 8, 9, 16, 17, 511, 513):
+            linear(torch.zeros(rows, 256), torch.zeros(10_000, 256))
+    assert computed == [1, 2, 5, 8, 8, 16, 16, 32, 512, 513]
+
+
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
 def test_only_the_gradients_that_are_wanted_are_computed(wanted):
     torch.manual_seed(0)

@@ -76,6 +76,24 @@ def test_the_first_piece_with_a_second_thread_may_be_slow(clock):
     assert work_through(clock, model, 20, {1: 0.003, 2: 0.002}) == [2] * 20
 
 
+@pytest.mark.parametrize(
+    ("begin", "takes", "kept"), [(1, {1: 0.100, 2: 0.093}, 1), (1, {1: 0.100, 2: 0.085}, 2), (2, {1: 0.098, 2: 0.1}, 1)]
+)
+def test_more_threads_must_save_a_tenth_and_fewer_only_some_time(begin, takes, kept):
+    pace = Pace(begin, 2)
+    for _ in range(20):
+        pace.done(1, takes[pace.next])
+    assert pace.count == kept
+
+
+def test_a_trial_without_a_core_ends_after_one_piece(clock):
+    assert work_through(clock, nn.Linear(3, 3), 10, {1: 0.01, 2: 0.3}) == [1, 1, 1, 1, 2, 1, 1, 1, 1, 1]
+
+
+def test_a_model_that_is_not_on_the_cpu_is_left_alone(clock):
+    assert work_through(clock, nn.Linear(3, 3, device="meta"), 10, {1: 0.001, 2: 0.003}) == [2] * 10
+
+
 def test_large_passes_begin_on_all_threads_and_leave_them_if_one_is_faster(clock):
     used = work_through(clock, nn.Linear(1000, 1000), 60, {1: 0.05, 2: 0.1}, size=1000, kind="pass")
     assert used[:6] == [2, 2, 2, 2, 1, 1]
