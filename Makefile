@@ -34,7 +34,7 @@ docs: $(VENV)/.heed  # build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The programs one after the other; `make bench BENCH="training decoding"` runs those two.
-BENCH = attention training recurrent memory growth lstmn classifiers text decoding language_models prediction
+BENCH = training recurrent decoding language_models pretraining memory prediction
 LEFT_OUT = echo "some of the programs to compare with could not be installed: they are left out"
 bench: $(VENV)/.dev
 	@$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]" || $(LEFT_OUT)

@@ -22,7 +22,8 @@ from machine import print_machine
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -96,7 +97,7 @@ def with_marian() -> Search:
 def with_ctranslate2(model: Transformer, threads: int, quantization: str) -> Search:
     import ctranslate2
 
-    from heed.exchange.ctranslate2_model import vocabulary, write_model
+    from heed.exchange.ctranslate2 import vocabulary, write_model
 
     words = " ".join(f"w{n}" for n in range(VOCABULARY - 4))
     tokenizer = TextTokenizer.train([words], TokenizerConfig(kind="word", vocab_size=VOCABULARY, min_count=1))

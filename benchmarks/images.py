@@ -1,6 +1,6 @@
 """Training speed of image models against other implementations, in one run on the same batches.
 
-    pip install "heed-attention[bench]" transformers
+    pip install -e '.[bench]' transformers
     python benchmarks/images.py [--threads 1] [--rounds 9] [--processor-time]
 
 `vit` against `ViTForImageClassification` with a configuration of the same shape, at dropout 0 (its default) and 0.1

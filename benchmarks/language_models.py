@@ -1,6 +1,6 @@
 """Training and generation speed of a small GPT, heed and other programs, interleaved in one run.
 
-    pip install "heed-attention[bench]"
+    pip install -e '.[bench]'
     python benchmarks/language_models.py [--threads 1] [--rounds 9] [--updates 20] [--processor-time] [--only heed]
 
 The shape is nanoGPT's for tiny Shakespeare by characters on a CPU: 4 layers of width 128, 4 heads, context 64, batches

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from heed import kernels
-from heed.cores import cores
+from heed.threads import cores
 
 
 def processor() -> str:

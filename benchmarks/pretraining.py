@@ -1,6 +1,6 @@
 """Pretraining and fine-tuning speed of BERT against Hugging Face's, in one run on the same batches.
 
-    pip install "heed-attention[bench]" transformers
+    pip install -e '.[bench]' transformers
     HEED_DATA=../shared/data python benchmarks/pretraining.py [--threads 1] [--seconds 10] [--processor-time]
 
 Pretraining: `bert` with its head for masked words, as in heed's task, against `BertForMaskedLM` with random weights,
@@ -33,9 +33,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
-from heed.data.batch.framed import fit, frame
 from heed.data.batch.plan import plan_batches
 from heed.data.batch.rows import pad_rows
+from heed.data.batch.texts import fit, frame
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.masked_words import MaskedWords
 from heed.models.bert import Bert, BertConfig

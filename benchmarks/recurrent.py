@@ -1,6 +1,6 @@
 """Training speed of a GRU with additive attention against Eole's, in one run on the same batches.
 
-    pip install "heed-attention[bench]"
+    pip install -e '.[bench]'
     pip install --no-deps eole==0.6.4 pyonmttok
     HEED_DATA=../shared/data python benchmarks/recurrent.py [--threads 2] [--seconds 10]
 

@@ -27,9 +27,8 @@ import torch
 import training
 from machine import print_machine
 
-from heed.cores import COMPANY, given_by_user
-from heed.threads import Learned, fixed, sparing
-from heed.training.threads import choose_threads, give_way
+from heed.threads import COMPANY, Learned, fixed, given_by_user, sparing
+from heed.training.cost import choose_threads, give_way
 
 _REST = 0.05
 """Seconds between two ways: threads that have just computed keep their cores busy for some milliseconds."""

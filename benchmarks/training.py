@@ -1,6 +1,6 @@
 """Training speed of the Transformer against peers, in one run on the same batches.
 
-    pip install "heed-attention[bench]"
+    pip install -e '.[bench]'
     HEED_DATA=../shared/data python benchmarks/training.py [--threads 2] [--seconds 10]
 
 Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,000; random lengths without HEED_DATA)
@@ -33,8 +33,8 @@ from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
+from heed.training.less_memory import divided, kept_bytes, micro_batches_for
 from heed.training.loss import vocabulary_loss
-from heed.training.micro_batches import divided, kept_bytes, micro_batches_for
 from heed.training.optimizer import make_optimizer
 
 VOCABULARY = 10_000

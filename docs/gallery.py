@@ -365,14 +365,17 @@ def _written(value: Any) -> str:
 
 
 def index() -> str:
-    """The page that lists all families."""
-    rows = [f"| [{family.title}]({family.name}.md) | {family.task.replace('_', ' ')} |" for family in FAMILIES]
+    """The page that shows all families."""
     text = (
         "One look at a small model of each family, trained on embedded data. `python docs/gallery.py` generates all "
-        "pictures and pages; [looking.md](../looking.md) explains how to read a look."
+        "pictures and pages; [Looking inside a model](../looking.md) explains how to read a look."
     )
-    head = [NOTE, "", "# Gallery", "", *textwrap.wrap(text, 120), "", "| family | task |", "|---|---|"]
-    return "\n".join([*head, *rows, ""])
+    lines = [NOTE, "", "# Gallery", "", *textwrap.wrap(text, 120)]
+    for family in FAMILIES:
+        page, task = f"{family.name}.md", family.task.replace("_", " ")
+        lines += ["", f"## [{family.title}]({page})", "", f"Task: {task}.", ""]
+        lines += [f"[![{family.title}]({family.name}.svg)]({page})"]
+    return "\n".join([*lines, ""])
 
 
 def main(words: list[str]) -> None:

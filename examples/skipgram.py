@@ -1,6 +1,6 @@
 """Train skip-gram word vectors on your own text, for `model.word_vectors`.
 
-    pip install "heed-attention[bench]"      (gensim)
+    pip install -e '.[bench]'      (gensim)
     python examples/skipgram.py imdb.vec data/documents/imdb/imdb.train.tsv.xz [FILE ...] [--width 100] [--epochs 5]
 
 Reads plain text (one document a line), TSV with a column `text`, and CoNLL files (one word a line, first column; names
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from heed.data.read.sentences import split_sentences
+from heed.data.sentences import split_sentences
 from heed.data.tokens.words import split_words
 
 
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         from gensim.models import Word2Vec
     except ImportError:
-        sys.exit('this needs gensim: pip install "heed-attention[bench]"')
+        sys.exit("this needs gensim: pip install -e '.[bench]'")
     began = time.perf_counter()
     sentences = [words for path in asked.files for words in sentences_of(path)]
     count = sum(map(len, sentences))

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from heed.data.examples import Pair
-from heed.data.read.pairs import read_pairs
+from heed.data.kinds.pairs import read_pairs
 
 
 def main() -> None:

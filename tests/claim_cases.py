@@ -15,13 +15,13 @@ import torch
 from continuing import SMALL as LANGUAGE_MODELS
 from continuing import random_run, write_texts
 from heed.config import DigitsData, ModelSection, TokenizerConfig
-from heed.observe.frames import Look
+from heed.observe.looks import Look
 from heed.observe.maps import Traces
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
-from heed.tasks.series.look import look_at_series
+from heed.tasks.series.run import look_at_series
 from heed.tasks.series.task import Series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging

@@ -27,7 +27,8 @@ import yaml
 from hypothesis import strategies as st
 
 from heed.cli import main
-from heed.storage.disk import CHECKSUMS, write_checksums
+from heed.storage.disk import write_checksums
+from heed.storage.files import CHECKSUMS
 
 SECONDS = 60
 """Time after which a command counts as hanging; the slowest takes a second on a busy machine."""

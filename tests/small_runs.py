@@ -31,13 +31,14 @@ class Small:
     look: tuple[str, ...]
     settings: dict[str, Any]
     start: tuple[str, ...] = ()  # settings of a run that starts from this one
+    steps: int = 2
 
     def trained(self, data: Path, out: Path) -> None:
         """Train the run into a folder."""
         settings = {**TRAINING, **self.settings}
         settings = {name: value for name, value in settings.items() if value is not None}
         files = data / self.train
-        heed.train(self.name, train=files, model=self.model, steps=2, out=out, settings=settings, quiet=True)
+        heed.train(self.name, train=files, model=self.model, steps=self.steps, out=out, settings=settings, quiet=True)
 
     def commands(self, run: str, other: str, data: Path, out: Path) -> dict[str, list[str]]:
         """Every command that opens a run, by name; `other` is a second run, `out` the folder for outputs."""

@@ -8,6 +8,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,12 +16,12 @@ import yaml
 import commands
 import heed
 from heed.cli import main
-from heed.cli.answering import Answering, Unseen
-from heed.data.read.findings import BadLine
-from heed.data.read.incoming import Incoming, InputFindings
-from heed.data.read.inputs import input_texts
+from heed.cli.predict import Answering, Unseen
+from heed.data.findings import BadLine
+from heed.data.kinds.inputs import input_texts
+from heed.data.text_files import Incoming, InputFindings
 from heed.errors import ConfigError, DataError, HeedError, TrainingError
-from heed.tasks.base.outputs import TextOutputs, Written
+from heed.tasks.base.predictions import TextOutputs, Written
 
 SETTINGS = {
     "task": "translation",
@@ -184,7 +185,11 @@ class Fussy(TextOutputs):
 
 def answered(texts, skip):
     told, out = [], io.StringIO()
-    answering = Answering(Fussy(None, {}), InputFindings(None, skip, told.append, "hint"), strict=False)
+    answering = Answering(
+        Fussy(SimpleNamespace(task=SimpleNamespace(pairs=False, tokenizers=dict)), {}),
+        InputFindings(None, skip, told.append, "hint"),
+        strict=False,
+    )
     error = None
     try:
         answering.write([list(enumerate(texts, start=1))], "stdin", out)

@@ -7,13 +7,11 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from scipy import stats
 
-from heed.config.augment import AugmentSection
-from heed.data.pictures.augment import colour, geometry
-from heed.data.pictures.augment.augment import Augment
-from heed.data.pictures.augment.draws import Draws
-from heed.data.pictures.augment.erasing import erase
-from heed.data.pictures.augment.mixing import beta, mix
-from heed.data.pictures.augment.randaugment import OPERATIONS, randaugment
+from heed.config.pictures import AugmentSection
+from heed.data.pictures import operations as colour
+from heed.data.pictures import operations as geometry
+from heed.data.pictures.augmentation import OPERATIONS, Augment, beta, erase, mix, randaugment
+from heed.data.pictures.operations import Draws
 
 SHAPES = [(32, 32, 3), (28, 28, 1), (17, 40, 3)]
 

@@ -11,10 +11,10 @@ import heed
 from commands import call
 from heed.config import FilesData
 from heed.data.examples import Pair
-from heed.data.read.findings import Findings
-from heed.data.read.lines import lines_of
-from heed.data.read.pairs import read_pairs
-from heed.data.store.pairs import open_pairs
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import read_pairs
+from heed.data.splits.pairs import open_pairs
+from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 
@@ -363,23 +363,7 @@ def test_what_training_shares_with_the_test_set_is_said_and_dropped_if_asked_for
 # --- sides and scripts
 
 
-def test_swapped_pairs_are_found_in_training_and_in_a_test_set(tmp_path):
-    rows = [pair[::-1] if n in (20, 33) else pair for n, pair in enumerate(CLEAN)]
-    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
-    what = "sides that look swapped (the source reads like the targets), kept"
-    assert found(files)[""] == [(what, 2, ["a.en:21", "a.en:34"])]
-    test = write(tmp_path, lines(p[1] for p in CLEAN[:9]), lines(p[0] for p in CLEAN[:9]), name="t")
-    assert (what, 9, ["t.en:1", "t.en:2", "t.en:3"]) in found(files, split="test", test=list(map(str, test)))[""]
-
-
-def test_swapped_sides_are_found_without_blanks_between_words(tmp_path):
-    rows = [(f"猫は魚を{n}匹食べる", f"고양이가 생선을 {n} 먹는다") for n in range(40)]
-    rows[12] = rows[12][::-1]
-    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
-    assert [places for what, _, places in found(files)[""] if "swapped" in what] == [["a.en:13"]]
-
-
-def test_two_sides_in_one_language_and_copies_are_not_called_swapped(tmp_path):
+def test_copies_are_counted(tmp_path):
     rows = [(f"she have {n} cats", f"she has {n} cats") for n in range(40)]
     rows[5] = ("Rome 2024", "Rome 2024")
     files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))

@@ -6,10 +6,10 @@ import os
 import pytest
 
 from heed.cli import main
-from heed.data.read.conll import read_sentences
-from heed.data.read.findings import Findings
-from heed.data.read.texts import TextFormat, read_texts, text_reader
-from heed.data.store.splits import open_splits
+from heed.data.findings import Findings
+from heed.data.kinds.tagged import read_sentences
+from heed.data.kinds.texts import TextFormat, read_texts, text_reader
+from heed.data.splits.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 from heed.tasks.tagging.config import ColumnsData

@@ -9,9 +9,9 @@ import heed
 from contract import write_lines
 from heed.data.examples import Sentence
 from heed.runs.card import scores_text
-from heed.tasks.base.baselines import baseline_lines
-from heed.tasks.tagging.baselines import FrequentTags
-from heed.tasks.translation.baselines import NearestSentence
+from heed.tasks.base.report import baseline_lines
+from heed.tasks.base.writing_run import NearestSentence
+from heed.tasks.tagging.run import FrequentTags
 
 WORDS = "one two three four five six seven eight nine ten".split()
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
+from heed.data.batch.rows import positions_in_groups
 from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.layers.ragged import length_groups
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), max_size=120)
 budgets = st.integers(1, 400)
@@ -146,3 +148,12 @@ def test_a_batch_holds_the_pairs_and_nothing_else(pairs):
     cost = [pair.cost for pair in pairs]
     assert batch.target.shape[1] == max(c[0] for c in cost)  # what the budget counts is what is made
     assert batch.source.shape[1] == max(1, *(c[1] for c in cost), 1)
+
+
+def test_positions_are_counted_as_rows_are_grouped():
+    lengths = torch.tensor([[9, 0, 4], [5, 1, 2], [0, 0, 3]])
+    groups = length_groups([length for length in lengths.flatten().tolist() if length])
+    assert len(groups) == 4  # 9 5, 4 3, 2, 1: each length is more than half of the longest of its group
+    mask = torch.arange(9) < lengths.unsqueeze(-1)
+    assert positions_in_groups(mask) == 2 * 9 + 2 * 4 + 2 + 1
+    assert positions_in_groups(mask[:0]) == 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heed import kernels
-from heed.cores import cores
+from heed.threads import cores
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -22,17 +22,6 @@ def test_it_can_be_imported(monkeypatch, name):
     for module in NAMES:  # they import each other by short names, which others may have as well
         monkeypatch.delitem(sys.modules, module, raising=False)
     assert callable(importlib.import_module(name).main)
-
-
-GIVEN = {  # what those that need words on the command line are given; nothing of it is read
-    "advice": ["data", "out", "train"],
-    "alignment": ["counts", "folder"],
-    "baselines": ["a", "b", "c", "d"],
-    "default_classifier": ["data", "out"],
-    "default_models": ["data", "out"],
-    "learning_curves": ["data", "out"],
-    "summaries": ["folder"],
-}
 
 
 class SaidError(Exception):
@@ -49,7 +38,7 @@ def test_it_says_where_it_runs_before_it_measures(monkeypatch, tmp_path, name):
     for module in NAMES:
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(importlib.import_module("machine"), "print_machine", said)
-    monkeypatch.setattr(sys, "argv", [name, *GIVEN.get(name, [])])
+    monkeypatch.setattr(sys, "argv", [name])
     threads = torch.get_num_threads()
     clock = time.perf_counter  # some count processor time from their import on
     try:

@@ -8,10 +8,10 @@ from torch import nn
 from torch.testing import assert_close
 
 import heed
-from heed.data.batch.framed import fit, frame, frame_size, framed, framed_features, unframed
+from heed.data.batch.texts import fit, frame, frame_size, framed, framed_features, unframed
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError, DataError, ShapeError
-from heed.layers.activations import GELU, RELU
+from heed.layers.elementwise import GELU, RELU
 from heed.layers.embeddings import TokenEmbedding
 from heed.layers.masked_words import MaskedWords
 from heed.models.bert import Bert, BertConfig

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.data.read.documents import Document
+from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
-from heed.tasks.language_modelling.blocks import Blocks, Streams
-from heed.tasks.language_modelling.tokens import TokenStream
-from heed.training.micro_batches import divided
+from heed.tasks.language_modelling.batches import Blocks, Streams, TokenStream
+from heed.training.less_memory import divided
 
 relaxed = settings(deadline=None, max_examples=60)
 lengths = st.lists(st.integers(1, 30), min_size=1, max_size=12)

@@ -10,16 +10,15 @@ import torch
 
 from heed.cli import main
 from heed.config import TrainingConfig, read_config
-from heed.runs.advice import Adviser, count
+from heed.runs.advice import after, before, before_budget, count
 from heed.runs.train import train_config
-from heed.tasks import check_config, task_names
-from heed.tasks.base.learning import curves_of, shares_after
+from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training import budget, loop
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.training.loop import Trainer
-from heed.training.schedule import course_at, rate_factor
+from heed.training.optimizer import course_at, rate_factor
 from test_training import Recorder, Scripted, make_config, metrics
 
 
@@ -172,109 +171,24 @@ def test_patience_is_kept_as_it_is_written(written):
     assert TrainingConfig(minutes=1).patience == "auto"
 
 
-# --- the adviser
+# --- advice before and after training
 
 
 class Known:
-    """As much of a task as the adviser asks for."""
+    """As much of a task as the advice asks for."""
 
-    def __init__(
-        self, task="classification", model="rnn", score="accuracy", batches=67, parent=None, ngrams=None, data=None,
-        tokenizer=None, **training,
-    ):  # fmt: skip
-        values = {"task": task, "data": data or {"train": ["a.tsv"] * (2 if task == "translation" else 1)}}
-        values |= {} if tokenizer is None else {"tokenizer": tokenizer}
-        values["model"] = {"name": model} | ({} if ngrams is None else {"ngrams": ngrams})
-        config = check_config({**values, "training": training}, "the test")
-        evaluation = config.evaluation.model_copy(update={"select_by": score})
-        section = config.model.model_copy(update={"from_": parent})
-        self.config = config.model_copy(update={"evaluation": evaluation, "model": section})
+    def __init__(self, batches=67, **training):
+        values = {"task": "classification", "data": {"train": ["a.tsv"]}, "training": training}
+        self.config = check_config(values, "the test")
         self.train_batches = lambda epoch: [[n] for n in range(batches)]
 
 
-# Runs of benchmarks/advice.py, written down with what was predicted before any of them was trained: task, model and
-# score, updates in a pass, updates, share of the final score predicted (mean, lowest, highest), and the one reached.
-FIXED = {
-    "wine": (("table", "mlp", "accuracy"), 1, 50, (0.740, 0.390, 0.846), 0.972),
-    "sst1-rnn": (("classification", "rnn", "accuracy"), 87, 130, (0.828, 0.814, 0.852), 0.619),
-    "acts-default": (("classification", "rnn with n-grams", "accuracy"), 49, 79, (0.985, 0.985, 0.985), 1.0),
-}
-
-
-@pytest.mark.parametrize("name", FIXED)
-def test_the_curves_predict_what_was_written_down_before_training(name):
-    (task, model, score), a_pass, updates, predicted, reached = FIXED[name]
-    share = shares_after(curves_of(task), model, score, a_pass, updates)
-    assert (share.mean, share.low, share.high) == pytest.approx(predicted, abs=0.001)
-    assert share.low - 0.2 <= reached <= share.high + 0.2  # the margin was chosen afterwards
-
-
-@pytest.mark.parametrize("task", task_names())
-def test_curves_rise_to_the_final_score(task):
-    for curve in curves_of(task):
-        shares = [curve.share(updates) for updates in (1, 10, 50, 100, 300, 1_000, 3_000, 20_000)]
-        assert shares == sorted(shares)
-        assert shares[0] == curve.start and shares[-1] == 1.0
-
-
-def test_a_budget_that_gives_little_is_warned_of_and_another_proposed():
-    adviser = Adviser(Known(minutes=4))
-    advice = adviser.before(40, 5.0, 240)
-    assert advice.startswith(
-        "warning: about 40 updates, 0.6 passes over the data: expect roughly 0 to 40 % of the way "
-    )
-    assert "from guessing to this model's final score; 80 % takes about " in advice
-    minutes = int(re.search(r"--minutes (\d+)", advice)[1])
-    assert adviser.expected((60 * minutes - 40) / 5.0).mean >= 0.8  # of the 240 seconds, 40 went into everything else
-    assert "warning" not in adviser.before(120, 1.0, 240)
-    assert adviser.before(5_000, 0.04, 240).endswith("as much as this model usually needs for its final score")
-
-
-def test_a_handful_of_updates_is_warned_of_even_where_nothing_is_known():
-    adviser = Adviser(Known(model="encoder", minutes=1))
-    assert adviser.before(2, 20.0, 60) == (
-        "warning: only about 2 updates, 0.0 passes over the data: too few to learn much; give more --minutes"
-    )
-    assert Adviser(Known(model="encoder", minutes=1, batches=1)).before(2, 20.0, 60) == ""  # two passes
-
-
-def test_nothing_is_said_where_nothing_is_known():
-    assert Adviser(Known(parent="runs/a", minutes=4)).before(40, 5.0, 240) == ""
-    assert Adviser(Known(steps=40)).before_budget(5.0, 3.0) == ""
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"model": "encoder"},
-        {"score": "macro_f1"},
-        {"task": "language_modelling", "model": "gpt", "score": "loss"},
-        {"task": "translation", "model": "seq2seq", "score": "chrf"},
-        {"task": "translation", "model": "bahdanau", "score": "exact_match"},
-        {"task": "translation", "model": "bahdanau", "score": "chrf", "data": {"name": "reverse"}},
-        {"task": "translation", "model": "bahdanau", "score": "chrf", "tokenizer": {"kind": "char"}},
-        {"task": "tagging", "score": "entity_f1", "data": {"name": "teddy"}},
-        {"data": {"name": "planted"}},
-    ],
-)
-def test_nothing_is_said_of_models_scores_and_data_that_no_curve_was_measured_on(given):
-    adviser = Adviser(Known(**given, minutes=4))
-    assert adviser.before(40, 5.0, 240) == adviser.before(5_000, 0.04, 240) == ""
-
-
-def test_a_model_with_ngrams_starts_near_its_final_score():
-    adviser = Adviser(Known(ngrams=2, minutes=4))
-    assert "warning" not in adviser.before(1, 5.0, 240)
-    assert adviser.before(1, 5.0, 240) == (
-        "only about 1 update, 0.0 passes over the data: the n-grams, already fitted, usually give most of the final "
-        "score"
-    )
-    assert adviser.before(400, 5.0, 240).endswith("as much as this model usually needs for its final score")
-
-
-def test_a_share_measured_on_one_data_set_is_said_to_be():
-    advice = Adviser(Known("series", "rnn", "loss", 1, minutes=4)).before(100, 0.5, 240)
-    assert "expect roughly 20 to 60 %, from one data set, of the way" in advice
+def test_a_handful_of_updates_is_warned_of():
+    warning = "warning: only about 2 updates, 0.0 passes over the data: too few to learn much; give more --minutes"
+    assert before(Known(minutes=1), 2) == before_budget(Known(minutes=1), 20.0, 3.0) == warning
+    assert before(Known(minutes=1, batches=1), 2) == ""  # two passes
+    assert before(Known(minutes=1), 10) == before_budget(Known(minutes=4), 1.0, 3.0) == ""
+    assert before_budget(Known(steps=2), 5.0, 3.0) == ""
 
 
 def ended(step, total, **more):
@@ -283,13 +197,14 @@ def ended(step, total, **more):
 
 
 def test_after_training_the_command_that_goes_on_or_what_is_given_back():
-    adviser = Adviser(Known(minutes=1))
-    advice = adviser.after(Path("runs/a"), ended(50, 50, best_step=50), 60.0)
-    assert advice.startswith("validation was still improving at the end; to train for ")
-    minutes = int(re.fullmatch(r".*: heed train runs/a --resume training.minutes=(\d+)", advice)[1])
-    assert minutes > 1
-    assert adviser.after(Path("runs/a"), ended(50, 50, best_step=10, bad=2), 59.0) == ""
-    assert adviser.after(Path("runs/a"), ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
+    training, folder = Known(minutes=1).config.training, Path("runs/a")
+    assert after(training, folder, ended(50, 50, best_step=50), 60.0) == (
+        "validation was still improving at the end; to train for 2 minutes in total: "
+        "heed train runs/a --resume training.minutes=2"
+    )
+    assert after(training, folder, ended(50, 50, best_step=10, bad=2), 59.0) == ""
+    assert after(training, folder, ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
+    assert after(Known(steps=50).config.training, folder, ended(50, 50, best_step=50), 60.0) == ""
 
 
 @pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])

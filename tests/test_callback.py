@@ -13,7 +13,7 @@ import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training import tensorboard
+from heed.training import metrics as tensorboard
 from heed.training.progress import Quiet
 from reporters import Listener
 
@@ -130,7 +130,7 @@ class Scalars:
 @pytest.fixture
 def scalars(monkeypatch):
     monkeypatch.setattr(tensorboard, "check_log", lambda log: None)
-    monkeypatch.setattr("heed.runs.begin.check_log", lambda log: None)
+    monkeypatch.setattr("heed.runs.prepare.check_log", lambda log: None)
     monkeypatch.setattr(tensorboard, "_writer_class", lambda: Scalars)
     monkeypatch.setattr(Scalars, "made", [])
     return Scalars.made

@@ -12,9 +12,7 @@ from safetensors.torch import save_file
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.table import entry, load, store
-from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import NEVER, After, Joined, Rows, Transposed
+from heed.exchange.huggingface.tensors import NEVER, TRANSPOSED, TensorFiles, after, entry, joined, load, rows_of, store
 
 
 def tensors(**shapes):
@@ -177,22 +175,22 @@ def test_a_damaged_configuration_is_named(tmp_path, text):
 def test_transforms_are_undone():
     numbering = Numbering([2, None, 0, 3, 1], 4)
     for transform, theirs in (
-        (Transposed(), [torch.randn(3, 2)]),
-        (Joined(3, axis=1, transposed=True), [torch.randn(2, 6)]),
-        (Joined(3, axis=0), [torch.randn(6)]),
-        (Rows(numbering), [torch.randn(4, 3)]),
+        (TRANSPOSED, [torch.randn(3, 2)]),
+        (joined(3, axis=1, transposed=True), [torch.randn(2, 6)]),
+        (joined(3, axis=0), [torch.randn(6)]),
+        (rows_of(numbering), [torch.randn(4, 3)]),
     ):
         ours = transform.to_ours(theirs)
         torch.testing.assert_close(transform.to_theirs(ours), theirs, rtol=0, atol=0)
         meta = transform.to_theirs([one.to("meta") for one in ours])
         assert [one.shape for one in meta] == [one.shape for one in theirs]
-    assert After(2).to_ours([torch.arange(5.0)])[0].tolist() == [2, 3, 4]
-    assert After(2).to_theirs([torch.arange(2.0, 5)])[0].tolist() == [0, 0, 2, 3, 4]
-    assert Rows(numbering, NEVER).to_ours([torch.arange(4.0)])[0].tolist() == [2, NEVER, 0, 3, 1]
+    assert after(2).to_ours([torch.arange(5.0)])[0].tolist() == [2, 3, 4]
+    assert after(2).to_theirs([torch.arange(2.0, 5)])[0].tolist() == [0, 0, 2, 3, 4]
+    assert rows_of(numbering, NEVER).to_ours([torch.arange(4.0)])[0].tolist() == [2, NEVER, 0, 3, 1]
 
 
 TABLE = [
-    entry("x.weight", "a", Transposed()),
+    entry("x.weight", "a", TRANSPOSED),
     entry("tied.bias", "b", also=("x.bias",), copied=True),
     entry("elsewhere", "not.ours"),
 ]

@@ -129,7 +129,7 @@ def cache(tmp_path, monkeypatch):
     def blocked(*args, **kwargs):
         raise OSError("no network in tests")
 
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(socket.socket, "connect", blocked)
     monkeypatch.setattr(socket, "getaddrinfo", blocked)
     monkeypatch.chdir(tmp_path)
@@ -164,7 +164,7 @@ def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache, monkeypatch)
 
 def test_downloading_without_the_library_names_the_extra(cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ConfigError, match=r"pip install 'heed-attention\[hf\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '.\[hf\]'"):
         heed.import_model("no/such")
 
 

@@ -18,12 +18,10 @@ from claim_cases import Case, all_cases, split
 from heed.attention import AttentionPooling, Rows
 from heed.observe.choice import Choice
 from heed.observe.edits import Force, Uniform
-from heed.observe.maps import Traces
-from heed.observe.spans import best_spans, key_units, peaks
+from heed.observe.maps import Traces, best_spans, key_units, peaks
 from heed.observe.trace import edit, trace
-from heed.tasks.base.baselines import baseline_lines
-from heed.tasks.base.report import label_body
-from heed.tasks.tagging.report import body as tag_body
+from heed.tasks.base.report import baseline_lines, label_body
+from heed.tasks.tagging.run import body as tag_body
 
 CLAIMS: list[tuple[str, Callable[..., None]]] = []
 

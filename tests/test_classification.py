@@ -14,7 +14,7 @@ from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
 from heed.evaluation.measures import values_of
-from heed.evaluation.report import summarise
+from heed.evaluation.significance import summarise
 from heed.observe.edits import Uniform
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
@@ -442,7 +442,9 @@ def test_a_decision_against_a_label_is_as_sure_as_it_is_improbable():
 
 def test_the_errors_that_the_model_was_surest_of_come_first():
     said = [LabelPrediction("a", ("a",), p, {"a": p, "b": 1 - p}) for p in (0.6, 0.9, 0.7, 0.8)]
-    found = outcomes_of(said, [("b",), ("b",), ("b",), ("a",)], ["a", "b"], False, lambda i: (f"t:{i}", "text"))
+    found = outcomes_of(
+        said, [("b",), ("b",), ("b",), ("a",)], ["a", "b"], False, lambda i: {"origin": f"t:{i}", "text": "text"}
+    )
     assert [(one["origin"], one["probability"]) for one in found.details["errors"]] == [
         ("t:1", 0.9),
         ("t:2", 0.7),
@@ -494,3 +496,16 @@ def test_check_counts_labels_and_dry_run_predicts_the_cost(files, capsys):
     assert code == 0 and "neg" in out and "held out" in out and "as the model sees them" in out
     code, out, _ = call(capsys, "train", "classification", files / "train.txt", "--dry-run", "training.steps=3")
     assert code == 0 and "predicted: 3 updates" in out
+
+
+def test_a_prediction_of_labels_formats_itself_for_every_use():
+    several = LabelPrediction("a,b", ("a", "b"), 0.5, {"b": 0.625, "a": 0.9, "c": 0.1}, several=True)
+    assert several.as_json()["label"] == ["a", "b"] and several.as_json()["probabilities"]["c"] == 0.1
+    one = LabelPrediction("a", ("a",), 0.9, {"b": 0.1, "a": 0.9})
+    assert one.as_json()["label"] == "a" and one.rows() == [
+        {"label": "a", "probability": 0.9, "P(b)": 0.1, "P(a)": 0.9}
+    ]
+    assert one.lines("so\tgood", {}) == ("a\t0.9000",)
+    assert one.lines("so\tgood", {"nbest": 2}) == ("0.9000\ta", "0.1000\tb")
+    assert one.lines("so\tgood", {"sort": "uncertainty"}) == ("0.1000\ta\tso good",)
+    assert LabelPrediction("", (), 0.0, {}).lines(" ", {}) == ("",)

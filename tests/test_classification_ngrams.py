@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import heed
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
-from heed.tasks.base.scoring import library_memory
+from heed.tasks.base.labels import library_memory
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.baselines import NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification

@@ -697,11 +697,11 @@ def test_looking_from_python(run, tmp_path):
     assert torch.allclose(map.weights.sum(-1), torch.ones(4))
     assert shown.target == "314" and str(shown) == shown.text()
     assert shown._repr_html_().startswith("<iframe")
-    for name in ("a.html", "a.svg", "a.json", "a.txt"):
+    for name in ("a.html", "a.svg", "a.png", "a.json", "a.txt"):
         shown.save(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 100
-    with pytest.raises(ConfigError, match=r"ends in '.png'; valid: .html, .svg, .json, .txt"):
-        shown.save(tmp_path / "a.png")
+    with pytest.raises(ConfigError, match=r"ends in '.gif'; valid: .html, .svg, .png, .json, .txt"):
+        shown.save(tmp_path / "a.gif")
 
 
 def test_looking_shows_what_the_model_wrote(run):

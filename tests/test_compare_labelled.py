@@ -9,12 +9,11 @@ import torch
 
 import heed
 from commands import call
-from heed.comparison.choices import plan_runs
-from heed.comparison.page import _chosen
+from heed.comparison.training import plan_runs
 from heed.errors import ConfigError, DataError
 from heed.evaluation.entities import tag_measures, tag_outcomes
 from heed.evaluation.labels import label_outcomes
-from heed.evaluation.report import summarise
+from heed.evaluation.significance import summarise
 from heed.tasks import check_config
 
 FILLER = "the of and film story it was we saw plot".split()
@@ -149,7 +148,7 @@ def test_runs_of_tagging_are_compared(tags):
     assert "[Ann Lee]per in [" in example["reference"]
     page = comparison.to_html(sentences=3)
     assert "as the tags" in page and '<span class="found c' in page
-    drawn, different = _chosen(comparison, 9)  # sentences without any entity have no F1 of their own
+    drawn, different = comparison.chosen(9)  # sentences without any entity have no F1 of their own
     assert len(drawn) + len(different) <= 9
 
 

@@ -11,7 +11,7 @@ import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training.compiled import check_compiler, compiled
+from heed.training.device import check_compiler, compiled
 from heed.training.progress import Quiet
 
 
@@ -92,7 +92,7 @@ def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, mon
 def test_compiled_gradients_are_the_plain_ones(tmp_path):
     program = f"""
 import heed
-from heed.training.compiled import compiled
+from heed.training.device import compiled
 from torch.testing import assert_close
 
 model = heed.train("translation", data="copy", steps=1, out={str(tmp_path / "run")!r}, quiet=True).model.train()

@@ -211,7 +211,7 @@ def test_an_override_that_cannot_be_is_quoted(word, message):
     [
         {},
         {"data": {"name": "dates", "languages": ["de", "fr"], "joined": [1, 3], "unseen": []}},
-        {"data": {"name": "dates", "languages": "all"}, "training": {"steps": 5, "minutes": 2, "clip": None}},
+        {"data": {"name": "dates", "languages": ["es"]}, "training": {"steps": 5, "minutes": 2, "clip": None}},
         {"model": {"name": "bahdanau", "d_hidden": 7, "cell": "lstm"}, "generation": {"beam_size": 4}},
         {"training": {"minutes": 0.5, "betas": [0.8, 0.9], "patience": 3}},
     ],

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
-from heed.tasks.language_modelling.continuation import WritingOptions
-from heed.tasks.language_modelling.pieces import Pieces
-from heed.tasks.language_modelling.writing import continue_all, stream
+from heed.tasks.language_modelling.writing import Pieces, WritingOptions, continue_all, stream
 
 TEXTS = ["I love eating pizza with my friend.", "We drink water; they sleep in the garden!"]
 PROMPTS = ["I love", "", "We drink water and", "th", "the pizza"]
@@ -24,7 +23,7 @@ def hand_made(context=200, end_token=True, carries=False):
     tokenizer = TextTokenizer.train_characters(TEXTS)
     first = END if end_token else START
     task = SimpleNamespace(tokenizer=tokenizer, context=context, first_token=first, end_token=end_token)
-    task.begun = lambda ids: [first, *ids]
+    task.prompt_tokens = lambda ids: [first, *ids]
     torch.manual_seed(3)
     model = AttentionLM(AttentionLMConfig(vocab_size=tokenizer.vocab_size, d_model=32, num_heads=2, num_layers=2))
     with torch.no_grad():

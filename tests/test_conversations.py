@@ -9,9 +9,9 @@ import pytest
 from heed.config.conversations import ConversationFiles
 from heed.data.embedded.bookings import SPEAKERS, sample
 from heed.data.examples import Conversation
-from heed.data.read.conversations import conversation_reader, hold_conversations, read_conversations
-from heed.data.read.findings import Findings
-from heed.data.store.splits import open_splits
+from heed.data.findings import Findings
+from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
+from heed.data.splits.splits import open_splits
 from heed.errors import DataError
 
 SPOKEN = [{"speaker": "A", "text": "Hi there"}, {"speaker": "B", "text": "Hello"}, {"speaker": "A", "text": "Bye"}]

@@ -11,9 +11,8 @@ import pytest
 import commands
 import heed
 from heed.errors import RunError
-from heed.observe.curves import Curves, Line, Panel, number, scale_of
-from heed.observe.curves_text import curves_to_text
-from heed.observe.draw_curves import curves_to_html, curves_to_svg
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, number, scale_of
+from heed.observe.scene import to_svg
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.curves import Log, curves_of
@@ -87,26 +86,19 @@ def test_numbers_are_short():
     assert [number(x) for x in (0.0, 0.25, 12345.0, 0.000123, 3.14159)] == ["0", "0.25", "12,345", "0.000123", "3.142"]
 
 
-def dots_of(line):
-    """How many dots of each column of Braille characters are set."""
-    return [bin(ord(sign) - 0x2800).count("1") if 0x2800 <= ord(sign) < 0x2900 else 0 for sign in line]
+def curves_to_svg(drawn):
+    return to_svg(curves_scene(drawn))
 
 
 def test_a_line_in_a_terminal_goes_where_its_points_go():
-    text = curves_to_text(curves(FALLING), width=60)
-    rows = [line.split("┤")[-1].split("│")[-1] for line in text.splitlines() if "┤" in line or "│" in line]
-    assert len(rows) == 8
-    places = [next((i for i, count in enumerate(dots_of(row)) if count), None) for row in rows]
-    assert None not in places and places == sorted(places)  # down and to the right
-    assert all(len(line) <= 60 for line in text.splitlines())
-    assert re.search(r"0 +update +8", text)
-
-
-def test_validations_are_drawn_as_points_and_named():
     text = curves_to_text(curves(FALLING, MEASURED), width=60)
-    body = text.split("validation", 1)[1]
-    assert "⠒ training" in text and "+ validation" in text and body.count("+") == 2
-    assert "\x1b[" not in text and "\x1b[33m" in curves_to_text(curves(FALLING, MEASURED), width=60, color=True)
+    falling, measured = (line for line in text.splitlines() if " -> " in line)
+    assert falling.startswith("  training    █") and falling.endswith("▁  10 -> 2")
+    bars = falling.split()[1]
+    assert list(bars) == sorted(bars, reverse=True) and len(set(bars)) == 8
+    assert "validation   " in measured and measured.endswith("▂  6.5 -> 2.5")  # blank before the first validation
+    assert all(len(line) <= 60 for line in text.splitlines())
+    assert "loss: ▁ 2 to █ 10" in text and text.endswith("from left to right: update 0 to 8")
 
 
 def test_drawings_of_equal_curves_have_equal_bytes_and_serve_both_schemes():
@@ -115,8 +107,8 @@ def test_drawings_of_equal_curves_have_equal_bytes_and_serve_both_schemes():
         assert draw(one) == draw(other)
         assert "prefers-color-scheme:dark" in draw(one) and "<script" not in draw(one)
     assert curves_to_svg(one).count("<circle") >= 2 and ">kept</text>" in curves_to_svg(one)
-    rows = re.findall(r"<tr([^>]*)><th scope=\"row\">(.*?)</th><td>(.*?)</td></tr>", curves_to_html(one))
-    assert rows == [(" class=kept", "4", "6.5"), ("", "8", "2.5")]
+    rows = re.findall(r'<tr([^>]*)><th scope="row"><bdi>(.*?)</bdi></th><td>(.*?)</td></tr>', curves_to_html(one))
+    assert rows == [(' class="kept"', "4", "6.5"), ("", "8", "2.5")]
 
 
 def test_names_of_runs_cannot_break_a_drawing():
@@ -170,9 +162,10 @@ def test_look_without_a_text_draws_the_curves_of_a_run_of_each_task(case, call, 
         code, out, err = call("look", case / name)
         assert code == 0 and err == "" and said in out and "learning rate" in out
         assert ("not finished" in out) == (name == "unfinished")
-    for ending, start in (("svg", "<svg"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("txt", "")):
+    starts = {"svg": b"<svg", "png": b"\x89PNG", "html": b"<!DOCTYPE html>", "json": b"{", "txt": b""}
+    for ending, start in starts.items():
         code, _, err = call("look", case / "finished", "--out", tmp_path / f"curves.{ending}")
-        assert code == 0 and (tmp_path / f"curves.{ending}").read_text().startswith(start)
+        assert code == 0 and (tmp_path / f"curves.{ending}").read_bytes().startswith(start)
 
 
 def test_options_of_a_look_at_a_text_need_one(run, call):
@@ -204,10 +197,10 @@ def test_a_comparison_has_the_curves_of_all_runs_in_the_colours_of_its_legend(ru
     other, _ = train_config(copying("luong", steps=6), "runs/b", Quiet())
     page = heed.compare([run, other]).to_html(0)
     section = page.split('<section class="training">')[1].split("</section>")[0]
-    titles = re.findall(r'<svg class="curves"[^>]*aria-label="([^"]*)"', section)
+    titles = re.findall(r'<svg class="figure follows" viewBox="0 0 360[^>]*aria-label="([^"]*)"', section)
     assert titles[:3] == ["training loss", "validation loss", "exact match"]
     assert titles[-2:] == ["learning rate", "updates per second"]
     assert "Horizontal axis: update." in section and ">8</text>" in section
-    first = section.split('<svg class="curves"')[1]
-    assert re.findall(r'<polyline class="line" stroke="(#\w+)"', first) == ["#0072b2", "#d55e00"]
+    first = section.split('viewBox="0 0 360')[1]
+    assert re.findall(r'<polyline [^>]* stroke="(#\w+)"', first) == ["#0072b2", "#d55e00"]
     assert section.index("#0072b2") < section.index("a</bdi>") < section.index("#d55e00") < section.index("b</bdi>")

@@ -13,7 +13,7 @@ from heed.config import FilesData, TokenizerConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.sizes import auto_size
+from heed.tasks.translation.tokenizers import auto_size
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 MESSAGES = (Path(__file__).parent / "fixtures" / "data_messages.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def refusal(words, files, folder):
-    from heed.cli.check import run_check
+    from heed.cli.train import run_check
 
     for name, data in files.items():
         (folder / name).write_bytes(data)
@@ -111,10 +111,6 @@ FOUND = {
         "my.en my.yo --test seen.en,seen.yo",
         {"seen.en": b"the cat, 7\nx\n", "seen.yo": b"a\nb\n"},
     ),
-    "swapped sides": (
-        "my.en my.yo --test swap.en,swap.yo",
-        {"swap.en": lines(count=2, side=1), "swap.yo": lines(count=2)},
-    ),
     "unseen scripts": (
         "my.en my.yo --test script.en,script.yo",
         {"script.en": "\u043a\u043e\u0442\n".encode(), "script.yo": b"a\n"},
@@ -140,7 +136,7 @@ FOUND = {
 
 @pytest.mark.parametrize("case", FOUND)
 def test_a_message_about_malformed_data_is_written_as_it_is(case, folder, capsys, monkeypatch):
-    from heed.data.read.lines import lines_of
+    from heed.data.text_files import lines_of
 
     words, files = FOUND[case]
     for name, data in files.items():
@@ -153,7 +149,7 @@ def test_a_message_about_malformed_data_is_written_as_it_is(case, folder, capsys
                     path.unlink()
                 yield line
 
-        monkeypatch.setattr("heed.data.read.pairs.lines_of", vanishing)
+        monkeypatch.setattr("heed.data.kinds.pairs.lines_of", vanishing)
         (folder / "my.yo").write_bytes(b"text\n" * 20_000)
     table = MESSAGES[MESSAGES.index("## Malformed data") :].split("\n## ")[0]
     (message,) = re.findall(rf"^\| {re.escape(case)} \| `(.*?)` \| ", table, re.MULTILINE)

@@ -19,10 +19,9 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
-from heed.tasks.dialogue.measures import by_conversation, by_turns_read
-from heed.tasks.dialogue.talk import Speakers
+from heed.tasks.dialogue.reading import Speakers
+from heed.tasks.dialogue.run import by_conversation, by_turns_read
 from heed.tasks.dialogue.task import Dialogue
-from heed.tasks.dialogue.writing import writing_memory
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
@@ -100,7 +99,7 @@ def test_a_joined_history_has_the_token_of_its_speaker_before_each_turn(folder):
         *("<bot>", "i", "do"),
         *("<turn>", "wait"),
     ]
-    batch = task.reading.batch(talk, [[one] for one in talk.responses], [0, 1])
+    batch = task.reading.batch([[one] for one in talk.responses], [0, 1])
     assert batch.target[:, 0].tolist() == [task.speakers.tags[task.speakers.number("bot")], START]
     assert not set(task.speakers.tags) & {token for turn in talk.conversations[0] for token in turn.ids}
 
@@ -139,8 +138,7 @@ def test_every_turn_is_encoded_once_however_many_responses_follow(folder):
     rows.clear()
     test = task.splits.examples["test"]
     encoded = task.encode(test)
-    histories = [encoded.history(one) for one in encoded.responses]
-    task.respond(model, histories, [0] * len(histories), max_length=1)
+    task.respond(model, [one.history for one in encoded.responses], max_length=1)
     assert sum(rows) == sum(len(one.turns) - 1 for one in test)
 
 
@@ -151,15 +149,15 @@ def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, hi
     torch.manual_seed(1)
     body = task.build_model()
     examples = list(task.splits.examples["test"])[:5]
-    together = task.forced_scores(body, task.encode(examples))
-    alone = [task.forced_scores(body, task.encode([one])) for one in examples]
+    together = task.forced_scores(body, task.units_of(task.encode(examples)))
+    alone = [task.forced_scores(body, task.units_of(task.encode([one]))) for one in examples]
     assert together.nll == pytest.approx([nll for one in alone for nll in one.nll], rel=1e-4)
     assert together.tokens == [count for one in alone for count in one.tokens]
     if history == 2:  # what was said before is not read
         longer = [Conversation(("wait", *one.turns), ("ask", *one.speakers)) for one in examples]
         talk = task.encode(longer)
         kept = [place for place, one in enumerate(talk.responses) if one.turn > 2]
-        scores = task.forced_scores(body, talk).nll
+        scores = task.forced_scores(body, task.units_of(talk)).nll
         talk = task.encode(examples)
         asked = [place for place, one in enumerate(talk.responses) if one.turn > 1]
         assert [scores[n] for n in kept] == pytest.approx([together.nll[n] for n in asked], rel=1e-4)
@@ -446,18 +444,18 @@ def test_the_parts_of_a_conversation_keep_the_names_that_the_user_gave_them(fold
 def test_the_memory_that_writing_takes_grows_with_what_is_read_together(folder, model):
     task = prepared(folder, model)
     model, talk = task.build_model(), task.encoded("valid")
-    histories = [talk.history(one) for one in talk.responses]
+    histories = [one.history for one in talk.responses]
     needed = task.scoring_memory(model, 0.0)
     assert needed > 0
-    assert task.reading.positions(histories) > task.reading.positions(histories[:1])
-    assert writing_memory(task, model, histories[:1], 5) < needed
+    assert task.positions_read(histories) > task.positions_read(histories[:1])
+    assert task.writing_memory(model, histories[:1], 5) < needed
 
 
 def test_validation_and_its_speakers_are_those_of_the_references(folder, tmp_path):
     task = prepared(folder, "bahdanau")
     torch.manual_seed(0)
     model = task.build_model().eval()
-    nll, correct, tokens = task.forced_scores(model, task.encoded("valid"))
+    nll, correct, tokens = task.forced_scores(model, task.valid_units())
     found = task.validate(model)
     assert found["loss"] == pytest.approx(sum(nll) / sum(tokens))
     assert found["token_accuracy"] == pytest.approx(sum(correct) / sum(tokens))

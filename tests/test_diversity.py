@@ -2,7 +2,7 @@
 
 import pytest
 
-from heed.evaluation.diversity import commonest_outputs, commonest_share, distinct
+from heed.evaluation.rouge import commonest_outputs, commonest_share, distinct
 from heed.evaluation.significance import intervals
 
 OUTPUTS = ["I do not know.", "I do.", "i do not know", "Yes"]

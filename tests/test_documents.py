@@ -14,16 +14,14 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
-from heed.data.store.documents import open_documents
-from heed.data.store.near_duplicates import find_near_duplicates
-from heed.data.store.store import StoredExamples
+from heed.data.findings import Findings
+from heed.data.kinds.documents import Document, document_reader
+from heed.data.splits.documents import find_near_duplicates, open_documents
+from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
-from heed.tasks.language_modelling.blocks import Blocks
-from heed.tasks.language_modelling.tokens import TokenStream
+from heed.tasks.language_modelling.batches import Blocks, TokenStream
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -342,8 +340,8 @@ def test_short_documents_and_texts_that_many_share_say_nothing():
 
 
 def test_of_large_sets_a_share_of_the_pieces_does(monkeypatch):
-    monkeypatch.setattr("heed.data.store.near_duplicates._KEPT", 10_000)
-    monkeypatch.setattr("heed.data.store.near_duplicates._EACH", 100)
+    monkeypatch.setattr("heed.data.splits.documents._KEPT", 10_000)
+    monkeypatch.setattr("heed.data.splits.documents._EACH", 100)
     train = [article(n, 150) for n in range(200)]
     held = [*(article(n, 150) for n in range(300, 400)), *(f"{text} more" for text in train[50:60])]
     found, _, _ = near_duplicates(train, held)

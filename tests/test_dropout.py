@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from heed.layers import Dropout
-from heed.layers.activations import RELU
+from heed.layers.elementwise import RELU
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])

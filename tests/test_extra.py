@@ -205,7 +205,7 @@ def test_a_run_keeps_counts_and_tag_and_needs_no_tag_to_predict(tmp_path, monkey
 
 
 def test_files_named_in_python_and_on_the_command_line_are_where_the_user_stands(tmp_path, monkeypatch):
-    from heed.cli.settings import settings_from
+    from heed.cli.train import settings_from
 
     monkeypatch.chdir(tmp_path)
     for name in ("a.tsv", "bt.tsv"):

@@ -14,7 +14,7 @@ from heed.generation.options import without
 from heed.kernels import best_of, large_empty
 from heed.kernels.next_token import _SMALL
 from heed.layers import DecoderStack, FastDecoding, StackState
-from heed.layers.activations import GELU, RELU, Activation
+from heed.layers.elementwise import GELU, RELU, Activation
 from heed.layers.transformer import DecoderBlock, FeedForward
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig

@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from heed.attention import Score, attend, fused
+from heed.attention import Score, attend
+from heed.attention import modules as fused
 from heed.attention.modules import Attends
 from heed.layers import RecurrentCell
 from heed.models.base import DecoderBody
@@ -32,8 +33,8 @@ def readable(monkeypatch):
     monkeypatch.setattr("heed.attention.modules.fused_attend", slow)
     monkeypatch.setattr(RecurrentCell, "sequence", unrolled)
     monkeypatch.setattr(RecurrentCell, "step", RecurrentCell.readable_step)
-    monkeypatch.setattr("heed.layers.aligned._in_one_call", lambda *given: False)
-    monkeypatch.setattr("heed.layers.transformer.trains_whole_block", lambda x: False)
+    monkeypatch.setattr("heed.layers.states._in_one_call", lambda *given: False)
+    monkeypatch.setattr("heed.layers.transformer.trains_packed", lambda x, activation: False)
 
 
 def loss_of(model, args, in_pieces):
@@ -69,7 +70,7 @@ def test_a_training_step_is_the_readable_one_in_loss_and_every_gradient(monkeypa
     for name, gradient in gradients.items():
         assert (gradient is None) == (fast_gradients[name] is None), name
         if gradient is not None:
-            assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=lambda text, n=name: f"{n}: {text}")
+            assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=3e-5, msg=lambda text, n=name: f"{n}: {text}")
 
 
 def alone(args, i):

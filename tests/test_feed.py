@@ -16,9 +16,8 @@ from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.device import pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training.batches import Place, draws
+from heed.training.batches import Feed, Place, draws
 from heed.training.cost import Cost
-from heed.training.feed import Feed
 from heed.training.processes import Processes
 from heed.training.progress import Quiet
 from reporters import Stopper
@@ -60,7 +59,7 @@ def test_an_error_comes_as_it_is_where_its_item_would(ahead):
 @pytest.mark.parametrize(("waiting", "wanted"), [(0.002, True), (0.0, False)])
 def test_a_thread_begins_only_where_items_are_waited_for(monkeypatch, waiting, wanted):
     now = 0.0
-    monkeypatch.setattr("heed.training.feed.time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr("heed.training.batches.time", SimpleNamespace(perf_counter=lambda: now))
 
     def made():
         nonlocal now

@@ -19,7 +19,8 @@ import torch
 
 from contract import batch_of, loss_of, write_lines
 from heed.config import RunConfig
-from heed.data.tokens.tokenizer import END, UNKNOWN
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END
 from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names
@@ -516,7 +517,7 @@ CASES = {
     "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
     "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
-    "LabelledTokenizer.extend": (
+    "TextTokenizerConfig.extend": (
         TEXTS,
         "tokenizer",
         (taken("extend", False), taken("extend", True)),
@@ -674,6 +675,6 @@ def test_every_field_has_a_case():
             if section in config.model_fields:
                 expected |= set(fields_of(config.model_fields[section].annotation))
         module = importlib.import_module(config.__module__)
-        heads = [value for name, value in vars(module).items() if name.endswith("Head")]
+        heads = [value for name, value in vars(module).items() if name.endswith("Head") and isinstance(value, type)]
         expected |= {name for head in heads for name in fields_of(head)}
     assert set(CASES) | set(ELSEWHERE) == expected

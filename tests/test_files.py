@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from heed.config import FilesData
 from heed.data.examples import Pair
-from heed.data.store.pairs import open_pairs
-from heed.data.store.splits import hold_out
+from heed.data.splits.pairs import open_pairs
+from heed.data.splits.splits import hold_out
 from heed.errors import DataError
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation

@@ -7,8 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from equations import randn
-from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, fused, padding_mask
-from heed.attention.fused import fused_attend
+from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, padding_mask
+from heed.attention.modules import fused_attend
 from heed.errors import ShapeError
 
 B, H, D, D_VALUE = 3, 2, 4, 6
@@ -62,10 +62,8 @@ def specification(query, key, value, mask, causal):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-@pytest.mark.parametrize("most", [0, 64], ids=["kernel", "few keys"])
 @pytest.mark.parametrize("case", CASES)
-def test_fused_is_the_specification_in_values_and_gradients(monkeypatch, case, most, dtype, tolerance):
-    monkeypatch.setattr(fused, "SHORT", most)
+def test_fused_is_the_specification_in_values_and_gradients(case, dtype, tolerance):
     num_queries, num_keys, mask, causal = CASES[case]
     shapes = (B, H, num_queries, D), (B, H, num_keys, D), (B, H, num_keys, D_VALUE)
     inputs = [randn(*shape, seed=i).to(dtype).requires_grad_() for i, shape in enumerate(shapes)]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import heed
 from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
-from heed.storage.disk import CHECKSUMS
+from heed.storage.files import CHECKSUMS
 from heed.tasks import task_names
 from small_runs import SMALL, write_data
 

@@ -13,10 +13,9 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import body_class, list_models, model_config
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.guided import guides
-from heed.tasks.translation.sizes import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
-from heed.tasks.translation.supervision import attention_loss
+from heed.tasks.translation.supervision import attention_loss, guides
 from heed.tasks.translation.task import Translation
+from heed.tasks.translation.tokenizers import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
 
 PAIR_DECODERS = [name for name, body in list_models() if body.interface == "pair_decoder"]
 NO_ATTENTION = ["seq2seq", "rnn"]
@@ -72,7 +71,7 @@ def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
 
 def test_a_weak_link_says_nothing_and_strong_ones_share_a_row(monkeypatch):
     links = torch.tensor([[0.29, 0.2, 0.0], [0.31, 0.2, 0.29], [0.9, 0.6, 0.1]])
-    monkeypatch.setattr("heed.tasks.translation.guided.align_tokens", lambda pairs: [links])
+    monkeypatch.setattr("heed.tasks.translation.supervision.align_tokens", lambda sources, targets: [links])
     words = TextTokenizer.train(["ab c de"] * 2, TokenizerConfig(kind="word", min_count=1))
     ids = words.encode("ab c de").ids
     (guide,) = guides([TokenPair(ids, ids)], words, words)
@@ -160,7 +159,7 @@ def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
         few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
     )
     assert few_because(config, 500) == "fewer than 10,000 pairs"
-    monkeypatch.setattr("heed.tasks.translation.sizes.choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("heed.tasks.translation.tokenizers.choose_device", lambda name: torch.device("cuda"))
     assert few_because(config, 29_000) is None
 
 

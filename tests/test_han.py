@@ -8,7 +8,7 @@ from torch.testing import assert_close
 import reference as ref
 from equations import array
 from heed.data.batch.texts import TokenText, collate_texts
-from heed.layers.groups import length_groups
+from heed.layers.ragged import length_groups
 from heed.models.han import HAN, HANConfig
 from heed.observe.trace import trace
 

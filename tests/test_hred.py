@@ -11,7 +11,7 @@ import heed
 import reference as ref
 from equations import TIGHT, array, sharpened, step_of
 from heed.attention import Rows
-from heed.data.batch.turns import TokenTurn, collate_turns
+from heed.data.batch.pairs import TokenTurn, collate_turns
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.hred import HRED, HREDConfig
 from heed.observe.edits import Force

@@ -10,10 +10,10 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Trans
 
 import heed
 from heed.cli import main
-from heed.cli.given import held_out
-from heed.cli.settings import settings_from
+from heed.cli.options import held_out
+from heed.cli.train import settings_from
 from heed.config import HubData, config_text
-from heed.data.store.pairs import open_pairs
+from heed.data.splits.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.classification.task import Classification
@@ -153,6 +153,15 @@ def test_an_unknown_field_is_refused_with_a_suggestion():
         check_config({"data": {"hub": "a/b", "revison": "main"}}, "test")
 
 
+def test_the_only_two_columns_of_texts_are_the_pair(tmp_path):
+    made = [{"n": i, "en": f"w {i}", "yo": f"y {i}"} for i in range(30)]
+    DatasetDict({"train": Dataset.from_list(made)}).save_to_disk(tmp_path / "set")
+    splits = open_pairs(HubData(hub=str(tmp_path / "set"), valid=3))
+    assert {(p.source[0], p.target[0]) for p in splits.examples["train"]} == {("w", "y")}
+    assert splits.columns == {"source": "en", "target": "yo"}
+    assert "train: columns: source is 'en', target is 'yo'" in splits.remarks
+
+
 # --- texts with labels
 
 
@@ -184,6 +193,15 @@ def test_texts_and_labels_of_a_data_set(tmp_path, labels, feature, fields, wante
     assert [text.labels for text in texts] == wanted * 5 and texts[3].text == "text 3"
     assert texts[3].origin == f"{tmp_path / 'set'}:train:4"
     assert splits.counts["train"].filtered == {"held out for validation": len(splits.examples["valid"])}
+
+
+def test_columns_of_text_and_label_are_recognised_and_stored(tmp_path):
+    labelled(tmp_path / "set", [0, 1] * 20, ClassLabel(names=["bad", "good"]))
+    settings = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "data.valid": 8}
+    run = heed.train("classification", hub=str(tmp_path / "set"), model="bag", steps=1, out=tmp_path / "run",
+                     settings=settings, quiet=True)  # fmt: skip
+    assert (run.config.data.columns.text, run.config.data.columns.label) == ("review", "stars")
+    assert "train: columns: text is 'review', label is 'stars'" in run.task.splits.remarks
 
 
 def test_a_classification_of_a_data_set_is_trained_and_evaluated(tmp_path):
@@ -231,4 +249,4 @@ def test_without_the_extra_one_line_says_what_to_install(folder, monkeypatch, ca
         main(["check", "translation", f"hub:{folder}"])
     assert ended.value.code == 2
     err = capsys.readouterr().err
-    assert "pip install 'heed-attention[hub]'" in err and len(err.splitlines()) == 1
+    assert "pip install -e '.[hub]'" in err and len(err.splitlines()) == 1

@@ -1,19 +1,19 @@
 """Imports point one way, models are one file each, and nothing that is read can execute."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import heed
 from heed.registry import list_models
 
 ROOT = Path(heed.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
-    {"errors", "shapes", "device", "cores", "visible"},
+    {"errors", "shapes", "device", "visible"},
     {"kernels", "memory"},
     {"attention"},
     {"layers"},
@@ -70,25 +70,48 @@ def parts_imported(tree: ast.AST) -> set[str]:
     return parts
 
 
-def parse(path: Path) -> ast.AST:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_point_down(path):
-    part = part_of(path)
-    assert part in LEVEL, f"'{part}' has no place yet among the layers of heed; give it one in LAYERS"
-    wrong = {other for other in parts_imported(parse(path)) - {part} if LEVEL[other] >= LEVEL[part]}
-    assert not wrong, f"{name_of(path)} imports {sorted(wrong)}, not below {part}"
+def test_imports_point_down():
+    assert {part_of(path) for path in FILES} == set(LEVEL), "give each part of heed a place in LAYERS"
+    wrong = [
+        f"{name_of(path)} imports {other}, not below {part}"
+        for path in FILES
+        for part in [part_of(path)]
+        for other in parts_imported(TREES[path]) - {part}
+        if LEVEL[other] >= LEVEL[part]
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-def test_every_folder_and_module_has_a_layer():
-    parts = {part_of(path) for path in FILES}
-    assert parts == set(LEVEL)
+def module_of(path: Path) -> str:
+    return ".".join(("heed", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def files_imported() -> dict[str, set[str]]:
+    """The modules that each module imports, also for types only and inside functions."""
+    modules = {module_of(path): path for path in FILES}
+    return {
+        module: {name if name in modules else name.rpartition(".")[0] for name in modules_imported(TREES[path])}
+        & modules.keys() - {module}
+        for module, path in modules.items()
+    }
+
+
+def test_no_files_import_each_other_in_a_circle():
+    TopologicalSorter(files_imported()).prepare()
+
+
+def test_no_folders_import_each_other_in_a_circle():
+    packages = {module_of(path) for path in FILES if path.name == "__init__.py"}
+    folders: dict[str, set[str]] = {}
+    for module, imported in files_imported().items():
+        if module not in packages:
+            own, others = module.rpartition(".")[0], {name.rpartition(".")[0] for name in imported - packages}
+            folders.setdefault(own, set()).update(others - {own, "heed"})
+    TopologicalSorter({name: folders[name] for name in folders if name != "heed"}).prepare()
 
 
 def test_the_check_sees_every_form_of_import():
@@ -125,14 +148,9 @@ def assigned(node: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_a_module_defines_something(path):
-    assert statements(parse(path)), "imports only: let its readers import from where the names are defined"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_packages_export(path):
-    assert not any("__all__" in assigned(node) for node in parse(path).body)
+def test_a_module_defines_something_and_only_packages_export():
+    assert not [name_of(path) for path in MODULES if not statements(TREES[path])], "imports only"
+    assert not [name_of(path) for path in MODULES for node in TREES[path].body if "__all__" in assigned(node)]
 
 
 def test_the_check_of_modules_sees_what_it_should():
@@ -145,11 +163,12 @@ def test_the_check_of_modules_sees_what_it_should():
 # --- models
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "models").glob("*.py")), ids=lambda path: path.stem)
-def test_a_model_file_stands_alone(path):
-    others = {f"heed.models.{other.stem}" for other in (ROOT / "models").glob("*.py")} - {"heed.models.base"}
-    for name in modules_imported(parse(path)):
-        assert not any(name == other or name.startswith(f"{other}.") for other in others), name
+def test_a_model_file_stands_alone():
+    files = sorted((ROOT / "models").glob("*.py"))
+    others = {f"heed.models.{other.stem}" for other in files} - {"heed.models.base"}
+    for path in files:
+        for name in modules_imported(TREES[path]):
+            assert not any(name == other or name.startswith(f"{other}.") for other in others), (path, name)
 
 
 def test_every_model_file_defines_one_body_per_interface():
@@ -159,7 +178,7 @@ def test_every_model_file_defines_one_body_per_interface():
     assert len({(name, body.interface) for name, body in bodies}) == len({body for _, body in bodies}) == len(bodies)
     for name, body in bodies:
         assert body.__module__ == f"heed.models.{name}"
-        classes = [n.name for n in parse(ROOT / "models" / f"{name}.py").body if isinstance(n, ast.ClassDef)]
+        classes = [n.name for n in TREES[ROOT / "models" / f"{name}.py"].body if isinstance(n, ast.ClassDef)]
         assert body.__name__ in classes and body.config_class.__name__ in classes
 
 
@@ -167,7 +186,7 @@ def test_modules_are_named_by_a_string_in_three_places_only():
     naming = {
         name_of(path)
         for path in FILES
-        for node in ast.walk(parse(path))
+        for node in ast.walk(TREES[path])
         if isinstance(node, ast.Attribute) and node.attr == "import_module"
     }
     assert naming == {"__init__.py", "registry.py", "tasks/__init__.py"}
@@ -203,20 +222,16 @@ def unsafe(tree: ast.AST) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_nothing_that_is_read_can_execute(path):
-    assert not unsafe(parse(path))
+def test_nothing_that_is_read_can_execute():
+    assert not {name_of(path): found for path in FILES if (found := unsafe(TREES[path]))}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_check_sees_what_executes():
+    for text in (
         *("import pickle", "from pickle import loads", "torch.load('x')", "from torch import load"),
         *("torch.load('x', weights_only=False)", "torch.load('x', weights_only=maybe)", "load = torch.load"),
         *("eval('1')", "exec('1')", "yaml.load(text)"),
-    ],
-)
-def test_the_check_sees_what_executes(text):
-    assert unsafe(ast.parse(text))
+    ):
+        assert unsafe(ast.parse(text)), text
     assert not unsafe(ast.parse("torch.load('x', weights_only=True)"))
     assert not unsafe(ast.parse("model.eval(); yaml.safe_load(text); re.compile(text)"))

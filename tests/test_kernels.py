@@ -17,8 +17,6 @@ import heed
 from heed import kernels
 from heed.generation import SearchOptions, generate
 from heed.kernels import gru_sequence, layer_norm, linear, outer, private, relu_dropout
-from heed.layers.activations import GELU_TANH
-from heed.layers.transformer import DecoderBlock
 from heed.models.base import PairDecoder
 from test_fast_paths import loss_of
 from test_models import BODIES, VARIANTS, make_config, make_model
@@ -32,7 +30,7 @@ FUNCTIONS = {
     for thing in vars(module).values()
     if isinstance(thing, type) and issubclass(thing, torch.autograd.Function)
 }
-PRIVATE = ("onednn_linear", "layer_norm", "threshold_backward", "flash_attention")
+PRIVATE = ("onednn_linear", "layer_norm", "threshold_backward")
 
 
 @pytest.fixture
@@ -80,6 +78,8 @@ def dropping():
     """Every variant with dropout, and without that of attention weights where it can be set apart."""
     for variant in VARIANTS:
         body, config = variant.values
+        if body is BODIES["bert"]:  # draws for other elements where texts are packed: see test_encoder_block
+            continue
         field = type(config).model_fields.get("attention_dropout")
         of_weights = {} if field is None or field.default is None else {"attention_dropout": 0.3}
         yield pytest.param(body, with_dropout(config, **({"attention_dropout": None} | of_weights)), id=variant.id)
@@ -110,15 +110,13 @@ def test_a_few_models_reach_every_fast_form(counted):
         ("transformer", {"attention_dropout": 0.0}),
         ("lstmn-encoder", {}),
         ("gpt-language_model", {"positions": "rotary"}),
-        ("gpt-language_model", {"dropout": 0.0, "attention_dropout": 0.0}),
         ("bert", {}),
-        ("vit", {"attention_dropout": 0.0}),
     ):
         config = with_dropout(make_config(BODIES[name]), **fields)
         step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
     available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
     assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 15
+    assert len(FUNCTIONS) == 10
 
 
 def test_writing_is_plain_too(counted):
@@ -158,7 +156,7 @@ def test_the_switch_is_put_back():
 
 @pytest.mark.parametrize(("value", "expected"), [("1", "False plain"), ("0", "True fast"), ("", "True fast")])
 def test_the_environment_turns_it(value, expected):
-    code = "from heed.kernels import switch; print(switch.enabled(), 'fast' if switch.enabled() else 'plain')"
+    code = "from heed import kernels; print(kernels.enabled(), 'fast' if kernels.enabled() else 'plain')"
     environment = {**os.environ, "HEED_PLAIN": value}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == expected.split()
@@ -236,7 +234,7 @@ def test_without_the_private_operations_all_is_the_same(monkeypatch):
     x, weight, bias = torch.randn(6, 8, requires_grad=True), torch.rand(8, requires_grad=True), torch.randn(8)
     results = []
     for way in (True, False):
-        monkeypatch.setattr(kernels.switch, "_enabled", way)
+        monkeypatch.setattr(kernels.private, "_enabled", way)
         torch.manual_seed(1)
         y = relu_dropout(layer_norm(x, weight + 0.5, bias, 1e-5), 0.3)
         results.append((y, *torch.autograd.grad(y.sin().sum(), (x, weight))))
@@ -252,81 +250,3 @@ def test_a_gru_that_cannot_be_trained_by_hand_is_torchs():
         assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh), found)
     w_ih.requires_grad_()
     assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh).detach(), found)
-
-
-# --- a block as one function
-
-
-def make_block(**fields):
-    torch.manual_seed(0)
-    block = DecoderBlock(24, 3, 40, cross=False, norm="pre", activation=GELU_TANH, drops_inner=False, **fields)
-    with torch.no_grad():
-        for parameter in block.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return block
-
-
-def whole(block, x, factor):
-    """Result and every gradient; x has to have one too."""
-    block.zero_grad()
-    x = x.clone().requires_grad_()
-    result = block.whole(x)
-    (result * factor).sum().backward()
-    return [result.detach(), x.grad, *(p.grad for p in block.parameters())]
-
-
-@pytest.mark.parametrize("library", ["torch", "oneDNN"])
-@pytest.mark.parametrize("shape", [(3, 7, 24), (1, 1, 24), (2, 70, 24)])
-def test_a_block_as_one_function_is_the_block(counted, monkeypatch, shape, library):
-    operation = private.find_onednn_linear() if library == "oneDNN" else None
-    if library == "oneDNN" and operation is None:
-        pytest.skip("torch was built without oneDNN")
-    monkeypatch.setattr(private, "onednn_linear", lambda: operation)
-    block, factor = make_block(), torch.randn(shape)
-    for seed in (1, 2):  # the second time in memory that was used before
-        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-        found = whole(block, x, factor)
-        with kernels.plain():
-            expected = whole(block, x, factor)
-        for mine, theirs in zip(found, expected, strict=True):
-            assert_close(mine, theirs, rtol=1e-4, atol=1e-4)  # the gradient of the keys' bias is rounding alone
-    assert counted["_Block"] == 2
-
-
-def test_two_passes_may_wait_for_their_gradients_together():
-    block, factor = make_block(), torch.randn(2, 5, 24)
-    inputs = [torch.randn(2, 5, 24, requires_grad=True) for _ in range(2)]
-    results = [block.whole(x) for x in inputs]
-    both = torch.autograd.grad([(result * factor).sum() for result in results], inputs)
-    for x, found in zip(inputs, both, strict=True):
-        with kernels.plain():
-            (expected,) = torch.autograd.grad((block.whole(x) * factor).sum(), [x])
-        assert_close(found, expected, rtol=1e-4, atol=2e-5)
-
-
-def test_a_second_backward_pass_is_refused_since_the_memory_is_used_again():
-    loss = make_block().whole(torch.randn(2, 5, 24, requires_grad=True)).sum()
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"twice through this block, .* heed\.kernels\.plain"):
-        loss.backward()
-
-
-@pytest.mark.parametrize("fields", [{"dropout": 0.5}, {"attention_dropout": 0.5}, {"bias": False}], ids=str)
-def test_what_one_function_does_not_do_goes_through_the_modules(counted, fields):
-    block = make_block(**fields).train()
-    whole(block, torch.randn(2, 5, 24), torch.ones(2, 5, 24))
-    whole(make_block().eval(), torch.randn(2, 5, 24), torch.ones(2, 5, 24))  # as it is watched, to the bit
-    assert counted["_Block"] == 0
-    whole(make_block().train(), torch.randn(2, 5, 24), torch.ones(2, 5, 24))
-    assert counted["_Block"] == 1
-
-
-@pytest.mark.parametrize("numel", [5, 2**15, 2**16 + 7])
-def test_gelu_and_its_slope_are_torchs(numel):
-    x = torch.linspace(-9, 9, numel, requires_grad=True)
-    results = []
-    for way in (kernels.gelu_tanh, lambda x: torch.nn.functional.gelu(x, approximate="tanh")):
-        with torch.no_grad():
-            silent = way(x)
-        results.append((silent, way(x).detach(), *torch.autograd.grad(way(x).sum(), x)))
-    assert_close(*results, rtol=1e-5, atol=2e-6)

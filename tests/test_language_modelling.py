@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from collections import Counter
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -13,17 +14,16 @@ from torch import nn
 
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model
-from heed.data.read.documents import Document
+from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, START, Encoded, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.language_modelling.carried import CarriedRows
-from heed.tasks.language_modelling.measures import outcomes_of
+from heed.tasks.base.overview import SideCounts, length_table
+from heed.tasks.language_modelling.batches import CarriedRows
+from heed.tasks.language_modelling.measures import Trigram, Units, outcomes_of
 from heed.tasks.language_modelling.scoring import TokenScores, score_ids, score_texts
-from heed.tasks.language_modelling.trigram import Trigram
-from heed.tasks.language_modelling.units import Units
 from heed.training.progress import Quiet
 
 WORDS = "the a red old big cat dog man sees likes and with of house tree".split()
@@ -89,6 +89,7 @@ def test_a_model_is_trained_and_scores_every_token_of_a_file(model, folder, tmp_
     run = trained(folder, tmp_path / "run", 2, model=model, data={"test": str(folder / "other.txt")})
     opened = heed.load(tmp_path / "run")
     text = (folder / "other.txt").read_text()
+    assert run.report["data"]["test"]["tokens"] == len(text)  # without the end token
     for report in (run.report["scores"]["test"], opened.score(opened.read([folder / "other.txt"]))):
         assert report["tokens"] == report["characters"] == report["bytes"] == len(text)
         assert report["words"] == len(text.split()) and report["end_tokens"] == 1 and report["unknown_tokens"] == 0
@@ -530,7 +531,7 @@ def test_a_file_without_text_is_refused(folder):
 
 
 def test_the_tokenizer_is_chosen_by_the_amount_of_text():
-    from heed.tasks.language_modelling.vocabulary import num_tokens
+    from heed.tasks.language_modelling.task import num_tokens
 
     assert num_tokens(10_000) == 1_000 and num_tokens(10**12) == 32_000
     assert TextTokenizer.train_characters(["ab"]).vocab_size == 6
@@ -543,3 +544,10 @@ def test_the_loss_by_place_begins_at_the_first_place():
     found = outcomes_of(Units.of([Document("abcde")]), [scores]).details["by_place"]
     ranges = [(part["first"], part["last"], part["tokens"], part["loss"]) for part in found]
     assert ranges == [(0, 0, 1, 1.0), (1, 1, 1, 2.0), (2, 3, 2, 3.5), (4, 4, 1, 5.0)]
+
+
+def test_the_table_of_lengths_widens_to_its_longest_number():
+    rows = [SideCounts("train", "text", Counter({1_080_388: 2})), SideCounts("valid", "text", Counter({9: 1}))]
+    header, train, valid = length_table(rows).splitlines()
+    assert train.split() == ["train", "text", "0", *["1,080,388"] * 3, "0.00%"]
+    assert len(header) == len(train) == len(valid)

@@ -1,28 +1,17 @@
 """The lesson hindi: the notes' example of supervised attention, its three losses, and what follows from them."""
 
-import json
-
 import numpy as np
 import pytest
 
-from heed.lessons import list_lessons, run_lesson
+from heed.lessons import run_lesson
 
 TRUE = np.array([[1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0.5, 0.5, 0], [0, 1, 0, 0, 0]])
 PREDICTED = np.array([0.1, 0.1, 0.35, 0.35, 0.1])
-NAMES = ["pair", "true", "predicted", "cross-entropy", "divergence", "squared", "gradient", "free", "pieces"]
 
 
 @pytest.fixture(scope="module")
 def lesson():
     return run_lesson("hindi")
-
-
-def test_the_lesson_has_its_stages_in_every_form_and_every_stated_value_is_equal(lesson):
-    assert list_lessons()["hindi"] == lesson.title and [stage.name for stage in lesson.stages] == NAMES
-    assert json.loads(lesson.json())["lesson"] == "hindi"
-    for stage in lesson.stages:
-        assert stage.title in lesson.text(140) and f'id="{stage.name}"' in lesson.html()
-    assert lesson.checks and not lesson.mismatches
 
 
 def test_the_losses_are_the_printed_ones_to_four_decimals(lesson):

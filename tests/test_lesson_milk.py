@@ -1,12 +1,10 @@
 """The lesson milk: its numbers follow from one another, and equal what the library computes."""
 
-import json
-
 import pytest
 import torch
 from torch.testing import assert_close
 
-from heed.lessons import list_lessons, run_lesson
+from heed.lessons import run_lesson
 
 
 @pytest.fixture(scope="module")
@@ -14,14 +12,8 @@ def lesson():
     return run_lesson("milk")
 
 
-def test_the_lesson_has_its_stages_in_every_form(lesson):
-    names = ["cut", "masks", "embeddings", "loss", "next"]
-    assert list_lessons()["milk"] == lesson.title and [stage.name for stage in lesson.stages] == names
+def test_the_lesson_says_that_nothing_is_trained(lesson):
     assert "the weights are drawn from a seed" in lesson.text() and "trained now" not in lesson.text()
-    assert json.loads(lesson.json())["lesson"] == "milk"
-    for stage in lesson.stages:
-        assert stage.title in lesson.text() and f'id="{stage.name}"' in lesson.html()
-    assert lesson.checks and not lesson.mismatches
     assert "1 value: 1 equal to three decimals" in lesson.text()
 
 

@@ -1,6 +1,5 @@
 """The lessons pizza and order: what their stages say follows from the numbers in them."""
 
-import json
 import math
 from itertools import pairwise, permutations
 
@@ -8,32 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from heed.data.read.shuffled import words_of
-from heed.errors import ConfigError
-from heed.lessons import list_lessons, order, pizza, run_lesson
+from heed.data.kinds.shuffled import words_of
+from heed.lessons import order, run_lesson
 from heed.tasks.language_modelling.meals import draw_documents
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-@pytest.mark.parametrize(
-    ("name", "module", "stages"),
-    [
-        ("pizza", pizza, ["question", "training", "pizza", "playing", "bigram", "elsewhere"]),
-        ("order", order, ["task", "training", "time", "movie", "judged"]),
-    ],
-)
-def test_the_lessons_have_their_stages_in_every_form(name, module, stages, monkeypatch):
-    monkeypatch.setattr(module, "_STEPS", 3)
-    lesson = run_lesson(name)
-    assert list_lessons()[name] == lesson.title and [stage.name for stage in lesson.stages] == stages
-    for stage in lesson.stages:
-        assert stage.title in lesson.text() and f'id="{stage.name}"' in lesson.html()
-    assert json.loads(lesson.json())["lesson"] == name
-    with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
-        run_lesson(name, row=0)
-    lines = [line for width in (60, 80, 100) for line in lesson.text(width=width).splitlines()]
-    assert all("\u2581" not in line and "nan" not in line for line in lines)
 
 
 @pytest.mark.slow

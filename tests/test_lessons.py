@@ -18,7 +18,7 @@ import commands
 import reference
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
-from heed.lessons.files import _paths
+from heed.lessons.lesson import _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
 
 DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"
@@ -357,23 +357,9 @@ def test_values_may_be_stated_as_lists_names_and_cells(own):
     assert float(lesson["all-rows"]["weights"][0, 0]) == pytest.approx(w)
 
 
-def test_remarks_are_the_last_stage_and_their_earlier_forms_load(own):
-    fields = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
-    last = own(**fields, remarks=["one", "another"]).stages[-1]
+def test_remarks_are_the_last_stage(own):
+    last = own(tokens=["a", "b"], input=[[1, 0], [0, 1]], remarks=["one", "another"]).stages[-1]
     assert (last.name, last.lines) == ("remarks", ("one", "another"))
-    earlier = {
-        "from_printed": {"scores": {"a": {"a": 1.0}}},
-        "does_not_compute": ["one", {"text": "two", "of": "unlearned", "printed": {"context": [[1, 2]]}}],
-        "does_not_do_what_it_says": [{"text": "three", "rows": ["a"]}],
-        "notes": {"does-not-compute": ["four"], "does-not-do-what-it-says": ["five"]},
-    }
-    lesson = own(**fields, **earlier)
-    assert lesson["remarks"].lines == (
-        *("one", "two", "three"),
-        "Not compared here: the values of 'from_printed' and those inside remarks.",
-        *("four", "five"),
-    )
-    assert lesson.checks == ()
 
 
 def test_embeddings_leave_out_tokens_without_one_and_serve_repeated_ones(own):
@@ -407,7 +393,6 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
         ({"expected": {"weights": [[1]]}}, "expected.weights row 0 has 1 number, expected 2"),
         ({"expected": {"weights": {"c": [1, 2]}}}, "expected.weights: no token 'c'; valid: a, b"),
-        ({"does_not_compute": [{"txt": "x"}]}, "does_not_compute[0]: field 'text' is missing; a remark is a text"),
         ({"steps": [{"rosw": ["a"]}]}, "unknown field 'steps.0.rosw'; did you mean 'rows'?"),
         ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
         ({"input": [[1e300, 0], [0, 1e300]]}, "a score or context overflows; make the input or the weights smaller"),

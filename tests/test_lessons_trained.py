@@ -1,4 +1,4 @@
-"""The lessons cat, mess and politics: what their stages say follows from the numbers in them."""
+"""Every lesson in every form; cat, mess and politics: what their stages say follows from the numbers in them."""
 
 import json
 
@@ -9,13 +9,22 @@ from torch.testing import assert_close
 from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.errors import ConfigError
-from heed.lessons import Stage, cat, files, list_lessons, mess, politics, run_lesson
+from heed.lessons import Stage, cat, list_lessons, mess, politics, run_lesson
+from heed.lessons import lesson as files
 from small_lessons import shrink
 
 STAGES = {
-    "cat": ["sentences", "who", "spanish", "verdict"],
-    "mess": ["sentences", "short", "halves", "words", "verdict"],
-    "politics": ["document", "training", "sentences", "words", "verdict"],
+    "cat": "sentences who spanish verdict",
+    "hindi": "pair true predicted cross-entropy divergence squared gradient free pieces",
+    "it": "words projections heads concatenate second-layer one-head",
+    "logan": "conversation words utterances dialogue decoder turns inside response other-film distance cost",
+    "mess": "sentences short halves words verdict",
+    "milk": "cut masks embeddings loss next",
+    "order": "task training time movie judged",
+    "patches": "count cut embed place look overlap",
+    "pizza": "question training pizza playing bigram elsewhere",
+    "politics": "document training sentences words verdict",
+    "teddy": "sentences forward both backward delay result",
 }
 
 
@@ -28,15 +37,19 @@ def lesson():
         yield lambda name: made.get(name) or made.setdefault(name, run_lesson(name))
 
 
-@pytest.mark.parametrize("name", STAGES)
-def test_the_lessons_have_their_stages_in_every_form(lesson, name):
+@pytest.mark.parametrize("name", files.TRAINED)
+def test_every_lesson_has_its_stages_in_every_form(lesson, name, own_cache):
     found = lesson(name)
-    assert list_lessons()[name] == found.title and [stage.name for stage in found.stages] == STAGES[name]
+    assert list_lessons()[name] == found.title and [stage.name for stage in found.stages] == STAGES[name].split()
+    text, html = found.text(), found.html()
     for stage in found.stages:
-        assert stage.title in found.text() and f'id="{stage.name}"' in found.html()
+        assert stage.title in text and f'id="{stage.name}"' in html
     assert json.loads(found.json())["lesson"] == name
     for width in (60, 80, 100):
-        assert max(len(line) for line in found.text(width).splitlines() if not line.startswith("-- ")) <= width
+        lines = [line for line in found.text(width).splitlines() if not line.startswith("-- ")]
+        assert max(map(len, lines)) <= width
+        assert all("\u2581" not in line and " nan" not in line for line in lines)
+    assert not found.mismatches and (bool(found.checks) or files.TRAINED[name].seconds)
     with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
 

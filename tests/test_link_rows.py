@@ -6,8 +6,8 @@ from torch.testing import assert_close
 
 from heed.config import TokenizerConfig
 from heed.data.examples import Link, Pair
-from heed.data.read.links import WordLink, linked
-from heed.data.tokens.link_rows import rows_of
+from heed.data.kinds.links import WordLink, linked
+from heed.data.tokens.alignment import rows_of
 from heed.data.tokens.tokenizer import TextTokenizer
 
 SOURCE, TARGET = "Main ghar ja raha hoon", "I am going home"

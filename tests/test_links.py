@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from heed.data.examples import Link, Pair
-from heed.data.read.findings import Findings
-from heed.data.read.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
+from heed.data.findings import Findings
+from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
 from heed.errors import DataError
 
 PAIR = Pair("Main ghar ja raha hoon", "I am going home", origin="my.hi:4")
@@ -19,7 +19,7 @@ def write(tmp_path, text, name="my.links"):
 
 
 def test_each_line_is_an_entry_and_blank_ones_stay(tmp_path):
-    path = write(tmp_path, "0-0 4-1\n\n2p2\t3?2 1-3\n \n")
+    path = write(tmp_path, "0-0 4-1\n\n2p2\t3p2 1-3\n \n")
     assert read_links(path) == [
         [WordLink(0, 0), WordLink(4, 1)],
         [],

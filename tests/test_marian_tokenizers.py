@@ -6,11 +6,11 @@ import pytest
 
 import marian
 from heed.data.tokens.extend import extended
-from heed.data.tokens.mapped import MappedTokenizer
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.config_file import Settings
-from heed.exchange.huggingface.marian_tokenizers import read_tokenizers
+from heed.exchange.huggingface.marian import read_tokenizers
 
 pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")

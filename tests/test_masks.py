@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from heed.attention import causal_mask, padding_mask
-from heed.attention.masks import full_mask
+from heed.attention.attend import full_mask
 from heed.errors import ShapeError
 
 

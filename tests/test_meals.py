@@ -9,7 +9,7 @@ import heed
 from heed.cli import main
 from heed.errors import DataError
 from heed.tasks.language_modelling.meals import PROBABILITIES, distribution, draw_documents, prompts
-from heed.tasks.language_modelling.ranking import rank
+from heed.tasks.language_modelling.scoring import rank
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -11,13 +11,12 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.data.read.memory import Table
+from heed.data.memory import HeldTable
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
 from reporters import Killed
-from test_sklearn import TEXT_ONLY
 
 SMALL = {
     "training.threads": 1,
@@ -78,7 +77,7 @@ def held(task, data, name="train", **settings):
 
 
 def _findings():
-    from heed.data.read.findings import Findings
+    from heed.data.findings import Findings
 
     return Findings()
 
@@ -428,9 +427,9 @@ def test_parts_of_heed_are_there_without_a_further_import():
 
 
 def test_columns_of_arrays_and_rows_of_unequal_length_are_told_apart():
-    table = Table.of([("a", "x"), ("b", "y")], "train", ("text", "label"))
+    table = HeldTable([("a", "x"), ("b", "y")], "train", ("text", "label"))
     assert table.width == 2 and table.column(1) == ["x", "y"]
-    pair = Table.of((["a", "b", "c"], ["x", "y", "z"]), "train", ("text", "label"))
+    pair = HeldTable((["a", "b", "c"], ["x", "y", "z"]), "train", ("text", "label"))
     assert pair.column(0) == ["a", "b", "c"]
 
 
@@ -456,6 +455,3 @@ def test_the_page_about_python_runs(monkeypatch):
     with pytest.raises(DataError) as refused:
         held("classification", [("a", "x")] * 17 + [(float("nan"), "x")])
     assert f"{refused.value}; data.bad_lines=skip" in page or str(refused.value) in page
-    notes = (Path(__file__).parent.parent / "benchmarks" / "NOTES.md").read_text(encoding="utf-8")
-    for check in TEXT_ONLY:
-        assert f"`{check}`" in notes

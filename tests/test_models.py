@@ -67,35 +67,53 @@ def make_model(body, config, seed=0):
     return body(config).eval()
 
 
+def choices_of(body):
+    """Each choice (cell, score, ...) of a model, with the values other than the one it has in `make_config(body)`."""
+    plain = make_config(body)
+    for name, field in body.config_class.model_fields.items():
+        if get_origin(field.annotation) is Literal:
+            values = get_args(field.annotation)
+        elif field.annotation is bool:
+            values = (True, False)
+        elif name == "score":
+            values = tuple(SCORES)
+        elif name == "num_layers":
+            values = (1, 2)
+        elif name.startswith("d_") and field.default is None:
+            values = (WIDTH,)  # an optional layer
+        else:
+            continue
+        yield name, [value for value in values if value != getattr(plain, name)]
+
+
+def variant(body, changes):
+    """The configuration with some choices changed; None if they do not go together."""
+    for more in ({}, {"bidirectional": False}):  # a choice for one direction only
+        try:
+            config = make_config(body, **changes, **more)
+            body(config)
+        except (ValidationError, ConfigError, TypeError):
+            continue
+        return config
+    return None
+
+
 def find_variants():
-    """Every model as it comes, with two layers, and with each other value of its choices (cell, score, ...)."""
+    """Every model as it comes, then with every other value of its choices, several changed at once if they fit."""
     for name, body in BODIES.items():
         yield pytest.param(body, make_config(body), id=name)
-        for field_name, field in body.config_class.model_fields.items():
-            choices = ()
-            if get_origin(field.annotation) is Literal:
-                choices = get_args(field.annotation)
-            elif field.annotation is bool:
-                choices = (True, False)
-            elif field_name == "score":
-                choices = tuple(SCORES)
-            elif field_name == "num_layers":
-                choices = (1, 2)
-            elif field_name.startswith("d_") and field.default is None:
-                choices = (WIDTH,)  # an optional layer
-            for choice in choices:
-                if choice == (getattr(make_config(body), field_name) if field.annotation is bool else field.default):
-                    continue
-                try:
-                    config = make_config(body, **{field_name: choice})
-                except ValidationError:  # a choice for one direction only
-                    config = make_config(body, **{field_name: choice, "bidirectional": False})
-                try:
-                    body(config)
-                except ConfigError as error:  # dot products of states and memories of other widths
-                    assert "needs equal widths" in str(error)
-                    continue
-                yield pytest.param(body, config, id=f"{name}-{field_name}-{choice}")
+        choices = dict(choices_of(body))
+        while any(choices.values()):
+            changes = {}
+            for field, values in choices.items():
+                fits = next((value for value in values if variant(body, {**changes, field: value})), None)
+                if fits is not None:
+                    changes[field] = fits
+                    values.remove(fits)
+            if not changes:  # left: dot products of unequal widths, a form that sizes replace
+                assert {field for field in choices if choices[field]} <= {"score", "form"}
+                break
+            yield pytest.param(body, variant(body, changes), id=f"{name}-" + "-".join(map(str, changes.values())))
 
 
 VARIANTS = list(find_variants())

@@ -12,7 +12,7 @@ import heed
 from heed.attention import Rows
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
-from heed.data.tokens.tokenizer import UNKNOWN
+from heed.data.tokens.special import UNKNOWN
 from heed.observe.edits import Uniform
 from heed.observe.labels import FIXED_VECTOR
 from heed.observe.shown import ShownLook

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import random
+from html import unescape
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ from torch.testing import assert_close
 
 import heed
 from commands import call
-from heed.data.read.numbers import Standard, iter_numbers, read_numbers
+from heed.data.kinds.numbers import Standard, iter_numbers, read_numbers
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
-from heed.tasks.series.report import body
+from heed.tasks.series.run import body
 from heed.tasks.series.task import Series
 from heed.tasks.table.task import Table
 
@@ -292,7 +293,9 @@ def test_naive_forecasts_and_scores_worked_out_by_hand():
     shown = error_report(error_measures(true, made, ["x"]), resamples=50)["x"]
     assert shown["model"]["mae"]["value"] == pytest.approx(1.0)
     assert shown["model"]["rmse"]["value"] == pytest.approx(math.sqrt(5 / 3))
-    assert shown["last value"]["gain"]["value"] == pytest.approx(1 - 1.0 / (7 / 3))
+    gain = shown["last value"]["gain"]  # by origin 1 - (2 / 2) / (3 / 2) and 1 - 1 / 4
+    assert gain["value"] == pytest.approx(1 - 1.0 / (7 / 3))
+    assert gain["low"] == pytest.approx(1 / 3) and gain["high"] == pytest.approx(3 / 4)
 
 
 def test_no_gain_is_reported_over_a_forecast_without_errors():
@@ -337,5 +340,5 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     assert traces.key.labels == tuple(map(str, range(157, 181))) and traces.query.labels[-1] == "state"
     assert_close(traces.weights[-1], states[0].abs().mean(1))
     assert sales.look(values[:, 0].tolist()).target == shown.target
-    page = shown.html()
+    page = unescape(shown.html())
     assert "the rows are shaded by its values" in page and "Row by row: the model's state" in page

@@ -5,10 +5,9 @@ import yaml
 
 import heed
 from heed.config import read_config
-from heed.data.read.findings import Findings
-from heed.data.read.memory_numbers import hold_numbers
-from heed.data.read.numbers import Standard, read_numbers
-from heed.data.read.rows import json_rows
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import Standard, hold_numbers, read_numbers
+from heed.data.kinds.texts import TextFormat, read_texts
 from heed.errors import ConfigError, DataError
 
 
@@ -122,12 +121,12 @@ def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "a", "label": "x", "label": "y"}\n')
     with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' occurs twice"):
-        list(json_rows(path, Findings(), ("text", "label")))
+        list(read_texts([path], TextFormat()))
     findings = Findings("skip")
-    assert len(list(json_rows(path, findings, ("text", "label")))) == 1
+    assert len(list(read_texts([path], TextFormat(), findings))) == 1
     path.write_text('{"text": "a", "more": {"b": 1, "b": 2}}\n')
     with pytest.raises(DataError, match="the key 'b' occurs twice"):
-        list(json_rows(path, Findings(), ("text",)))
+        list(read_texts([path], TextFormat()))
 
 
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):

@@ -24,11 +24,14 @@ def case(request, tmp_path):
     """A copy of a case's folder, its configurations pointing into it."""
     home = Path(shutil.copytree(FIXTURES / request.param, tmp_path / Path(request.param).name))
     for run in ("finished", "unfinished"):
-        config, sums = home / run / "config.yaml", home / run / "checksums.json"
-        config.write_text(config.read_text().replace("/runs/", f"{tmp_path}/"))
-        data = config.read_bytes()
-        sealed = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=20).hexdigest()}
-        sums.write_text(json.dumps({**json.loads(sums.read_text()), "config.yaml": sealed}))
+        sums = json.loads((home / run / "checksums.json").read_text())
+        for path in (home / run / name for name in ("config.yaml", ".config.yaml", "data.json")):
+            if path.exists():
+                data = path.read_text().replace("/runs/", f"{tmp_path}/").encode()
+                path.write_bytes(data)
+                if path.name in sums:
+                    sums[path.name] = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=20).hexdigest()}
+        (home / run / "checksums.json").write_text(json.dumps(sums))
     return home
 
 
@@ -86,12 +89,6 @@ def test_an_old_run_predicts_and_scores_as_it_did(case):
     run, before = heed.load(case / "finished"), expected(case)
     assert predictions(case, run, before["inputs"]) == close(before["predictions"])
     scores = json.loads(json.dumps(run.evaluate("test")))
-    if run.config.task == "table":  # called itself a classification
-        assert (before["scores"].pop("task"), scores.pop("task")) == ("classification", "table")
-    for added in ("baselines", "better_baselines"):
-        scores.pop(added, None)
-    for error in [*scores.get("errors", ()), *before["scores"].get("errors", ())]:
-        error.update(text=error.get("text", "")[:197])  # longer ones have ended in an ellipsis since
     assert without_intervals(scores) == close(without_intervals(before["scores"]))
     assert scores.keys() == before["scores"].keys()
 
@@ -108,14 +105,10 @@ def test_an_old_run_resumes_as_if_it_had_never_stopped(case, capsys):
     run_command("train", case / "unfinished", "--resume")
     said = capsys.readouterr().err
     assert f"resumed at update {CHECKPOINT} " in said
-    resampled = "\n  sampling: 0.1\n" in (case / "unfinished" / "config.yaml").read_text()
-    # The place in the data means the same batches as before, but where tokens that are cut anew are planned for.
-    assert ("starting pass" in said) == resampled
+    assert "starting pass" not in said and "changed since" not in said
     events = [json.loads(line) for line in (case / "unfinished" / "metrics.jsonl").read_text().splitlines()]
     before = expected(case)["events"]
     assert [(event["event"], event["step"]) for event in events] == [(old["event"], old["step"]) for old in before]
     for event, old in zip(events, before, strict=True):
-        if resampled and event["step"] > CHECKPOINT:
-            continue
         assert {key: event[key] for key in old} == {key: close(value, 1e-4) for key, value in old.items()}
     assert heed.check_run(case / "unfinished").whole

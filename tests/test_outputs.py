@@ -15,8 +15,7 @@ import heed
 from heed.cli import main, terminal
 from heed.errors import ConfigError, DiskError
 from heed.storage import disk
-from heed.storage.disk import write_folder, write_whole
-from heed.storage.outputs import make_folder, open_output, write_outputs
+from heed.storage.disk import make_folder, open_output, write_folder, write_outputs, write_whole
 from heed.training.weights import save_weights
 
 
@@ -63,16 +62,22 @@ def test_nothing_is_left_of_less_than_a_line(tmp_path, written):
     assert not hasattr(found.value, "__notes__") and names(tmp_path) == []
 
 
-def test_a_file_that_another_process_is_writing_is_refused_and_a_left_over_one_is_not(tmp_path):
+def test_of_two_programs_that_write_one_file_the_last_one_wins_and_a_left_over_part_is_replaced(tmp_path):
     out = tmp_path / "out.txt"
     (tmp_path / "out.txt.part").write_text("of a killed process, longer than what follows\n")
-    with open_output(out) as file:
-        file.write("one\n")
-        with pytest.raises(ConfigError, match=r"another process is writing '.*out.txt.part'"), open_output(out):
-            pass
-        with pytest.raises(ConfigError, match="another process is writing"):
-            write_outputs({out: "two\n"})
-    assert out.read_text() == "one\n" and names(tmp_path) == ["out.txt"]
+    with open_output(out) as first:
+        first.write("one\n")
+        with open_output(out) as second:
+            second.write("two\n")
+        assert out.read_text() == "two\n"
+        with pytest.raises(ZeroDivisionError), open_output(out) as third:
+            third.write("three\n")
+            raise ZeroDivisionError
+    assert out.read_text() == "one\n" and (tmp_path / "out.txt.part").read_text() == "three\n"
+    with open_output(out) as first:
+        first.write("four\n")
+        write_outputs({out: "five\n"})
+    assert out.read_text() == "four\n" and names(tmp_path) == ["out.txt"]
 
 
 def test_a_link_stays_a_link_and_the_mode_of_the_old_file_is_kept(tmp_path):
@@ -123,7 +128,7 @@ def test_pipes_and_devices_are_written_to_directly(tmp_path):
 
 
 def test_dev_stdout_is_what_stdout_is(tmp_path):
-    code = "from pathlib import Path; from heed.storage.outputs import write_outputs\n"
+    code = "from pathlib import Path; from heed.storage.disk import write_outputs\n"
     code += "write_outputs({Path('/dev/stdout'): 'text\\n'})"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"text\n")

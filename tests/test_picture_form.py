@@ -6,9 +6,8 @@ import torch
 from PIL import Image
 
 from heed.data.batch.pictures import PictureBatch
-from heed.data.pictures.normalisation import Normalisation
-from heed.data.pictures.sizing import Box, Sizing, settled_size
-from heed.data.pictures.stored import PictureForm
+from heed.data.pictures.sizing import Box, Normalisation, Sizing, settled_size
+from heed.data.pictures.store import PictureForm
 from heed.errors import DataError, RunError
 
 

@@ -7,14 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from heed.config.augment import AugmentSection
+from heed.config.pictures import AugmentSection
 from heed.data.batch.pictures import collate_pictures, updates_together
-from heed.data.pictures.augment.augment import Augment
-from heed.data.pictures.normalisation import Normalisation
-from heed.data.pictures.sizing import Sizing
+from heed.data.pictures.augmentation import Augment
+from heed.data.pictures.sizing import Normalisation, Sizing
 from heed.data.pictures.source import Arrays, Pixels
-from heed.data.pictures.store import PictureStore
-from heed.data.pictures.stored import PictureForm
+from heed.data.pictures.store import PictureForm, PictureStore
 from heed.errors import DataError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]

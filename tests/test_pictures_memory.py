@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from heed.config.pictures import HubPictures, MemoryPictures
+from heed.data.findings import Findings
+from heed.data.kinds.pictures import hold_pictures, pictures_of
 from heed.data.pictures.source import Pixels
-from heed.data.read.findings import Findings
-from heed.data.read.picture_memory import hold_pictures, pictures_of
-from heed.data.store.pictures import open_pictures
+from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from pictures import encoded, folder_of, noise
 

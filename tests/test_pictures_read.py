@@ -11,9 +11,9 @@ from PIL import Image
 
 from heed.cli import main
 from heed.config.pictures import DigitPictures, PictureData
+from heed.data.kinds.contents import picture_content
 from heed.data.pictures.source import Pixels
-from heed.data.read.picture_contents import picture_content
-from heed.data.store.pictures import open_pictures
+from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from pictures import encoded, folder_of, noise, packed
 

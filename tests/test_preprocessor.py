@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from heed.data.pictures.normalisation import Normalisation
-from heed.data.pictures.sizing import Sizing
-from heed.data.pictures.stored import PictureForm
+from heed.data.pictures.sizing import Normalisation, Sizing
+from heed.data.pictures.store import PictureForm
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.preprocessor import preprocessor_of, read_form

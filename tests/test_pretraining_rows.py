@@ -10,12 +10,23 @@ from sklearn.model_selection import cross_val_score
 
 from heed.config import TokenizerConfig
 from heed.data.embedded.stories import draw_stories
-from heed.data.read.documents import Document
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
-from heed.tasks.pretraining.batch import collate_rows
-from heed.tasks.pretraining.masking import Masking, mask_rows
-from heed.tasks.pretraining.passages import PIECE, SENTENCE, WORD, Passages, plain_text
-from heed.tasks.pretraining.rows import FOLLOWS, FOLLOWS_NOT, NO_QUESTION, Cut, Rows, draw_rows
+from heed.data.kinds.documents import Document
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.tasks.pretraining.batch import Masking, collate_rows, mask_rows
+from heed.tasks.pretraining.passages import (
+    FOLLOWS,
+    FOLLOWS_NOT,
+    NO_QUESTION,
+    PIECE,
+    SENTENCE,
+    WORD,
+    Cut,
+    Passages,
+    Rows,
+    draw_rows,
+    plain_text,
+)
 
 STORIES = draw_stories("train", 600, 1)
 

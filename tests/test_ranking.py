@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from continuing import random_run, write_texts
-from heed.cli.flags import options_of
+from heed.cli.options import options_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
-from heed.tasks.language_modelling.ranking import join
+from heed.tasks.language_modelling.scoring import join
 
 PROMPT, CHOICES = "I love", ["pizza with my friend!", "the café", "a", "We see"]
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import FilesData
-from heed.data.read import lines as lines_module
-from heed.data.read.conll import read_sentences
-from heed.data.read.findings import BadLine, Findings
-from heed.data.read.lines import lines_of
-from heed.data.read.pairs import read_pairs
-from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.pairs import open_pairs
+from heed.data import text_files as lines_module
+from heed.data.findings import BadLine, Findings
+from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.tagged import read_sentences
+from heed.data.kinds.texts import TextFormat, read_texts
+from heed.data.splits.pairs import open_pairs
+from heed.data.text_files import lines_of
 from heed.errors import DataError
 from heed.tasks.tagging.config import ColumnsData
 

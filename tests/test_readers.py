@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.data.examples import Pair
-from heed.data.read.lines import lines_of
-from heed.data.read.pairs import read_pairs
+from heed.data.kinds.pairs import read_pairs
+from heed.data.text_files import lines_of
 from heed.errors import DataError
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
@@ -259,11 +259,15 @@ def test_a_line_without_the_column(tmp_path, name):
     path = tmp_path / name
     path.write_text(f"x{mark}y\nonly one\n")
     message = problem([path])
-    expected = "expected at least 2: column 1 (counted from 0) is missing"
+    expected = "expected at least 2: the target in column 1 (counted from 0) is missing"
     assert f"'{path}' line 2 has 1 column ('only one'), {expected}" in message
     assert ("tabs" if name == "a.tsv" else "commas") in message and "two parallel files" in message
-    assert f"'{path}' line 1 has 2 columns ('x | y'), expected at least 3: column 2" in problem([path], 0, 2)
-    assert f"'{path}' line 1 has 2 columns ('x | y'), column -1 (counted from 0) is missing" in problem([path], -1)
+    assert f"'{path}' line 1 has 2 columns ('x | y'), expected at least 3: the target in column 2" in problem(
+        [path], 0, 2
+    )
+    assert f"'{path}' line 1 has 2 columns ('x | y'), the source in column -1 (counted from 0) is missing" in problem(
+        [path], -1
+    )
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
@@ -271,8 +275,11 @@ def test_a_name_that_no_column_has(tmp_path, name):
     mark = "\t" if name == "a.tsv" else ","
     path = tmp_path / name
     path.write_text(mark.join(("english", "yoruba")) + "\n" + mark.join("xy") + "\n")
-    assert problem([path], "english", "yorba") == f"'{path}' line 1 has no column 'yorba'; did you mean 'yoruba'?"
-    assert problem([path], "q", 1) == f"'{path}' line 1 has no column 'q'; valid: english, yoruba"
+    message = problem([path], "english", "yorba")
+    assert message.startswith(f"'{path}' line 1 names no column 'yorba'; did you mean 'yoruba'?; data.columns.target")
+    assert f"'{path}' line 1 names no column 'q'; valid: english, yoruba; data.columns.source" in problem(
+        [path], "q", 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from heed.config import FilesData, TokenizerConfig
-from heed.data.read.conll import ColumnFile, read_sentences
-from heed.data.read.pairs import read_pairs
-from heed.data.read.tags import entities
-from heed.data.read.texts import TextFormat, read_texts
-from heed.data.store.pairs import open_pairs
-from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.tagged import ColumnFile, read_sentences
+from heed.data.kinds.tags import entities
+from heed.data.kinds.texts import TextFormat, read_texts
+from heed.data.splits.pairs import open_pairs
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.evaluation.entities import tag_measures
 from heed.tasks.tagging.config import ColumnsData

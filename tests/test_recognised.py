@@ -14,22 +14,23 @@ import heed
 from heed import folder
 from heed.cli import main
 from heed.config import FilesData, TagOptions
+from heed.data import text_files
 from heed.data.examples import Pair
-from heed.data.read.conll import read_sentences
-from heed.data.read.documents import document_reader
-from heed.data.read.findings import Findings
-from heed.data.read.numbers import read_numbers
-from heed.data.read.pairs import read_pairs
-from heed.data.read.texts import TextFormat, read_texts, text_reader
-from heed.data.store.pairs import open_pairs
-from heed.data.store.splits import open_splits
+from heed.data.findings import Findings
+from heed.data.kinds.documents import document_reader
+from heed.data.kinds.numbers import read_numbers
+from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.tagged import read_sentences
+from heed.data.kinds.texts import TextFormat, read_texts, text_reader
+from heed.data.splits.pairs import open_pairs
+from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
-from heed.tasks.base.contents import advice
+from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.classification.config import TextsData
-from heed.tasks.classification.outputs import ClassificationOutputs
+from heed.tasks.classification.run import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData
-from heed.tasks.tagging.outputs import TaggingOutputs
+from heed.tasks.tagging.run import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -65,13 +66,13 @@ def read(folder, name, content, encoding="utf-8", form=None):
     path = folder / name
     path.write_bytes(content.encode(encoding))
     findings = Findings()
-    found = [(one.text, one.labels) for one in read_texts([path], form or TextFormat(advice=advice), findings)]
+    found = [(one.text, one.labels) for one in read_texts([path], form or TextFormat(advice=suggest_task), findings)]
     return found, findings
 
 
 def refused(folder, name, content, **form):
     with pytest.raises(DataError) as raised:
-        read(folder, name, content, form=TextFormat(advice=advice, **form))
+        read(folder, name, content, form=TextFormat(advice=suggest_task, **form))
     return str(raised.value)
 
 
@@ -212,6 +213,57 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    """A classifier trained on the recognised columns `descr` and `kind`."""
+    folder = tmp_path_factory.mktemp("descr")
+    (folder / "a.csv").write_text(table([("descr", "kind"), *ROWS]))
+    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
+    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
+    given = {"train": folder / "a.csv", "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
+    heed.train("classification", **given, quiet=True)
+    return folder / "run"
+
+
+def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, capsys):
+    run = heed.load(described)
+    assert (run.config.data.columns.text, run.config.data.columns.label) == ("descr", "kind")
+    assert "text: descr" in (described / "config.yaml").read_text()
+    rows = [(f"no such words as these in any of the texts {n}", text, label) for n, (text, label) in enumerate(ROWS)]
+    (tmp_path / "b.csv").write_text(table([("remark", "descr", "kind"), *rows]))
+    code, out, err = predict(capsys, described, "--input", tmp_path / "b.csv", "--json")
+    assert code == 0 and "the text is 'descr'" in err
+    assert [json.loads(line)["text"] for line in out.splitlines()] == [text for text, _ in ROWS]
+    texts = [one.text for one in run.read([tmp_path / "b.csv"])]
+    assert texts == [text for text, _ in ROWS]
+    (tmp_path / "c.tsv").write_text(tabbed(ROWS))  # without these names
+    assert [one.text for one in run.read([tmp_path / "c.tsv"])] == texts
+    frame = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
+    assert [one.text for one in run.held(frame)] == texts
+    assert len(run.predict({"remark": texts, "descr": texts})) == 60
+
+
+def test_a_run_without_stored_columns_still_opens(described, tmp_path, capsys):
+    shutil.copytree(described, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    lines = config.read_text().splitlines(keepends=True)
+    config.write_text("".join(line for line in lines if "text: descr" not in line and "label: kind" not in line))
+    folder.record_files(tmp_path / "run")
+    assert heed.load(tmp_path / "run").config.data.columns.text is None
+    assert "60 " in evaluate(capsys, tmp_path / "run", described.parent / "a.csv")[0]
+
+
+@pytest.mark.parametrize("task", ["classification", "translation"])
+def test_a_table_is_opened_twice_once_to_recognise_it(tmp_path, monkeypatch, task):
+    path = tmp_path / "a.csv"
+    path.write_text(table([("text", "label") if task == "classification" else ("source", "target"), *ROWS]))
+    opened, real = [], text_files.opened
+    monkeypatch.setattr(text_files, "opened", lambda path: opened.append(path) or real(path))
+    config = check_config({"task": task, "data": {"train": [str(path)], "valid": 6}}, "test")
+    task_class(task).read_splits(config)
+    assert opened == [path, path]
+
+
 # --- pairs
 
 PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
@@ -220,7 +272,7 @@ PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
 def pairs(folder, name, content, encoding="utf-8", **columns):
     (folder / name).write_bytes(content.encode(encoding))
     findings = Findings()
-    found = read_pairs([folder / name], findings=findings, advice=advice, **columns)
+    found = read_pairs([folder / name], findings=findings, advice=suggest_task, **columns)
     return [(pair.source, pair.target) for pair in found], findings
 
 
@@ -251,18 +303,42 @@ def test_pairs_as_excel_exports_them(tmp_path):
     assert found == accented and "not UTF-8, read as windows-1252: 60 lines" in str(findings.found[0])
 
 
-def test_a_header_of_pairs_is_said_and_named_columns_leave_it_out(tmp_path):
-    for names in (("en", "fr"), ("source", "target"), ("Anglais", "Deutsch")):
-        for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
-            found, findings = pairs(tmp_path, name, content)
-            assert found == [names, *PAIRS]  # as ever
-            assert findings.remarks == [
-                f"warning: line 1 of {name} looks like a header ({names[0]} | {names[1]}) but is read as a pair; "
-                f"set data.columns.source='{names[0]}' data.columns.target='{names[1]}' to skip it"
-            ]
-            found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
-            assert found == PAIRS and not findings.remarks
+@pytest.mark.parametrize("names", [("en", "fr"), ("source", "target")])
+def test_a_header_of_pairs_selects_the_columns_and_is_no_pair(tmp_path, names):
+    for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
+        found, findings = pairs(tmp_path, name, content)
+        assert found == PAIRS
+        assert findings.remarks == ([] if "source" in names else ["columns: source is 'en', target is 'fr'"])
+    found, _ = pairs(tmp_path, "a.csv", table([("target", "source"), *PAIRS]))
+    assert found == [pair[::-1] for pair in PAIRS]
+
+
+def test_a_header_of_pairs_in_unknown_words_is_said_and_named_columns_leave_it_out(tmp_path):
+    names = ("Anglais", "Deutsch")
+    for name, content in (("a.tsv", tabbed([names, *PAIRS])), ("a.csv", table([names, *PAIRS]))):
+        found, findings = pairs(tmp_path, name, content)
+        assert found == [names, *PAIRS]  # it may be a pair
+        assert findings.remarks == [
+            f"warning: line 1 of {name} looks like a header (Anglais | Deutsch) but is read as a pair; "
+            "set data.columns.source='Anglais' data.columns.target='Deutsch' to skip it"
+        ]
+        found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
+        assert found == PAIRS and not findings.remarks
     assert not pairs(tmp_path, "a.tsv", tabbed([("Go.", "Va !"), *PAIRS]))[1].remarks
+
+
+def test_links_are_those_of_the_pairs_below_a_header(tmp_path):
+    sizes = [n % 3 + 1 for n in range(30)]
+    rows = [(" ".join(WORDS[:size]), " ".join(WORDS[-size:]) + f" {n}") for n, size in enumerate(sizes)]
+    (tmp_path / "a.csv").write_text(table([("en", "fr"), *rows]))
+    (tmp_path / "links").write_text("".join(f"{size - 1}-0\n" for size in sizes))  # to the last word of each source
+    values = {
+        "data": {"train": [str(tmp_path / "a.csv")], "valid": 5},
+        "training": {"alignment": {"files": [str(tmp_path / "links")]}},
+        "model": {"name": "bahdanau"},
+    }
+    heed_task = task_class("translation").prepare(check_config(values, "test"))
+    assert "train: 20 links in 20 of 20 pairs (links)" in heed_task.splits.remarks
 
 
 def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch):
@@ -301,7 +377,8 @@ def test_streams_and_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
         assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
         notes = splits.notes  # of the third one from the cache
         assert "train: columns separated by semicolons" in notes
-        assert "warning: train, line 1 of a.csv looks like a header (en | fr) but is read as a pair; set data" in notes
+        assert "train: columns: source is 'en', target is 'fr'" in notes
+        assert splits.columns == {"source": "en", "target": "fr"}
 
 
 # --- sides
@@ -372,16 +449,6 @@ def test_check_says_the_same_of_a_test_set(sides, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["check", "translation", "my.en", "my.af", "--test", "test.en,test.en"])
     assert "warning: test: the targets read like the training sources" in capsys.readouterr().out
-
-
-def test_sides_are_told_by_tokens_where_the_training_files_are_gone(sides, tmp_path, capsys):
-    shutil.copytree(sides, tmp_path / "copy")
-    run, config = tmp_path / "copy" / "run", tmp_path / "copy" / "run" / "config.yaml"
-    config.write_text(config.read_text().replace("my.en", "gone.en"))
-    folder.seal(run)
-    assert evaluate(capsys, run, sides / "test.en", sides / "test.af")[1] == ""
-    err = evaluate(capsys, run, sides / "test.af", sides / "test.en")[1]
-    assert "warning: test.af, test.en: the sides look swapped: they take" in err
 
 
 # --- numbers
@@ -575,7 +642,7 @@ def test_conversations_are_not_taken_for_pairs(tmp_path, monkeypatch):
     for turns in (["hello there", "good morning"], [{"who": "a", "says": "hello"}, {"who": "b", "says": "hi"}]):
         path.write_text("".join(json.dumps({"id": f"t{n}", "dialog": turns}) + "\n" for n in range(9)))
         with pytest.raises(DataError) as raised:
-            list(read_pairs([path], advice=advice))
+            list(read_pairs([path], advice=suggest_task))
         assert "each line is a conversation (field 'dialog' is a list of turns)" in str(raised.value)
         assert str(raised.value).endswith("train on it with: heed train dialogue talks.jsonl")
 
@@ -595,7 +662,7 @@ def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, co
     (tmp_path / name).write_text(content, encoding="utf-8")
     for policy in ("error", "skip"):
         with pytest.raises(DataError) as raised:
-            read_sentences([tmp_path / name], TagOptions(), Findings(policy), advice)
+            read_sentences([tmp_path / name], TagOptions(), Findings(policy), suggest_task)
         assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
         assert command in str(raised.value)
     (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))

@@ -8,13 +8,12 @@ from torch.testing import assert_close
 
 import heed
 from heed.errors import ConfigError
-from heed.runs.begin import model_to_train
+from heed.runs.prepare import model_to_train
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
+from heed.training.less_memory import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
 from heed.training.loop import Trainer
-from heed.training.micro_batches import kept_bytes
 from heed.training.progress import Quiet
-from heed.training.recompute import kept_inside, recompute_blocks, recomputed_blocks
 
 TRANSFORMER = {"name": "transformer", "size": "tiny", "num_layers": 3, "dropout": 0.3, "attention_dropout": 0.2}
 

@@ -11,7 +11,7 @@ import reference as ref
 from equations import notes_matrices, randn, sharpened, step_of
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, replay_gates
-from heed.layers.cells import CellKind
+from heed.layers.recurrent import CellKind
 
 CELLS = get_args(CellKind)
 B, T, D_INPUT, D = 3, 5, 4, 3

@@ -19,7 +19,7 @@ from heed.config import TrainingConfig, read_config
 from heed.errors import ConfigError, DiskError, RunError
 from heed.runs.train import train_config
 from heed.storage import tensors
-from heed.storage.seal import describe_damage
+from heed.storage.files import describe_damage
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training import checkpoint

@@ -18,8 +18,8 @@ from heed.cli import main
 from heed.config import data_files, read_config
 from heed.errors import ConfigError, DiskError, HeedWarning, RunError
 from heed.runs.train import train_config
-from heed.storage import digests
-from heed.storage.digests import digest_of
+from heed.storage import cache as digests
+from heed.storage.cache import digest_of
 from heed.storage.lock import LOCK, owned
 from heed.tasks import check_config
 from heed.training.progress import Quiet
@@ -425,7 +425,7 @@ def test_a_comparison_owns_its_folder_and_a_killed_one_leaves_no_training_behind
         parent = subprocess.Popen([sys.executable, "-m", "heed", *words], stdout=err, stderr=err)
     try:
         log = until(lambda: list((tmp_path / "out").glob("*/metrics.jsonl")))[0]
-        child = json.loads((log.parent / LOCK).read_text())["process"]
+        child = int((log.parent / LOCK).read_text().split()[1])
         with pytest.raises(SystemExit) as ended:
             main(words)
         assert ended.value.code == 2

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from heed.errors import ConfigError
+from heed.layers import DecoderStack
 from heed.layers.transformer import DecoderBlock, EncoderBlock
-from heed.observe.pictures.distance import centre_distances, even_distance, mean_distances
+from heed.observe.pictures.looks import centre_distances, even_distance, mean_distances
 from heed.observe.rollout import rolled_out, rollout
 from heed.observe.trace import ObserveError, trace
 
@@ -70,10 +71,10 @@ def test_rollout_takes_texts_with_padding_but_is_refused_under_a_causal_mask():
     class Decoder(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.block = DecoderBlock(16, 4, 24, cross=False)
+            self.blocks = DecoderStack([DecoderBlock(16, 4, 24, cross=False)])
 
         def forward(self, x):
-            return self.block.whole(x)
+            return self.blocks.whole(x)
 
     with pytest.raises(
         ConfigError, match="rollout is not defined under a causal mask: the tokens of decoder attention"

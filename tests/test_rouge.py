@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heed.evaluation.measures import Outcomes, share
-from heed.evaluation.report import summarise
 from heed.evaluation.rouge import rouge_measures, rouge_words
+from heed.evaluation.significance import summarise
 
 
 def scores(outputs, references, **options):

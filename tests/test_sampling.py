@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from heed.errors import ConfigError
-from heed.generation import SamplingOptions, SearchOptions, generate, greedy_search, sample
+from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 from test_generation import Chain
@@ -22,7 +22,7 @@ def draw(times=1, *, sources=1, max_length=1, model=CHAIN, seed=1, min_length=0,
     search = SearchOptions(END, max_length, min_length, num_best=times, forbidden=forbidden)
     prompt = torch.full((sources, 1), START)
     with torch.no_grad():
-        return sample(model, None, prompt, search, SamplingOptions(seed=seed, **options)).hypotheses
+        return generate(model, None, prompt, search, sampling=SamplingOptions(seed=seed, **options)).hypotheses
 
 
 def first_tokens(hypotheses):
@@ -188,10 +188,10 @@ def test_unequal_prompts_are_continued_each_from_its_own_end():
     search = SearchOptions(END, 4)
     prompts, lengths = torch.tensor([[1, 5, 6], [1, 4, 0]]), torch.tensor([3, 2])
     with torch.no_grad():
-        both = sample(model, None, prompts, search, SamplingOptions(seed=(1, 2)), lengths).hypotheses
-        alone = sample(model, None, prompts[1:, :2], search, SamplingOptions(seed=(2,))).hypotheses
-        greedy = greedy_search(model, None, prompts, search, lengths).hypotheses
-        narrow = sample(model, None, prompts, search, SamplingOptions(top_k=1), lengths).hypotheses
+        both = generate(model, None, prompts, search, lengths, SamplingOptions(seed=(1, 2))).hypotheses
+        alone = generate(model, None, prompts[1:, :2], search, sampling=SamplingOptions(seed=(2,))).hypotheses
+        greedy = generate(model, None, prompts, search, lengths).hypotheses
+        narrow = generate(model, None, prompts, search, lengths, SamplingOptions(top_k=1)).hypotheses
     assert both[1][0].tokens == alone[0][0].tokens
     assert [g[0].tokens for g in narrow] == [g[0].tokens for g in greedy]
 

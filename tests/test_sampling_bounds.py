@@ -8,7 +8,7 @@ import torch
 
 import heed
 from heed.config import TokenizerConfig
-from heed.data.tokens.growth import Growth
+from heed.data.tokens.subwords import Growth
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class

@@ -17,8 +17,7 @@ import heed
 from heed import folder as folders
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.runs.train import train_config
-from heed.storage.disk import checksum
-from heed.storage.seal import describe_damage
+from heed.storage.files import checksum, describe_damage
 from heed.training.progress import Quiet
 from reporters import Killed, Killer
 from test_unfinished import copying, killed
@@ -293,7 +292,7 @@ def test_weights_have_the_permissions_of_other_files(tmp_path):
 
 
 def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
-    from heed.exchange.huggingface.table import Loaded
+    from heed.exchange.huggingface.tensors import Loaded
     from heed.runs.imported import _fill
 
     model = torch.nn.Linear(2, 3)
@@ -303,7 +302,7 @@ def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
 
 
 def test_huge_weights_are_finite():
-    from heed.storage.tensors import check_finite
+    from heed.training.weights import check_finite
 
     check_finite(torch.full((1000,), 3e38), "a", "here")
     check_finite(torch.full((10,), 1e308, dtype=torch.float64), "a", "here")

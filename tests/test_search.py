@@ -91,7 +91,7 @@ both_ways = pytest.mark.parametrize("way", ["pieces", "whole", "plain"])
 
 def prepare(monkeypatch, way, vocab_size, blocked, large):
     """The model and prompts; the search takes the way it is told to wherever that is possible."""
-    monkeypatch.setattr(kernels.switch, "_enabled", way != "plain")
+    monkeypatch.setattr(kernels.private, "_enabled", way != "plain")
     monkeypatch.setattr(next_token, "_SMALL", 0)
     for limit in ("_WHOLE", "_FEW"):
         monkeypatch.setattr(next_token, limit, math.inf if way == "whole" else 0)

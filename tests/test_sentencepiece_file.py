@@ -1,12 +1,13 @@
-"""SentencePiece models read without that library: texts are cut as it cuts them."""
+"""SentencePiece models as tokenizers of another library: texts are cut as SentencePiece cuts them."""
 
 import random
+import sys
 from itertools import pairwise
 
 import pytest
 
-from heed.errors import RunError
-from heed.exchange.huggingface.sentencepiece_file import SentencePieceFile
+from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.sentencepiece_file import cutter_of, read_pieces
 
 spm = pytest.importorskip("sentencepiece")
 
@@ -62,7 +63,7 @@ MODELS = {
 def test_texts_are_cut_as_the_library_cuts_them(tmp_path, fields):
     path = train(tmp_path, **fields)
     library = spm.SentencePieceProcessor(str(path))
-    cutter = SentencePieceFile.read(path).cutter()
+    cutter = cutter_of(read_pieces(path))
     letters = sorted({letter for line in LINES for letter in line})
     random.seed(1)
     drawn = ["".join(random.choices(letters, k=20)) for _ in range(200)]
@@ -73,7 +74,7 @@ def test_texts_are_cut_as_the_library_cuts_them(tmp_path, fields):
 
 
 def test_offsets_lie_in_the_text(tmp_path):
-    cutter = SentencePieceFile.read(train(tmp_path)).cutter()
+    cutter = cutter_of(read_pieces(train(tmp_path)))
     text = "The \uff21 fox  jumps"
     spans = cutter.encode(text, add_special_tokens=False).offsets
     assert {n for a, b in spans for n in range(a, b)} >= {n for n, letter in enumerate(text) if letter != " "}
@@ -93,14 +94,20 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path, damage, said):
     path = train(tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RunError, match=rf"m\.model is not a SentencePiece model.*{said}"):
-        SentencePieceFile.read(path)
+        read_pieces(path)
 
 
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(RunError, match=r"source\.spm cannot be read: No such file"):
-        SentencePieceFile.read(tmp_path / "source.spm")
+        read_pieces(tmp_path / "source.spm")
 
 
 def test_words_as_pieces_are_refused(tmp_path):
     with pytest.raises(RunError, match="of whole words or characters; unigram and bpe are read"):
-        SentencePieceFile.read(train(tmp_path, model_type="word", vocab_size=30))
+        read_pieces(train(tmp_path, model_type="word", vocab_size=30))
+
+
+def test_without_the_package_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(ConfigError, match=r"m\.model can be read only .* pip install -e '.\[hf\]'"):
+        read_pieces(tmp_path / "m.model")

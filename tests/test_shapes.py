@@ -10,9 +10,9 @@ import pytest
 
 from heed import registry
 from heed.config.pictures import ShapePictures
-from heed.data.embedded.shapes import ARROWS, FIGURES, Arrangement, arrangements, draw_shapes
+from heed.data.embedded.pictures import ARROWS, FIGURES, Arrangement, arrangements, draw_shapes
 from heed.data.pictures.source import Pixels
-from heed.data.store.pictures import open_pictures
+from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 
 ROOT = Path(__file__).parent.parent

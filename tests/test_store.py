@@ -9,9 +9,9 @@ import pytest
 from heed.data import sequences
 from heed.data.examples import Pair
 from heed.data.sequences import Joined, select, take
-from heed.data.store import store
-from heed.data.store.lengths import lengths_of
-from heed.data.store.store import StoredExamples, keep_examples
+from heed.data.splits import stored as store
+from heed.data.splits.lengths import lengths_of
+from heed.data.splits.stored import StoredExamples, keep_examples
 from heed.errors import DataError
 from heed.storage import cache as caching
 from heed.storage.cache import cache_folder
@@ -146,15 +146,15 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
     texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
     pairs = [Pair(text, text.upper()) for text in texts * 20]
     for kind in ("bpe", "unigram", "word", "char", "byte", "byte_bpe"):
-        monkeypatch.setattr("heed.data.store.lengths._ASKED", 50_000)
+        monkeypatch.setattr("heed.data.splits.lengths._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
         both = (task.source_tokenizer, task.target_tokenizer)
         wanted = [[len(side) for side in pair] for pair in task.encode_pairs(pairs)]
         for known in (300_000, 3, 0):
-            monkeypatch.setattr("heed.data.store.lengths._KNOWN", known)
+            monkeypatch.setattr("heed.data.splits.lengths._KNOWN", known)
             assert lengths_of(pairs, both, 1_000).tolist() == wanted
         # nearly all words are estimated, but what may be too long
-        monkeypatch.setattr("heed.data.store.lengths._ASKED", 1)
+        monkeypatch.setattr("heed.data.splits.lengths._ASKED", 1)
         assert lengths_of(pairs, both, 0).tolist() == wanted
         close = lengths_of(pairs, both, 1_000)
         assert abs(close.sum() / np.sum(wanted) - 1) < 0.6
@@ -173,7 +173,7 @@ def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_
 
 
 def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, monkeypatch):
-    """Scripts, swapped sides and repeats: of a kept corpus, and of files that are compared with it."""
+    """Scripts and repeats: of a kept corpus, and of files that are compared with it."""
     pairs = [Pair(f"the cat {i} sat on the wall", f"die Katze {i} auf der Mauer") for i in range(300)]
     train = write(tmp_path, [*pairs, pairs[3], Pair(pairs[4].target, pairs[4].source)])
     (tmp_path / "valid").mkdir()
@@ -187,7 +187,7 @@ def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, mon
     for in_memory in (0, 0, 10):
         splits = prepare(train, in_memory, data={"valid": valid}).splits
         assert splits.counts == wanted.counts and splits.found == wanted.found
-    assert len(wanted.found["train"]) == 2 and len(wanted.found["valid"]) == 3
+    assert len(wanted.found["train"]) == 1 and len(wanted.found["valid"]) == 2
 
 
 def counting(monkeypatch):
@@ -203,9 +203,9 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
-    monkeypatch.setattr("heed.data.read.pairs.read_pairs", None)
+    monkeypatch.setattr("heed.data.kinds.pairs.read_pairs", None)
     monkeypatch.setattr("heed.tasks.translation.tokenizers.train_tokenizers", None)
-    monkeypatch.setattr("heed.data.store.lengths._lengths", None)
+    monkeypatch.setattr("heed.data.splits.lengths._lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
@@ -317,7 +317,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
             file.write("more\n")
         return record
 
-    monkeypatch.setattr("heed.data.store.store.write_examples", write_pairs)
+    monkeypatch.setattr("heed.data.splits.stored.write_examples", write_pairs)
     with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no other program"):
         prepare(files)
     assert not entries()  # nothing is left behind

@@ -6,7 +6,7 @@ import threading
 import pytest
 from safetensors.torch import load_file
 
-from heed.data.store.store import StoredExamples
+from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.runs.loading import load

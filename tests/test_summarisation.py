@@ -17,15 +17,15 @@ from heed.cli import main
 from heed.data.batch.plan import plan_pass
 from heed.data.embedded.notes import NoteSource
 from heed.data.examples import Pair
-from heed.data.read.findings import Findings
+from heed.data.findings import Findings
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.rouge import rouge_measures
 from heed.generation import SearchOptions, generate
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
-from heed.tasks.summarisation.baselines import Lead
 from heed.tasks.summarisation.pointer import PointerGenerator
+from heed.tasks.summarisation.run import Lead
 from heed.tasks.summarisation.task import Summarisation
 from heed.tasks.translation.task import Translation
 

@@ -9,14 +9,14 @@ from torch.testing import assert_close
 
 import heed
 from contract import write_lines
-from heed.config.alignment import AlignmentSection
-from heed.data.read.findings import Findings
-from heed.data.tokens.link_rows import rows_of
+from heed.data.findings import Findings
+from heed.data.tokens.alignment import rows_of
 from heed.errors import ConfigError, DataError
 from heed.observe.trace import trace
 from heed.registry import list_models
 from heed.runs.train import train_config
 from heed.tasks import check_config
+from heed.tasks.translation.config import AlignmentSection
 from heed.tasks.translation.supervision import attention_loss
 from heed.tasks.translation.task import Translation
 from heed.training.contracts import Loss

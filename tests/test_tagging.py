@@ -1,5 +1,6 @@
 """Tagging from columns to entities, scores and looks, on toy sentences that are learned in seconds."""
 
+import html
 import json
 import random
 from itertools import pairwise
@@ -10,12 +11,12 @@ import torch
 
 import heed
 from commands import call
-from heed.data.batch.words import distinct_words
-from heed.data.read.tags import may_follow
+from heed.data.batch.rows import distinct_words
+from heed.data.kinds.tags import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures
 from heed.tasks import check_config
-from heed.tasks.tagging.report import error_lines
+from heed.tasks.tagging.run import error_lines
 from heed.tasks.tagging.task import Tagging
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
@@ -197,7 +198,7 @@ def test_a_look_shows_tags_probabilities_and_gates(run):
     assert "B-per" in shown.text() and "encoder step 5 of 5" in shown.text()
     assert [(span.start, span.stop, span.label) for span in shading.spans] == [(2, 3, "per"), (4, 5, "loc")]
     assert "<bdi>Rome</bdi> <small>loc</small>" in shown.html()
-    assert "Word by word: the model's state and the mean of each gate." in shown.html()
+    assert "Word by word: the model's state and the mean of each gate." in html.unescape(shown.html())
     assert "B-loc" in shown.svg() and json.loads(shown.json())["shadings"][0]["tags"][2] == "B-per"
 
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.data.read.conll import ColumnFile, read_sentences
-from heed.data.read.findings import Findings
-from heed.data.read.tags import entities, find_scheme, may_follow, write_tags
+from heed.data.findings import Findings
+from heed.data.kinds.tagged import ColumnFile, read_sentences
+from heed.data.kinds.tags import entities, find_scheme, may_follow, write_tags
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.words import split_words
 from heed.errors import DataError
 from heed.evaluation.entities import entity_errors, tag_measures, tag_outcomes
-from heed.evaluation.report import summarise
+from heed.evaluation.significance import summarise
 from heed.tasks.tagging.config import ColumnsData
 
 SCHEMES = {

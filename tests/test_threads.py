@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from heed import cores, threads
+from heed import threads
+from heed import threads as cores
 from heed.config import TrainingConfig
-from heed.cores import Company, Times, choices
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.threads import Pace, fixed, sparing, threads_for
-from heed.training import threads as of_training
+from heed.threads import Company, Pace, Times, choices, fixed, sparing, threads_for
+from heed.training import cost as of_training
 from heed.training.progress import Quiet
 
 

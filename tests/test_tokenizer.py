@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.continued import beginning
 from heed.data.tokens.extend import extended
-from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer, beginning
 from heed.errors import ConfigError, RunError
 
 ODD = (
@@ -422,7 +422,7 @@ def test_an_exact_tokenizer_and_one_that_puts_a_blank_before_a_text_differ():
 
 @pytest.mark.parametrize("kind", [*KINDS, "byte_bpe"])
 def test_long_texts_are_cut_as_short_ones(kind, monkeypatch):
-    monkeypatch.setattr("heed.data.tokens.long_texts._LONG", 40)
+    monkeypatch.setattr("heed.data.tokens.tokenizer._LONG", 40)
     text = "\n".join([*TEXTS, "", "  two blanks", "\ttab ", "", "", *TEXTS, "ends in a blank ", "the cat", "", ""] * 40)
     config = TokenizerConfig(kind=kind, vocab_size=400, min_count=1)
     tokenizer = TextTokenizer.train([*TEXTS, *LETTERS, text], config, exact=True)

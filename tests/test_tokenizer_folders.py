@@ -8,7 +8,8 @@ import pytest
 from transformers import AddedToken, AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
@@ -23,7 +24,6 @@ from tokenizer_folders import (
     bert,
     merges_txt,
     saved,
-    spm,
     vocab_txt,
     whole_bpe,
     with_added,
@@ -140,10 +140,14 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("mask", [True, False])
-@pytest.mark.parametrize("kind", OWN)
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
-def test_tokenizers_trained_here_are_written(tmp_path, kind, mask, family):
+FRAMES = ("bert", "roberta", "gpt2")
+WRITTEN = [  # each kind with two families, with and without a mask
+    (family, kind, (n + m) % 2 == 0) for n, kind in enumerate(OWN) for m, family in enumerate(FRAMES) if (n + m) % 3 < 2
+]
+
+
+@pytest.mark.parametrize(("family", "kind", "mask"), WRITTEN)
+def test_tokenizers_trained_here_are_written(tmp_path, family, kind, mask):
     config = TokenizerConfig(**{"kind": kind, "vocab_size": 500, **OWN[kind]})
     ours = TextTokenizer.train(SEEN, config, mask=mask)
     write_tokenizer(ours, None, tmp_path, family, max_length=1024)
@@ -262,10 +266,9 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):
 
 def test_nothing_but_the_files_is_needed(tmp_path):
     """Neither transformers nor sentencepiece nor a network."""
-    folders = {"bert": tmp_path / "b", "gpt2": tmp_path / "g", "xlm-roberta": tmp_path / "x"}
+    folders = {"bert": tmp_path / "b", "gpt2": tmp_path / "g"}
     vocab_txt(folders["bert"], CASED)
     merges_txt(folders["gpt2"], *GPT2)
-    spm(folders["xlm-roberta"])
     program = (
         "import sys, socket, json, pathlib\n"
         "sys.modules |= dict.fromkeys(('transformers', 'sentencepiece', 'huggingface_hub', 'google.protobuf'))\n"
@@ -280,7 +283,7 @@ def test_nothing_but_the_files_is_needed(tmp_path):
     given = json.dumps({family: str(folder) for family, folder in folders.items()})
     done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["bert", "fox", "gpt2", "fox", "xlm-roberta", "fox"]
+    assert done.stdout.split() == ["bert", "fox", "gpt2", "fox"]
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])

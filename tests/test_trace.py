@@ -11,8 +11,8 @@ import heed
 from heed.attention import Rows, watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, ShapeError
-from heed.generation import SearchOptions, beam_search, greedy_search
-from heed.layers.cells import RecurrentCell
+from heed.generation import SearchOptions, beam_search, generate
+from heed.layers.recurrent import RecurrentCell
 from heed.models.attention_lm import AttentionLM
 from heed.models.bahdanau import Bahdanau
 from heed.models.base import DecoderBody
@@ -117,10 +117,8 @@ def test_a_model_that_trains_on_texts_laid_end_to_end_gives_the_same_states_watc
     assert_close(watched[args["mask"]], plain[args["mask"]])
 
 
-@every_variant
+@pytest.mark.parametrize(("body", "config"), [v for v in VARIANTS if v.values[0] is Vit])
 def test_a_vit_that_is_watched_in_training_gives_the_same_to_rounding(body, config):
-    if body is not Vit:
-        pytest.skip("bits are the same, see above")
     model, args = make_model(body, config.model_copy(update={"dropout": 0.0})).train(), body.example(config, 1)
     plain = model(**args)
     with heed.trace(model):
@@ -147,7 +145,7 @@ def test_watched_gradients_are_the_same(body, config):
     for name, gradient in plain.items():
         assert (gradient is None) == (watched[name] is None)
         if body in (GPT, Vit) and gradient is not None:
-            assert_close(gradient, watched[name], rtol=1e-4, atol=5e-6 * largest)
+            assert_close(gradient, watched[name], rtol=1e-4, atol=2e-5 * largest)
         else:
             assert gradient is None or torch.equal(gradient, watched[name]), name
 
@@ -809,7 +807,7 @@ def test_outputs_of_unequal_length_have_their_whole_maps(make):
     options = SearchOptions(max_length=[2, 6, 4], end_token=-1)
     prompt = torch.full((3, 1), 2)
     with torch.no_grad(), heed.trace(model) as seen:
-        written = greedy_search(model, model.encode(**inputs), prompt, options).hypotheses
+        written = generate(model, model.encode(**inputs), prompt, options).hypotheses
     assert [len(one.tokens) for (one,) in written] == [2, 6, 4]
     for mechanism, layer in [one for one in seen.mechanisms() if one[0] != "encoder"]:
         maps = seen.maps(mechanism, layer)

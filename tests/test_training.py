@@ -15,14 +15,22 @@ import heed
 from heed.config import read_config
 from heed.errors import HeedWarning, RunError, TrainingError
 from heed.runs.train import train_config
+from heed.storage.disk import write_checksums
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
-from heed.training.checkpoint import checkpoints_in, latest_checkpoint, load_checkpoint
-from heed.training.contracts import Loss
+from heed.training.checkpoint import (
+    Checkpoint,
+    Progress,
+    checkpoints_in,
+    latest_checkpoint,
+    load_checkpoint,
+    random_state,
+    restore,
+)
+from heed.training.contracts import Loss, TrainResult
 from heed.training.loop import Trainer
-from heed.training.optimizer import Group
+from heed.training.optimizer import Group, rate_factor
 from heed.training.progress import Quiet
-from heed.training.schedule import rate_factor
 from heed.training.weights import average_weights
 
 
@@ -185,6 +193,21 @@ def test_clipping_bounds_the_update(tmp_path):
         moved[clip] = math.sqrt(sum((after[n] - before[n]).square().sum().item() for n in before))
     assert moved[None] > 0.02
     assert moved[0.01] == pytest.approx(0.01, rel=1e-2)
+
+
+def test_the_logged_norm_is_that_before_clipping(tmp_path):
+    norms = []
+    for clip in (None, 0.01):
+        trainer = make_trainer(tmp_path / str(clip), make_config(clip=clip, steps=1))
+        trainer.run()
+        norms += [event["gradient_norm"] for event in metrics(tmp_path / str(clip), "update")]
+    assert norms[0] == norms[1] > 0.01
+
+
+def test_tokens_a_second_count_the_time_of_updates_alone(tmp_path):
+    progress = Progress(step=5, tokens=1000, training_seconds=10.0, seconds=40.0, waiting_seconds=1.0)
+    result = TrainResult.of(tmp_path, True, "", progress, {}, "")
+    assert (result.tokens_per_second, result.waiting_share) == (100.0, 0.1)
 
 
 def test_only_matrices_decay(tmp_path):
@@ -369,6 +392,43 @@ def test_a_time_budget_is_kept_and_the_plan_said(tmp_path):
 
 
 # --- which weights are kept
+
+
+def test_a_resumed_run_has_the_rest_of_its_time_budget(tmp_path):
+    config = make_config(steps=None, minutes=60)
+    reporter = Recorder(at=3)
+    make_trainer(tmp_path, config, reporter).run()
+    (path,) = checkpoints_in(tmp_path / "checkpoints")
+    stored = json.loads((path / "progress.json").read_text())
+    assert stored["seconds"] > 0
+    (path / "progress.json").write_text(json.dumps(stored | {"seconds": 100.0}))
+    write_checksums(path, [file.name for file in path.iterdir() if file.name != "checksums.json"])
+    trainer = make_trainer(tmp_path, config, Recorder(at=1))
+    before, left = trainer.budget.left, []
+    trainer.reporter.act = lambda: (left.append(trainer.budget.left), signal.raise_signal(signal.SIGINT))
+    trainer.run(resume=True)
+    assert left[0] <= before - 100.0
+
+
+def test_the_random_state_is_that_of_the_device_of_the_run(tmp_path, monkeypatch):
+    asked, state = [], torch.tensor([1, 2], dtype=torch.uint8)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: asked.append(("get", str(device))) or state)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda new, device: asked.append((new.tolist(), str(device))))
+    second = torch.device("cuda:1")
+    assert set(random_state(0, torch.device("cpu"))) == {"0.cpu"} and not asked
+    stored = random_state(0, second)
+    trainer = make_trainer(tmp_path)
+    checkpoint = Checkpoint(trainer.model.state_dict(), {}, stored, Progress())
+    restore(checkpoint, trainer.model, None, "", 0, torch.device("cpu"))
+    assert asked == [("get", "cuda:1")]
+    restore(checkpoint, trainer.model, None, "", 0, second)
+    assert asked == [("get", "cuda:1"), ([1, 2], "cuda:1")]
+    used = []
+    monkeypatch.setattr("heed.training.loop.random_state", lambda rank, device: used.append(device) or {})
+    monkeypatch.setattr("heed.training.loop.restore", lambda *given: used.append(given[5]) or Progress())
+    trainer._write()
+    trainer._go_on(tmp_path / "checkpoints" / "step-0", ())
+    assert used == [trainer.device, trainer.device]
 
 
 def scripted_run(tmp_path, scores, average=1, select_by="exact_match", extra=None, **training):

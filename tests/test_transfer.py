@@ -8,7 +8,7 @@ import torch
 import heed
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class, task_names
-from heed.tasks.base.matching import axes_of
+from heed.tasks.base.transfer import axes_of
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "training.batch_tokens": 200, "evaluation.bootstrap": 5}
 EMBEDDING, OTHER = "body.inputs.embedding.weight", "source_embedding.weight"

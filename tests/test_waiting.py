@@ -20,9 +20,8 @@ from heed.tasks import check_config
 from heed.training import optimizer
 from heed.training.loop import Trainer
 from heed.training.loss import loss_at, vocabulary_loss
-from heed.training.processes import Processes
+from heed.training.processes import Processes, Sums
 from heed.training.progress import Quiet
-from heed.training.sums import Sums
 
 _READS = "item tolist cpu numpy __bool__ __int__ __float__ __index__ __contains__".split()
 _COUNTED = {f"aten::{name}" for name in "nonzero masked_select _unique2 unique_consecutive equal is_nonzero".split()}

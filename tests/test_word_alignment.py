@@ -8,7 +8,11 @@ import torch
 from torch.testing import assert_close
 
 from heed.data.batch.pairs import TokenPair
-from heed.data.tokens.word_alignment import align_tokens
+from heed.data.tokens import alignment
+
+
+def align_tokens(pairs):
+    return alignment.align_tokens([pair.source for pair in pairs], [pair.target for pair in pairs])
 
 
 def plain_alignment(pairs, apart=2, together=4, null=0.2, smoothing=0.01):

@@ -14,8 +14,8 @@ import heed
 from contract import write_lines
 from heed.cli import main
 from heed.data.examples import Pair
-from heed.data.read.shuffled import ShuffledPair, read_sentences, shuffle_words, words_of
-from heed.data.store.pairs import open_pairs
+from heed.data.kinds.shuffled import ShuffledPair, read_sentences, shuffle_words, words_of
+from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import heed
-from heed.data.read.word_vectors import read_word_vectors, vector_width
-from heed.data.tokens.tokenizer import UNKNOWN
+from heed.data.tokens.special import UNKNOWN
+from heed.data.word_vectors import read_word_vectors, vector_width
 from heed.errors import ConfigError, DataError
 from heed.registry import list_models
 from heed.tasks import check_config, task_class
-from heed.tasks.base.word_vectors import embedding_of
+from heed.tasks.base.vocabulary import embedding_of
 
 GLOVE = "the 1 2 3\nfilm 4 5 6\nGreat 7 8 9\ngreat -1 -2 -3\n. . 0.5 0.25 0.125\n"
 FILLER = "the of film it was we".split()

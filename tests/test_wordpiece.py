@@ -9,10 +9,10 @@ import pytest
 from transformers import BertTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.store.lengths import _Counter
-from heed.data.tokens.continued import beginning
+from heed.data.splits.lengths import _Counter
 from heed.data.tokens.extend import extended
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning
 from heed.errors import ConfigError
 
 TEXTS = [
@@ -184,7 +184,7 @@ def test_saved_and_read_again(tmp_path):
 
 
 def test_long_texts_are_cut_as_short_ones(monkeypatch):
-    monkeypatch.setattr("heed.data.tokens.long_texts._LONG", 20)
+    monkeypatch.setattr("heed.data.tokens.tokenizer._LONG", 20)
     text = "\n".join(TEXTS * 3)
     assert PIECES.encode_arrays([text])[0].tolist() == PIECES.encode(text).ids
 

@@ -6,16 +6,15 @@ import pytest
 import torch
 
 from heed.config import FilesData, ModelSection, TokenizerConfig
-from heed.data.tokens.tokenizer import UNKNOWN
+from heed.data.tokens.special import UNKNOWN
 from heed.observe.edits import Force, Uniform
-from heed.observe.maps import Axis, Map
+from heed.observe.maps import MERGED, Axis, Map, merge_subwords
 from heed.observe.trace import edit
-from heed.observe.words import MERGED, merge_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.links import word_links
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.run import TranslationRun
 from heed.tasks.translation.task import Translation
+from heed.tasks.translation.word_weights import word_links
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"
@@ -31,7 +30,7 @@ def test_merging_by_hand():
     mask = torch.tensor([[True, False, False, True], [False, False, False, True], [False, True, True, False]])
     whole = Map("cross", 1, 2, axes("t", *"abc"), axes("s", *"wxyz"), weights, weights.log(), mask, "Before.")
     query, key = axes("target", "ab", "c"), axes("source", "w", "xyz")
-    merged = merge_words(whole, query, [range(0, 2), range(2, 3)], key, [range(0, 1), range(1, 4)])
+    merged = merge_subwords(whole, query, [range(0, 2), range(2, 3)], key, [range(0, 1), range(1, 4)])
     # (0.1 + 0.5) / 2 = 0.3 and (0.2 + 0.3 + 0.4 + 0.1 + 0.1 + 0.3) / 2 = 0.7
     assert torch.allclose(merged.weights, torch.tensor([[0.3, 0.7], [0.3, 0.7]]))
     assert merged.mask.tolist() == [[True, True], [False, True]]
@@ -46,7 +45,7 @@ def test_rows_still_sum_to_one():
     weights = torch.softmax(torch.randn(7, 9), -1)
     whole = Map("cross", 0, None, axes("t", *"1234567"), axes("s", *"123456789"), weights)
     rows, columns = [range(0, 3), range(3, 4), range(4, 7)], [range(0, 1), range(1, 6), range(6, 8), range(8, 9)]
-    merged = merge_words(whole, axes("t", *"abc"), rows, axes("s", *"wxyz"), columns)
+    merged = merge_subwords(whole, axes("t", *"abc"), rows, axes("s", *"wxyz"), columns)
     assert torch.allclose(merged.weights.sum(1), torch.ones(3))
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
@@ -58,7 +57,7 @@ def test_words_of_one_token_change_nothing():
     weights = torch.softmax(torch.randn(3, 4), -1)
     whole = Map("cross", 0, None, axes("t", *"abc"), axes("s", *"wxyz"), weights)
     one_each = [[range(n, n + 1) for n in range(size)] for size in (3, 4)]
-    assert torch.allclose(merge_words(whole, whole.query, one_each[0], whole.key, one_each[1]).weights, weights)
+    assert torch.allclose(merge_subwords(whole, whole.query, one_each[0], whole.key, one_each[1]).weights, weights)
 
 
 # --- an untrained model, made to look where we say

@@ -18,32 +18,33 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/NOTES.md": "notes.md"}
+OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 """Pages outside docs/, and their names on the site."""
 PARTS = ("heed", "heed.attention", "heed.observe.edits", "heed.sklearn")
 """Modules whose public names the page of the Python interface lists."""
 METHODS = ("predict", "predictions", "look", "align", "rank", "score", "export")
 """Methods that the runs of some tasks have in forms of their own: listed with the class of each task."""
 RESULTS = {
-    "observe.shown.ShownLook": (),
-    "observe.trace.Trace": ("mechanisms", "maps", "weights", "gates", "tensors"),
-    "comparison.comparison.Comparison": (),
-    "comparison.learning_curves.LearningCurves": (),
-    "lessons.lesson.Lesson": (),
-    "tasks.base.curves.ShownCurves": (),
-    "tasks.base.predictions.Predictions": (),
-    "tasks.base.labels.LabelPrediction": (),
-    "tasks.tagging.prediction.TagPrediction": (),
-    "tasks.translation.writing.Prediction": (),
-    "tasks.translation.aligning.Alignments": (),
-    "tasks.pretraining.filling.FilledText": (),
-    "tasks.language_modelling.ranking.RankedChoice": (),
-    "tasks.language_modelling.scored.ScoredText": (),
-    "tasks.series.forecast.Forecast": (),
-    "exchange.export.Exported": (),
-    "runs.check.RunState": (),
+    "ShownLook": (),
+    "Trace": ("mechanisms", "maps", "weights", "gates", "tensors"),
+    "Comparison": (),
+    "Lesson": (),
+    "ShownCurves": (),
+    "Predictions": (),
+    "WrittenText": (),
+    "LabelPrediction": (),
+    "TagPrediction": (),
+    "Alignments": (),
+    "FilledText": (),
+    "RankedChoice": (),
+    "ScoredText": (),
+    "Forecast": (),
+    "Exported": (),
+    "RunState": (),
 }
 """Classes of what functions and methods return, with the methods to list; all of them by default."""
+FIRST = ("train", "load")
+"""Names that open the page."""
 
 
 def parsed(module: str) -> ast.Module:
@@ -61,18 +62,29 @@ def home(module: str, name: str) -> str:
     return module
 
 
+def defined(name: str) -> str:
+    """The dotted name of the one class of heed with this name."""
+    found = [
+        path.relative_to(ROOT / "src").with_suffix("")
+        for path in (ROOT / "src" / "heed").rglob("*.py")
+        if re.search(rf"^class {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(found) == 1, (name, found)
+    return ".".join((*found[0].parts, name))
+
+
 def public(module: str) -> list[str]:
     """The names in `__all__`; without it, the public classes and functions that the module defines."""
     body = parsed(module).body
     for node in body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            return list(ast.literal_eval(node.value))
+            return sorted(ast.literal_eval(node.value), key=lambda name: name not in FIRST)
     return [node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_"]
 
 
 def api() -> str:
     """The page of the Python interface, for mkdocstrings."""
-    lines = ["# Python interface", "", "Generated from the docstrings. How to use it: [python.md](python.md).", ""]
+    lines = ["# Python interface", "", "Generated from the docstrings. How to use it: [Python](python.md).", ""]
     listed: set[str] = set()
     for module in PARTS:
         names = {f"{home(module, name)}.{name}": name for name in public(module)}
@@ -81,7 +93,7 @@ def api() -> str:
         listed |= set(names)
         if module == "heed":
             lines += ["## Runs of each task", "", *(_listed(name, METHODS) for name in runs())]
-            lines += ["## Results", "", *(_listed(f"heed.{name}", members) for name, members in RESULTS.items())]
+            lines += ["## Results", "", *(_listed(defined(name), members) for name, members in RESULTS.items())]
     return "\n".join(lines)
 
 
@@ -89,7 +101,12 @@ def runs() -> list[str]:
     """The class of the runs of each task, by tasks in alphabetical order."""
     files = sorted((ROOT / "src" / "heed" / "tasks").glob("[a-z]*/run.py"))
     modules = [f"heed.tasks.{path.parent.name}.run" for path in files if path.parent.name != "base"]
-    return [f"{module}.{name}" for module in modules for name in public(module) if name.endswith("Run")]
+    found = []
+    for module in modules:
+        classes = [node for node in parsed(module).body if isinstance(node, ast.ClassDef)]
+        bases = {ast.unparse(base).partition("[")[0] for node in classes for base in node.bases}
+        found += [f"{module}.{node.name}" for node in classes if node.name.endswith("Run") and node.name not in bases]
+    return found
 
 
 def _listed(path: str, members: Sequence[str] = (), heading: str = "") -> str:

@@ -2,12 +2,12 @@
 
     python tools/make_fixtures.py FOLDER
 
-tests/fixtures/runs-1 was made with this script at commit 5e526d5 (run folder format 1, checkpoint format 2, optimiser
-moments by number) and is never made again: the next format gets a new folder. Each case writes to FOLDER/CASE:
+tests/fixtures/runs-1 was made with this script (run folder format 1, checkpoint format 3) and is never made again once
+heed is released: the next format gets a new folder. Each case writes to FOLDER/CASE:
 
     data/             its data files, unless the data is embedded
     finished/         a finished run with one checkpoint
-    unfinished/       the same settings, killed at update 8 of 12, with a checkpoint of update 6
+    unfinished/       the same settings, killed in update 8 of 12, with a checkpoint of update 6
     expected.json     inputs, predictions and test scores of the finished run; updates and validations of an
                       uninterrupted run with the settings of the unfinished one
 
@@ -22,12 +22,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 from small_data import write_small_data
 
 import heed
@@ -155,24 +153,10 @@ class Killed(BaseException):
     """Simulates a kill: a BaseException, which heed does not catch."""
 
 
-@contextmanager
-def killed_at(update: int) -> Iterator[None]:
-    """Context manager that ends training in the given update, by patching torch's gradient clipping."""
-    real, calls = torch.nn.utils.clip_grad_norm_, []
-
-    def clip(*args: Any, **kwargs: Any) -> Any:
-        calls.append(1)
-        if len(calls) == update:
-            raise Killed
-        return real(*args, **kwargs)
-
-    torch.nn.utils.clip_grad_norm_ = clip
-    try:
-        yield
-    except Killed:
-        pass
-    finally:
-        torch.nn.utils.clip_grad_norm_ = real
+def kill(event: Any) -> None:
+    """End training before update `KILLED_AT`."""
+    if event.step == KILLED_AT - 1:
+        raise Killed
 
 
 def settings_of(case: str, data: Path) -> dict[str, Any]:
@@ -205,13 +189,16 @@ def events(run: Path) -> list[dict[str, Any]]:
 
 
 def without_paths(run: Path, folder: Path) -> None:
-    """Replace the folder in a run's configuration, and update its checksum."""
-    config, sums = run / "config.yaml", run / "checksums.json"
-    config.write_text(config.read_text().replace(str(folder), STANDS_FOR))
-    listed = json.loads(sums.read_text())
-    data = config.read_bytes()
-    listed["config.yaml"] = {"bytes": len(data), "blake2b": hashlib.blake2b(data, digest_size=20).hexdigest()}
-    sums.write_text(json.dumps(listed, indent=1) + "\n")
+    """Replace the folder in a run's settings and record of data files, and update their checksums."""
+    sums = json.loads((run / "checksums.json").read_text())
+    for name in ("config.yaml", ".config.yaml", "data.json"):
+        if not (run / name).exists():  # embedded data has no files
+            continue
+        text = (run / name).read_text().replace(str(folder), STANDS_FOR)
+        (run / name).write_text(text)
+        if name in sums:
+            sums[name] = {"bytes": len(text), "blake2b": hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}
+    (run / "checksums.json").write_text(json.dumps(sums, indent=1) + "\n")
 
 
 def make(case: str, folder: Path) -> None:
@@ -226,8 +213,8 @@ def make(case: str, folder: Path) -> None:
         if path.name not in used:
             path.unlink()
     finished = heed.train(task, out=home / "finished", settings={**settings, **FINISHED}, quiet=True)
-    with killed_at(KILLED_AT):
-        heed.train(task, out=home / "unfinished", settings={**settings, **UNFINISHED}, quiet=True)
+    with suppress(Killed):
+        heed.train(task, out=home / "unfinished", settings={**settings, **UNFINISHED}, callback=kill, quiet=True)
     with tempfile.TemporaryDirectory() as other:
         heed.train(task, out=f"{other}/run", settings={**settings, **UNFINISHED}, quiet=True)
         whole = events(Path(other) / "run")

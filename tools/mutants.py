@@ -146,6 +146,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the file of each edit without running tests")
     options = parser.parse_args()
     chosen = [(n, edit) for n, edit in enumerate(EDITS, 1) if not options.only or n in options.only]
+    if len(chosen) < len(set(options.only or [n for n, _ in chosen])):
+        parser.error(f"the edits are numbered from 1 to {len(EDITS)}")
     if options.list:
         places = [(n, edit, place_of(edit, ROOT / "src" / "heed")) for n, edit in chosen]
         for n, edit, place in places:

@@ -1,20 +1,16 @@
-"""Count the files of heed that one small training run passes through, and the calls between them.
+"""Count the files of heed that a reader follows for three small tasks.
 
-    python tools/walk.py [--edges] [--json FILE]
+    python tools/walk.py [--files]
 
-Runs `heed train translation` on the embedded dates (Bahdanau's model, two updates, validation, test scores with
-bootstrap) in this process under a profiler, with an empty cache, including all threads and the import of the command
-line, and prints two rows of three numbers. Only the command line and the package folder are used, so the numbers stay
-comparable after modules have moved.
+On one small table of sentence pairs, each in its own process with an empty cache:
 
-- files: files of the package with at least one frame; loading a module counts.
-- call edges: pairs (A, B) of different files where a frame of B starts, or resumes (generators), and the nearest
-  calling frame of the package belongs to A. Frames of torch, pydantic or Python in between are skipped, so that a call
-  through `torch.nn.Module.__call__` counts. The first import of a module counts as a call from the importing file.
-- room pairs: pairs of rooms with such an edge; a room is the first folder below the package, or the top-level module.
+- look: `heed look RUN "a small sentence"`, on a run trained before the count;
+- train: `heed train translation pairs.tsv --dry-run`, up to the training loop;
+- batch: from the table to the first batch, through the task alone.
 
-The first row counts everything. The second leaves out calls made while a module of the package is being loaded, since
-these depend on which file happens to import a module first.
+Counted are the files of the package with at least one frame, the functions entered, and the pairs (A, B) of different
+files where a frame of B starts and the nearest calling frame of the package belongs to A. Frames below a `<module>` are
+left out: they depend on which file happens to import another first. `--files` lists the files, and their functions.
 """
 
 from __future__ import annotations
@@ -25,95 +21,86 @@ import importlib.util
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
+from collections import defaultdict
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 
-Edge = tuple[str, str]
-COMMAND = """
-train translation data.name=dates data.train=2000 data.valid=100 data.test=100 model.name=bahdanau
-training.steps=2 training.threads=1 training.seed=1
-""".split()
+WORDS = "a small red bird sings to the old grey cat on every cold morning".split()
+PAIRS = "".join(
+    f"{' '.join(line)}\t{' '.join(reversed(line))}\n"
+    for line in ([WORDS[(3 * i + j * j) % len(WORDS)] for j in range(3 + i % 4)] for i in range(120))
+)
+FIELDS = ["model.size=tiny", "training.steps=2", "training.threads=1", "training.seed=1"]
+CASES = ("look", "train", "batch")
 
 
 class Walk:
-    """Profile function that collects the files entered and the edges between them."""
+    """Profile function that collects the functions entered, by file, and the calls between files."""
 
     def __init__(self, package: Path) -> None:
-        self.files: set[str] = set()
-        self.edges: set[Edge] = set()
-        self.called_files: set[str] = set()
-        self.called_edges: set[Edge] = set()
+        self.functions: dict[str, set[str]] = defaultdict(set)
+        self.edges: set[tuple[str, str]] = set()
         self._package = f"{package}{os.sep}"
-        self._names: dict[CodeType, str] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
         """Record one call; the signature is that of `sys.setprofile`."""
         if event != "call" or not (file := self._file(frame)):
             return
-        below = self._below(frame)
-        caller = self._file(below) if below is not None else ""
-        loading = _is_module(frame)
-        while below is not None and not loading:
-            loading = _is_module(below)
-            below = self._below(below)
-        for files, edges in [(self.files, self.edges), (self.called_files, self.called_edges)][: 1 if loading else 2]:
-            files.add(file)
-            if caller and caller != file:
-                edges.add((caller, file))
-
-    def _below(self, frame: FrameType) -> FrameType | None:
-        """The nearest calling frame that belongs to the package."""
-        below = frame.f_back
-        while below is not None and not self._file(below):
-            below = below.f_back
-        return below
+        caller, below = "", frame
+        while below is not None:
+            if below.f_code.co_name == "<module>" and self._file(below):
+                return
+            below = below.f_back  # type: ignore[assignment]
+            caller = caller or (self._file(below) if below is not None else "")
+        self.functions[file].add(frame.f_code.co_qualname)
+        if caller and caller != file:
+            self.edges.add((caller, file))
 
     def _file(self, frame: FrameType) -> str:
         """Path of a frame's file within the package; empty for files elsewhere."""
-        name = self._names.get(frame.f_code)
-        if name is None:
-            path = frame.f_code.co_filename
-            inside = path.startswith(self._package)
-            name = self._names[frame.f_code] = Path(path[len(self._package) :]).as_posix() if inside else ""
-        return name
+        path = frame.f_code.co_filename
+        return path[len(self._package) :] if path.startswith(self._package) else ""
 
 
-def _is_module(frame: FrameType) -> bool:
-    return frame.f_code.co_name == "<module>"
+def heed(*words: str) -> None:
+    """Run a command in this process."""
+    from heed.cli import main
+
+    try:
+        main(list(words))
+    except SystemExit as ended:
+        if ended.code:
+            raise
 
 
-def rooms(edges: set[Edge]) -> set[Edge]:
-    """The pairs of different rooms that the edges connect."""
-    pairs = {(room(caller), room(called)) for caller, called in edges}
-    return {(caller, called) for caller, called in pairs if caller != called}
+def to_batch(table: str) -> None:
+    """Read the table, and make the first batch."""
+    from heed.tasks import check_config, run_class
+
+    values = {"task": "translation", "data": {"train": [table], "valid": 10}, "training": {"steps": 2}}
+    task = run_class("translation").task_class.prepare(check_config(values, "the walk"))
+    task.collate(next(iter(task.train_batches(0))))
 
 
-def room(file: str) -> str:
-    """The first folder below the package, or the top-level module."""
-    return file.split("/")[0].removesuffix(".py")
-
-
-def walk() -> Walk:
-    """Train once under the profiler."""
+def walk(case: str, table: str, run: str) -> Walk:
+    """One case under the profiler, in this process."""
     found = importlib.util.find_spec("heed")
     assert found is not None and found.origin is not None
-    noted = Walk(Path(found.origin).parent)
-    said = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["HEED_CACHE"] = f"{folder}/cache"
+    noted, said = Walk(Path(found.origin).parent), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         threading.setprofile(noted)
         sys.setprofile(noted)
         try:
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                from heed.cli import main
-
-                main([*COMMAND, "--out", f"{folder}/run"])
-        except SystemExit as ended:
-            if ended.code:
-                sys.exit(f"{said.getvalue()}\nheed {' '.join(COMMAND)} ended with {ended.code}")
+            if case == "look":
+                heed("look", run, "a small red bird sings")
+            elif case == "train":
+                heed("train", "translation", table, "--dry-run", *FIELDS)
+            else:
+                to_batch(table)
         finally:
             sys.setprofile(None)
             threading.setprofile(None)  # type: ignore[arg-type]
@@ -121,29 +108,33 @@ def walk() -> Walk:
 
 
 def main() -> None:
-    """Print the numbers."""
+    """Print a row for each case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edges", action="store_true", help="also list room pairs and call edges")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write files, room pairs and call edges to FILE")
+    parser.add_argument("--files", action="store_true", help="list the files, and how many functions of each")
+    parser.add_argument("--case", nargs=3, metavar=("CASE", "TABLE", "RUN"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    noted = walk()
-    if not noted.files:
-        sys.exit("no calls were recorded: another profiler is running, or the package is not loaded from files")
-    kinds = {"all": (noted.files, noted.edges), "without loading": (noted.called_files, noted.called_edges)}
-    print(f"{'':16}{'files':>8}{'call edges':>12}{'room pairs':>12}")
-    for name, (files, edges) in kinds.items():
-        print(f"{name:16}{len(files):8}{len(edges):12}{len(rooms(edges)):12}")
-    if options.edges:
-        for caller, called in sorted(rooms(noted.edges)):
-            print(f"room  {caller} -> {called}")
-        for caller, called in sorted(noted.edges):
-            print(f"{'call' if (caller, called) in noted.called_edges else 'load'}  {caller} -> {called}")
-    if options.json is not None:
-        lists = {
-            name: {"files": sorted(files), "edges": sorted(edges), "rooms": sorted(rooms(edges))}
-            for name, (files, edges) in kinds.items()
-        }
-        options.json.write_text(json.dumps(lists, indent=1) + "\n")
+    if options.case:
+        noted = walk(*options.case)
+        functions = {file: sorted(names) for file, names in sorted(noted.functions.items())}
+        print(json.dumps({"functions": functions, "edges": len(noted.edges)}))
+        return
+    print(f"{'':8}{'files':>8}{'functions':>12}{'calls between files':>22}")
+    with tempfile.TemporaryDirectory() as folder:
+        table, run = f"{folder}/pairs.tsv", f"{folder}/run"
+        Path(table).write_text(PAIRS, encoding="utf-8")
+        train = ["train", "translation", table, "--out", run, *FIELDS]
+        subprocess.run([sys.executable, "-m", "heed", *train], check=True, capture_output=True, cwd=folder)
+        for case in CASES:
+            environment = {**os.environ, "HEED_CACHE": f"{folder}/cache-{case}"}
+            words = [sys.executable, __file__, "--case", case, table, run]
+            done = subprocess.run(words, check=True, capture_output=True, text=True, env=environment, cwd=folder)
+            found = json.loads(done.stdout)
+            functions = found["functions"]
+            if not functions:
+                sys.exit("no calls were recorded: another profiler is running, or the package is not loaded from files")
+            print(f"{case:8}{len(functions):8}{sum(map(len, functions.values())):12}{found['edges']:22}", flush=True)
+            for file, names in functions.items() if options.files else ():
+                print(f"    {file}: {', '.join(names)}")
 
 
 if __name__ == "__main__":

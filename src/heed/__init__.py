@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
     from heed.runs.check import check_run
-    from heed.runs.ensemble import ensemble
     from heed.runs.exported import export
     from heed.runs.imported import import_model
-    from heed.runs.loading import load
+    from heed.runs.loading import ensemble, load
     from heed.runs.train import train
     from heed.tasks.base.run import Run
 
@@ -40,7 +39,7 @@ _HOMES = {
     "attend": "heed.attention",
     "check_run": "heed.runs.check",
     "compare": "heed.comparison",
-    "ensemble": "heed.runs.ensemble",
+    "ensemble": "heed.runs.loading",
     "export": "heed.runs.exported",
     "import_model": "heed.runs.imported",
     "load": "heed.runs.loading",

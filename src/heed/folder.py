@@ -28,10 +28,19 @@ from typing_extensions import TypedDict
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError, nearest
-from heed.storage.disk import CHECKSUMS, disk_error, remove_file, remove_leftovers, write_folder, write_whole
-from heed.storage.files import MissingFileError, damaged, read_object, read_yaml
+from heed.storage.disk import disk_error, remove_file, remove_leftovers, write_checksums, write_folder, write_whole
+from heed.storage.files import (
+    CHECKSUMS,
+    Content,
+    MissingFileError,
+    damaged,
+    describe_damage,
+    listed,
+    read_object,
+    read_yaml,
+    recorded,
+)
 from heed.storage.lock import LOCK, Ownership, check_not_owned
-from heed.storage.seal import Content, describe_damage, listed, record, recorded
 from heed.visible import shell_word
 
 FORMAT = 1
@@ -211,7 +220,7 @@ def _not_free(path: Path, instead: str) -> RunError:
     return RunError(f"'{path}' already exists, and runs are never overwritten; {instead}")
 
 
-def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
+def record_files(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
     """Write the checksums of a run folder's files, by which `load` and `heed check` find missing or altered files.
 
     Args:
@@ -221,7 +230,7 @@ def seal(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool =
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
     files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out]
-    record(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
+    write_checksums(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
 
 
 @contextmanager
@@ -234,11 +243,11 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     """
     kept = {name: one for name, one in _recorded(path).items() if name not in (*changing, WEIGHTS)} if changing else {}
     if kept:
-        record(path, kept, kept)
+        write_checksums(path, kept, kept)
     else:
         remove_file(path / CHECKSUMS)
     yield
-    seal(path, kept, final=final)
+    record_files(path, kept, final=final)
 
 
 def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:

@@ -4,12 +4,14 @@
 jaxtyping: without it the annotation is just `Tensor`.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
     from jaxtyping import Int as Int
+    from torch import Tensor
 else:
     try:
         from jaxtyping import Bool, Float, Int
@@ -20,3 +22,10 @@ else:
                 return item[0]
 
         Bool = Float = Int = _Unchecked
+
+
+class ReturnsTensor:
+    """Tells the type checker that calling a module gives a tensor; torch's own annotation says `Any`."""
+
+    if TYPE_CHECKING:
+        __call__: Callable[..., Tensor]

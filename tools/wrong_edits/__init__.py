@@ -6,11 +6,12 @@ new edits at its end.
 
 from __future__ import annotations
 
-from wrong_edits import answers, data, files, tasks_numbers, tasks_texts, tasks_written, training
+from wrong_edits import answers, contracts, data, files, tasks_numbers, tasks_texts, tasks_written, training
 from wrong_edits.edit import Edit
 
 EDITS: list[Edit] = [
     *answers.EDITS,
+    *contracts.EDITS,
     *training.EDITS,
     *data.EDITS,
     *files.EDITS,

@@ -69,15 +69,15 @@ EDITS = [
     ),
     Edit(
         "rows of one source share the mask of the first",
-        "grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)",
-        "grouped = rows.group(seen[:1, None, None].expand(len(seen), 1, num_queries, -1)).squeeze(1)",
+        "grouped = self.rows.group(self.seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)",
+        "grouped = self.rows.group(self.seen[:1, None, None].expand(len(self.seen), 1, num_queries, -1)).squeeze(1)",
         ("tests/test_hred.py",),
     ),
     # what validate returns
     Edit(
         "translation: loss per example, not per token",
-        '"loss": sum(nll) / sum(tokens)',
-        '"loss": sum(nll) / len(tokens)',
+        '"loss": sum(nll) / max(1, sum(tokens))',
+        '"loss": sum(nll) / max(1, len(tokens))',
         VALIDATION,
     ),
     Edit(
@@ -88,8 +88,8 @@ EDITS = [
     ),
     Edit(
         "translation: exact match without normalisation",
-        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        *of_texts",
-        "references = [pair.target for pair in pairs]\n        *of_texts",
+        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        sources =",
+        "references = [pair.target for pair in pairs]\n        sources =",
         VALIDATION,
     ),
     Edit(
@@ -118,20 +118,20 @@ EDITS = [
     ),
     Edit(
         "translation: decoding is cut at half",
-        "beam_size=1, max_length=longest)]",
-        "beam_size=1, max_length=longest // 2)]",
+        "beam_size=1, max_length=chosen.longest)",
+        "beam_size=1, max_length=chosen.longest // 2)",
         VALIDATION,
     ),
     Edit(
         "translation: outputs and references exchanged",
-        "*of_texts, exact = output_measures(texts, references, self.quick_scores)",
-        "*of_texts, exact = output_measures(references, texts, self.quick_scores)",
+        "*of_texts, exact = output_measures(texts, chosen.references, self.quick_scores)",
+        "*of_texts, exact = output_measures(chosen.references, texts, self.quick_scores)",
         VALIDATION,
     ),
     Edit(
         "translation: the forced loss counts padding",
-        "            real = batch.target_mask[row]\n",
-        "            real = torch.ones_like(batch.target_mask[row])\n",
+        "            real = batch.target_mask\n",
+        "            real = torch.ones_like(batch.target_mask)\n",
         ("tests/test_validation.py", "tests/test_training.py"),
     ),
     Edit(
@@ -141,8 +141,8 @@ EDITS = [
         VALIDATION,
     ),
     Edit(
-        "classification: the loss is a sum",
-        "loss = float(label_loss(logits, labels, self.sigmoid)) / len(encoded)",
+        "labels: the validation loss is a sum",
+        "loss = float(label_loss(logits, labels, self.sigmoid)) / len(labels)",
         "loss = float(label_loss(logits, labels, self.sigmoid))",
         VALIDATION,
     ),
@@ -160,8 +160,8 @@ EDITS = [
     ),
     Edit(
         "tagging: loss per sentence, not per word",
-        'return {"loss": loss / sum(map(len, true)),',
-        'return {"loss": loss / len(true),',
+        "return total / count  # for a tagger, its words",
+        "return total / len(encoded)",
         VALIDATION,
     ),
     Edit(
@@ -175,12 +175,6 @@ EDITS = [
         "both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]\n    hits, said",
         "both = [({e[0] for e in entities(t)}, {e[0] for e in entities(p)}) for t, p in zip(true, predicted)]\n"
         "    hits, said",
-        VALIDATION,
-    ),
-    Edit(
-        "table: the loss is over all labels",
-        "loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()",
-        "loss = -probabilities.clamp_min(1e-30).log().mean()",
         VALIDATION,
     ),
     Edit(
@@ -240,8 +234,8 @@ EDITS = [
     ),
     Edit(
         "table ignores label smoothing",
-        'return cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)',
-        'return cross_entropy(logits, batch.targets, reduction="sum")',
+        "self.label_loss(model(batch.values), batch.targets, label_smoothing)",
+        "self.label_loss(model(batch.values), batch.targets, 0.0)",
         VALIDATION,
     ),
     Edit(
@@ -264,7 +258,7 @@ EDITS = [
     ),
     Edit(
         "generation ignores max_length",
-        "max_length=(given.max_length or 200) if max_length is None else max_length",
+        "max_length=longest if max_length is None else max_length",
         "max_length=20 if max_length is None else max_length",
         (FIELDS("GenerationConfig.max_length"),),
     ),
@@ -309,5 +303,24 @@ EDITS = [
         "recent = p.kept[-self._average :]",
         "recent = p.kept[: self._average]",
         ("tests/test_training.py",),
+    ),
+    # comparisons, advice on budgets
+    Edit(
+        "compare: a model is tested against the best of all sizes of the training set",
+        "if one.train_size == self.entries[entry].train_size]",
+        "]",
+        ("tests/test_learning_curves.py::test_differences_are_within_a_size",),
+    ),
+    Edit(
+        "compare: differences at a size name the rows of another size",
+        "tuple(replace(d, other=group[d.other]) for d in each)",
+        "each",
+        ("tests/test_learning_curves.py::test_differences_are_within_a_size",),
+    ),
+    Edit(
+        "a run of several passes is said to have too few updates",
+        "if updates >= 10 or passes >= 1:",
+        "if updates >= 10:",
+        ("tests/test_budget.py::test_a_handful_of_updates_is_warned_of",),
     ),
 ]

@@ -5,6 +5,31 @@ from __future__ import annotations
 from wrong_edits.edit import FIELDS, LANGUAGE, Edit
 
 EDITS = [
+    # generated data, batches
+    Edit(
+        "dates with two readings are drawn",
+        "if date.day > 12 or date.day == date.month or not date_format.is_numeric:",
+        "if date.day > 0 or date.day == date.month or not date_format.is_numeric:",
+        ("tests/test_dates.py",),
+    ),
+    Edit(
+        "unseen languages are written in formats of trained ones",
+        "if one is not None and one not in known]",
+        "if one is not None]",
+        ("tests/test_dates.py",),
+    ),
+    Edit(
+        "padding is counted as if all rows were one group",
+        "longest = length if 2 * length <= longest or not longest else longest",
+        "longest = longest or length",
+        ("tests/test_batching.py",),
+    ),
+    Edit(
+        "the German verb stays second after dass",
+        "return [*subject, *middle, *verb.last]",
+        "return [*subject, *verb.finite, *middle, *verb.end]",
+        ("tests/test_grammar.py",),
+    ),
     # data, guided attention, measures
     Edit(
         "weak links guide attention",

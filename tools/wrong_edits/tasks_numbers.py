@@ -10,15 +10,9 @@ NUMBERS = "tests/test_numbers.py::{}".format
 EDITS = [
     # images: reading, validation, scoring, saving
     Edit(
-        "images: the validation loss is a sum",
-        "loss = float(label_loss(logits, torch.tensor(true), self.sigmoid)) / len(true)",
-        "loss = float(label_loss(logits, torch.tensor(true), self.sigmoid))",
-        (IMAGES("test_validation_worked_out_from_the_logits"),),
-    ),
-    Edit(
-        "images: a single output is taken as the probability of the first class",
-        "        second = torch.sigmoid(logits)\n        return torch.cat([1 - second, second], dim=-1)",
-        "        second = torch.sigmoid(logits)\n        return torch.cat([second, 1 - second], dim=-1)",
+        "labels: a single output is taken as the probability of the first class",
+        "return second if self.several_labels else torch.cat([1 - second, second], dim=-1)",
+        "return second if self.several_labels else torch.cat([second, 1 - second], dim=-1)",
         (IMAGES("test_two_classes_by_one_output_have_the_probability_of_the_second"),),
     ),
     Edit(
@@ -29,8 +23,8 @@ EDITS = [
     ),
     Edit(
         "images: top-5 accuracy counts six labels",
-        "return set(ranked[:TOP])",
-        "return set(ranked[: TOP + 1])",
+        "for label, _ in prediction.ranked[:TOP]}",
+        "for label, _ in prediction.ranked[: TOP + 1]}",
         (IMAGES("test_five_labels_count_for_top_5_accuracy"),),
     ),
     Edit(
@@ -62,8 +56,8 @@ EDITS = [
     ),
     Edit(
         "table: columns are read in the order of the file, not of the run",
-        'places = [_place(path, header, column, "data.columns", hint) for column in wanted]',
-        'places = sorted(_place(path, header, column, "data.columns", hint) for column in wanted)',
+        'places = [_place(has, header, column, "data.columns", hint) for column in wanted]',
+        'places = sorted(_place(has, header, column, "data.columns", hint) for column in wanted)',
         (NUMBERS("test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted"),),
     ),
     Edit(

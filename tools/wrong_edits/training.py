@@ -219,4 +219,40 @@ EDITS = [
         "probabilities[:, sampling.top_k + 1 :] = 0.0",
         ("tests/test_sampling.py",),
     ),
+    Edit(
+        "a resumed run has its whole time budget again",
+        "        self.budget.add(self.progress.seconds)\n",
+        "",
+        ("tests/test_training.py::test_a_resumed_run_has_the_rest_of_its_time_budget",),
+    ),
+    Edit(
+        "the interval of a forecast's gain is turned around",
+        "*interval(1 - drawn[id(model)] / others)",
+        "*interval(1 - others / drawn[id(model)])",
+        ("tests/test_numbers.py",),
+    ),
+    Edit(
+        "tokens a second count validations and pauses",
+        "p, seconds = progress, max(1e-9, progress.training_seconds)",
+        "p, seconds = progress, max(1e-9, progress.seconds)",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "the gradient's norm is logged after clipping",
+        "sums.read(gradient_norm, self.processes)",
+        "sums.read(gradient_norm.clamp_max(c.clip or math.inf), self.processes)",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "the random state is that of the current device",
+        "torch.cuda.get_rng_state(device)",
+        "torch.cuda.get_rng_state()",
+        ("tests/test_training.py",),
+    ),
+    Edit(
+        "the random state is restored on the current device",
+        'torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"], device)',
+        'torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])',
+        ("tests/test_training.py",),
+    ),
 ]

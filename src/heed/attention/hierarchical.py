@@ -3,15 +3,17 @@
 Shapes: R rows, B sources, Q queries, K keys (the words of all parts, concatenated), P parts.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from heed.attention import watch
-from heed.attention.attend import weigh
-from heed.attention.keys import Keys, Rows
-from heed.attention.masks import full_mask
-from heed.attention.modules import Attention, seen_mask
-from heed.shapes import Bool, Float, Int
+from heed.attention.attend import full_mask, weigh
+from heed.attention.keys import Keys, Rows, Scope
+from heed.attention.modules import Attention
+from heed.shapes import Float, Int
 
 
 class HierarchicalAttention(Attention):
@@ -30,10 +32,7 @@ class HierarchicalAttention(Attention):
         keys: Keys,
         part_of: Int[Tensor, "batch key"],
         part_weights: Float[Tensor, "rows query part"],
-        *,
-        rows: Rows | None = None,
-        offset: int | Tensor = 0,
-        seen: Bool[Tensor, "rows key"] | None = None,
+        **scope: Any,
     ) -> Float[Tensor, "rows query d_value"]:
         """Attend to prepared keys; returns the context, `(rows, query, d_value)`.
 
@@ -42,34 +41,33 @@ class HierarchicalAttention(Attention):
             keys: From `prepare`, with a mask `(batch, key)` or none.
             part_of: `(batch, key)`, index of the part that contains each key.
             part_weights: `(rows, query, part)`, the weight b of each part.
-            rows: Which entry of `keys` and `part_of` each row attends to; row i to entry i by default.
-            offset: Absolute position of the first query; used by observers and edits only.
-            seen: `(rows, key)`, the keys of its entry that each row may attend to; all by default.
+            scope: Fields of `Scope`: rows, also of `part_of`, offset, seen.
         """
-        rows = Rows.repeat(len(query), device=query.device) if rows is None else rows
+        where = Scope(**scope)
+        rows = Rows.repeat(len(query), device=query.device) if where.rows is None else where.rows
+        where = replace(where, rows=rows)
         num_queries, device = query.shape[1], query.device
         projected = self.score.project(query).unsqueeze(1)  # (R, 1, Q, d)
         grouped, shares = rows.group(projected), rows.group(part_weights.unsqueeze(1))
-        may = seen_mask(keys.mask, seen, rows, num_queries)
-        mask = full_mask(may, False, grouped.shape[2], len(keys), device)
+        mask = full_mask(where.within(keys.mask, num_queries), False, grouped.shape[2], len(keys), device)
         within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
         weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
         dropout = self.dropout if self.training else 0.0
         if watch.slot is not None and (edits := watch.slot.edits(self)):
-            first = torch.as_tensor(offset, device=device).reshape(-1, 1).expand(len(query), 1)
             own = keys.select(rows.source_of)
-            allowed = full_mask(seen_mask(own.mask, seen, None, num_queries), False, num_queries, len(keys), device)
+            may = replace(where, rows=None).within(own.mask, num_queries)
+            allowed = full_mask(may, False, num_queries, len(keys), device)
             weights = rows.ungroup(weights)
             for edit in edits:
-                weights = edit(weights, allowed, first + torch.arange(num_queries, device=device))
+                weights = edit(weights, allowed, where.positions(projected))
             context = weigh(weights, own.value)
         else:
             context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
             weights = rows.ungroup(weights)
         if watch.slot is not None:
             scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-            parts = projected, keys, rows, False, offset, context, weights, dropout, self.score
-            watch.slot.attention(self, watch.AttentionCall(*parts, seen=seen, scores=scores))
+            call = watch.AttentionCall(projected, keys, where, context, weights, dropout, self.score, scores)
+            watch.slot.attention(self, call)
         return context.squeeze(1)
 
 

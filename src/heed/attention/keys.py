@@ -218,3 +218,32 @@ class Rows:
         if len(kept) == self.num_sources:
             return Rows(source_of, self.num_sources, (self, rows)), None
         return Rows(renumbered, len(kept), (self, rows)), kept
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """Which keys each row may attend to, and the positions of queries and keys for observers and edits."""
+
+    causal: bool = False  # whether the future is masked; the last query is at the newest position
+    rows: Rows | None = None  # which entry of the keys each row attends to; row i to entry i by default
+    offset: int | Tensor = 0  # absolute position of the first query, one number or one per row
+    key_offset: int | Tensor = 0  # the same for the first key
+    seen: Bool[Tensor, "rows key"] | None = None  # the keys of its entry that each row may attend to; all by default
+
+    def within(self, mask: Tensor | None, num_queries: int) -> Tensor | None:
+        """Combine the mask of the keys, `(batch, key)`, with `seen`.
+
+        The result is `(batch, key)` if row i attends to entry i, otherwise `(batch, query, key)` over the grouped
+        queries.
+        """
+        if self.seen is None:
+            return mask
+        if self.rows is None or self.rows.is_identity:
+            return self.seen if mask is None else mask & self.seen
+        grouped = self.rows.group(self.seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)
+        return grouped if mask is None else grouped & mask.unsqueeze(1)
+
+    def positions(self, queries: Tensor) -> Int[Tensor, "rows query"]:
+        """The absolute position of each of the queries `(rows, heads, query, d)`."""
+        first = torch.as_tensor(self.offset, device=queries.device).reshape(-1, 1).expand(len(queries), 1)
+        return first + torch.arange(queries.shape[2], device=queries.device)

@@ -1,29 +1,60 @@
 """Attention as modules: a score with its parameters, keys prepared once per source, and calls to the observer.
 
+Where the score is a scaled dot product, torch's fused kernel computes it. Tests check that its values and gradients
+equal the specification for every mask. It does not return weights; an observer recomputes them from the recorded
+queries and keys.
+
 Shapes: R rows (sequences being generated), B sources (R = B unless `Rows` says otherwise), H heads, Q queries, K keys.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from heed.attention import watch
-from heed.attention.attend import masked_softmax, weigh
-from heed.attention.fused import fused_attend
-from heed.attention.keys import Keys, Rows, at_positions, from_positions, key_positions
-from heed.attention.masks import full_mask
-from heed.attention.scores import General, ScaledDot, Score
+from heed.attention.attend import full_mask, masked_softmax, weigh
+from heed.attention.keys import Keys, Scope, at_positions, from_positions, key_positions
+from heed.attention.scores import General, ScaledDot, Score, check_widths
 from heed.errors import ConfigError
 from heed.kernels import Linear
-from heed.shapes import Bool, Float
+from heed.shapes import Bool, Float, ReturnsTensor
+
+
+def fused_attend(
+    projected: Float[Tensor, "batch heads query d"],
+    prepared: Float[Tensor, "batch heads key d"],
+    value: Float[Tensor, "batch heads key d_value"],
+    mask: Bool[Tensor, "batch ..."] | None,
+    *,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch heads query d_value"]:
+    """`softmax(scale * projected prepared') value` in one kernel.
+
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
+    `causal_mask` does. The context of a query that may attend to no key is zero.
+    """
+    check_widths(projected, prepared)
+    num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
+    square = causal and mask is None and num_queries == num_keys and num_queries > 1
+    combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
+    return scaled_dot_product_attention(
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, is_causal=square, scale=scale
+    )
+
 
 Turn = Callable[[Tensor], Tensor]
 """Rotates the queries or keys of each head, `(rows, heads, positions, d_head)`, by their positions."""
 
 
-class Attends(nn.Module):
+class Attends(ReturnsTensor, nn.Module):
     """Base class of attention modules: chooses the path that computes the context, and notifies the observer.
 
     `mechanism` is its name in maps ("cross", "encoder", "decoder"), `layer` its layer in the model, from 0. Weights are
@@ -38,31 +69,25 @@ class Attends(nn.Module):
         self.layer = layer
 
     def _attend(
-        self,
-        projected: Float[Tensor, "rows heads query d"],
-        keys: Keys,
-        causal: bool,
-        rows: Rows | None,
-        offset: int | Tensor,
-        key_offset: int | Tensor = 0,
-        seen: Tensor | None = None,
+        self, projected: Float[Tensor, "rows heads query d"], keys: Keys, scope: Scope
     ) -> Float[Tensor, "rows heads query d_value"]:
         dropout = self.dropout if self.training else 0.0
         weights = None
-        per_query = causal or (keys.mask is not None and keys.mask.dim() == 3)
-        if rows is not None and per_query and not rows.is_identity:
+        per_query = scope.causal or (keys.mask is not None and keys.mask.dim() == 3)
+        if scope.rows is not None and per_query and not scope.rows.is_identity:
             # Grouped rows share one query axis, which a mask per query does not fit: give each row its own keys.
-            keys, rows = keys.select(rows.source_of), None
+            keys, scope = keys.select(scope.rows.source_of), replace(scope, rows=None)
+        rows = scope.rows
         if watch.slot is not None and (edits := watch.slot.edits(self)):
-            context, weights = self._edited(projected, keys, causal, rows, offset, key_offset, edits, seen)
+            context, weights = self._edited(projected, keys, scope, edits)
         else:
             grouped = projected if rows is None else rows.group(projected)
-            may = seen_mask(keys.mask, seen, rows, projected.shape[2])
+            may = scope.within(keys.mask, projected.shape[2])
             if self.score.scale is not None:
                 given = grouped, keys.prepared, keys.value, may
-                context = fused_attend(*given, causal=causal, scale=self.score.scale, dropout=dropout)
+                context = fused_attend(*given, causal=scope.causal, scale=self.score.scale, dropout=dropout)
             else:
-                mask = full_mask(may, causal, grouped.shape[2], len(keys), grouped.device)
+                mask = full_mask(may, scope.causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
                 grouped_weights = masked_softmax(scores, mask)
                 context = weigh(grouped_weights, keys.value, dropout)
@@ -70,54 +95,30 @@ class Attends(nn.Module):
             if rows is not None:
                 context = rows.ungroup(context)
         if watch.slot is not None:
-            parts = projected, keys, rows, causal, offset, context, weights, dropout, self.score, key_offset
-            call = watch.AttentionCall(*parts, seen=seen)
+            call = watch.AttentionCall(projected, keys, scope, context, weights, dropout, self.score)
             watch.slot.attention(self, call)
         return context
 
     def _edited(
-        self,
-        projected: Tensor,
-        keys: Keys,
-        causal: bool,
-        rows: Rows | None,
-        offset: int | Tensor,
-        key_offset: int | Tensor,
-        edits: list[watch.WatchedEdit],
-        seen: Tensor | None = None,
+        self, projected: Tensor, keys: Keys, scope: Scope, edits: list[watch.WatchedEdit]
     ) -> tuple[Tensor, Tensor]:
         """The readable path, with edits applied between softmax and sum; each row gets its own copy of the keys."""
-        if rows is not None and not rows.is_identity:
-            keys = keys.select(rows.source_of)
-        num_queries = projected.shape[2]
-        mask = full_mask(
-            seen_mask(keys.mask, seen, None, num_queries), causal, num_queries, len(keys), projected.device
-        )
+        if scope.rows is not None and not scope.rows.is_identity:
+            keys, scope = keys.select(scope.rows.source_of), replace(scope, rows=None)
+        num_rows, _, num_queries, _ = projected.shape
+        may = scope.within(keys.mask, num_queries)
+        mask = full_mask(may, scope.causal, num_queries, len(keys), projected.device)
         weights = masked_softmax(self.score.scores(projected, keys.prepared), mask)
-        first = torch.as_tensor(offset, device=projected.device).reshape(-1, 1).expand(len(projected), 1)
-        positions = first + torch.arange(num_queries, device=projected.device)  # (R, Q)
-        places = key_positions(keys.mask if causal else None, key_offset, len(projected), len(keys), projected.device)
+        causal_keys = keys.mask if scope.causal else None
+        places = key_positions(causal_keys, scope.key_offset, num_rows, len(keys), projected.device)
         if places is not None:  # edits address keys by position
-            may = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
-            weights, mask = at_positions(weights, places, 0.0), at_positions(may, places, 0.0)
+            allowed = torch.ones_like(weights, dtype=torch.bool) if mask is None else mask.expand_as(weights)
+            weights, mask = at_positions(weights, places, 0.0), at_positions(allowed, places, 0.0)
         for edit in edits:
-            weights = edit(weights, mask, positions)
+            weights = edit(weights, mask, scope.positions(projected))
         if places is not None:
             weights = from_positions(weights, places)
         return weigh(weights, keys.value), weights
-
-
-def seen_mask(mask: Tensor | None, seen: Tensor | None, rows: Rows | None, num_queries: int) -> Tensor | None:
-    """Combine the mask of the keys, `(batch, key)`, with the keys that each row may attend to, `(rows, key)`.
-
-    The result is `(batch, key)` if row i attends to entry i, otherwise `(batch, query, key)` over the grouped queries.
-    """
-    if seen is None:
-        return mask
-    if rows is None or rows.is_identity:
-        return seen if mask is None else mask & seen
-    grouped = rows.group(seen[:, None, None].expand(-1, 1, num_queries, -1)).squeeze(1)
-    return grouped if mask is None else grouped & mask.unsqueeze(1)
 
 
 class Attention(Attends):
@@ -143,26 +144,16 @@ class Attention(Attends):
         self,
         query: Float[Tensor, "rows query d_query"],
         keys: Keys,
-        *,
-        causal: bool = False,
-        rows: Rows | None = None,
-        offset: int | Tensor = 0,
-        key_offset: int | Tensor = 0,
-        seen: Bool[Tensor, "rows key"] | None = None,
+        **scope: Any,
     ) -> Float[Tensor, "rows query d_value"]:
         """Attend to prepared keys; returns the context, `(rows, query, d_value)`.
 
         Args:
             query: `(rows, query, d_query)`.
             keys: From `prepare`, with a mask `(batch, key)` or `(batch, query, key)`, True = may attend.
-            causal: Mask the future; the last query is at the newest position.
-            rows: Which entry of `keys` each row attends to; row i to entry i by default.
-            offset: Absolute position of the first query, one number or one per row; used by observers and edits only.
-            key_offset: The same for the first key.
-            seen: `(rows, key)`, the keys of its entry that each row may attend to; all by default.
+            scope: Fields of `Scope`: causal, rows, offset, key_offset, seen.
         """
-        projected = self.score.project(query).unsqueeze(1)
-        return self._attend(projected, keys, causal, rows, offset, key_offset, seen).squeeze(1)
+        return self._attend(self.score.project(query).unsqueeze(1), keys, Scope(**scope)).squeeze(1)
 
 
 class AttentionLayer(Attention):
@@ -257,10 +248,8 @@ class MultiHeadAttention(Attends):
         keys: Keys | None = None,
         *,
         mask: Bool[Tensor, "batch ..."] | None = None,
-        causal: bool = False,
-        rows: Rows | None = None,
-        offset: int | Tensor = 0,
         turn: Turn | None = None,
+        **scope: Any,
     ) -> Float[Tensor, "rows query d_model"]:
         """Attend to prepared keys, as `Attention.forward`; without `keys`, self-attention over `query` under `mask`.
 
@@ -272,5 +261,5 @@ class MultiHeadAttention(Attends):
             assert mask is None, "prepared keys carry their own mask"
         queries = self._split(self.w_query(query))
         projected = self.score.project(queries if turn is None else turn(queries))
-        context = self._attend(projected, keys, causal, rows, offset)  # (R, H, Q, d_head)
-        return self.w_out(context.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        context = self._attend(projected, keys, Scope(**scope))  # (R, H, Q, d_head)
+        return self.w_out(context.transpose(1, 2).flatten(2))

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from heed.attention.modules import Attention
 from heed.attention.scores import Dot
 from heed.kernels import Linear
-from heed.shapes import Bool, Float
+from heed.shapes import Bool, Float, ReturnsTensor
 
 
-class AttentionPooling(nn.Module):
+class AttentionPooling(ReturnsTensor, nn.Module):
     """`softmax(score(u, h)) h` for learned queries u; the context vectors are concatenated.
 
     | score | of u and h_i | learned queries |
@@ -52,4 +52,4 @@ class AttentionPooling(nn.Module):
         key = states if self.key is None else torch.tanh(self.key(states))
         keys = self.attention.prepare(key, states, mask)
         query = self.query.expand(len(states), -1, -1)  # (B, N, d_query)
-        return self.attention(query, keys).flatten(1)  # type: ignore[no-any-return]
+        return self.attention(query, keys).flatten(1)

@@ -119,8 +119,7 @@ class General(Score):
         self.scale = scale
 
     def prepare(self, key: Tensor) -> Tensor:
-        """`W k`."""
-        return self.w_key(key)  # type: ignore[no-any-return]
+        return self.w_key(key)
 
 
 class Projected(Score):
@@ -132,12 +131,10 @@ class Projected(Score):
         self.w_key = Linear(d_key, d, bias=bias)
 
     def project(self, query: Tensor) -> Tensor:
-        """`W_q q`."""
-        return self.w_query(query)  # type: ignore[no-any-return]
+        return self.w_query(query)
 
     def prepare(self, key: Tensor) -> Tensor:
-        """`W_k k + b`."""
-        return self.w_key(key)  # type: ignore[no-any-return]
+        return self.w_key(key)
 
 
 class KeyQuery(Projected):
@@ -165,11 +162,9 @@ class Additive(Projected):
         nn.init.uniform_(self.v, -1 / math.sqrt(d), 1 / math.sqrt(d))
 
     def scores(self, projected: Tensor, prepared: Tensor) -> Tensor:
-        """`v' tanh(q + k)` for every pair."""
         return additive_scores(projected, prepared, self.v)
 
     def snapshot(self, keep_graph: bool = False) -> PairScore:
-        """`scores` as a function with a copy of v."""
         return partial(additive_scores, v=self.v.clone() if keep_graph else self.v.detach().clone())
 
 

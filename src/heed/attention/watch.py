@@ -3,10 +3,9 @@
 Modules test `if watch.slot is not None` once per call and pass on tensors they already have. They compute nothing for
 the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding (about
 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which takes
-about 1.5 times as long; `gpt`, `bert` and `vit` train through their modules instead of one fused function per block;
-and the last block of `vit`, which otherwise computes its class token alone, computes all positions. `bert` and `vit`
-then process padding and patches too, and so draw different dropout masks. Only an edit changes the result: it takes
-the readable path, because it must replace the weights.
+about 1.5 times as long; `bert` trains through its modules on padded texts, and so draws other dropout masks; and the
+last block of `vit`, which otherwise computes its class token alone, computes all positions, and so draws other masks.
+Only an edit changes the result: it takes the readable path, because it must replace the weights.
 
 The observer is `heed.observe.trace`.
 """
@@ -16,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from heed.attention.keys import Keys, Rows
+from heed.attention.keys import Keys, Scope
 from heed.attention.scores import Score
 
 
@@ -42,15 +41,11 @@ class AttentionCall:
 
     projected: Tensor  # (rows, heads, query, d), the projected queries
     keys: Keys
-    rows: Rows | None  # which entry of `keys` each row attended to
-    causal: bool  # whether the future was masked
-    offset: int | Tensor  # absolute position of the first query, one number or one per row
+    scope: Scope
     context: Tensor  # (rows, heads, query, d_value), the result
     weights: Tensor | None  # (rows, heads, query, key), before dropout
     dropout: float  # probability with which weights were dropped in this call
     score: Score  # the module's; an observer copies the parameters that it needs
-    key_offset: int | Tensor = 0  # absolute position of the first key, one number or one per row
-    seen: Tensor | None = None  # (rows, key), the keys of its entry that each row may attend to; None for all
     scores: Tensor | None = None  # shaped as the weights, before the softmax; None if `score` gives them
 
 

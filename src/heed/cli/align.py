@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument
 
-from heed.cli.complete import complete_run
-from heed.cli.help import option
-from heed.cli.options import ForceOption, RunArgument
+from heed.cli.options import ForceOption, RunArgument, complete_run, option
 from heed.errors import ConfigError
 
 _TOGETHER = 2_000
@@ -26,11 +24,11 @@ def align(
         option("Links", metavar="RUN", help="A run that translates in the reverse direction.", complete=complete_run),
     ] = None,
     symmetrize: Annotated[
-        Literal["intersection", "union", "gd", "gdfa"] | None,
+        Literal["intersection", "gd"] | None,
         option(
             "Links",
-            metavar="intersection|union|gd|gdfa",
-            help="With --reverse: how to combine both directions; gdfa (grow-diag-final-and) by default.",
+            metavar="intersection|gd",
+            help="With --reverse: how to combine both directions; gd (grow-diag) by default.",
         ),
     ] = None,
     layer: Annotated[
@@ -46,7 +44,7 @@ def align(
         option(
             "Scores",
             metavar="FILE",
-            help="Correct links, one line per pair: every second pair chooses layer and head, the others are scored.",
+            help="Correct links, one line per pair, to score the links.",
         ),
     ] = None,
     gold_base: Annotated[
@@ -86,11 +84,11 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
     import heed
     from heed.cli.terminal import open_output
-    from heed.tasks.base.capabilities import Aligns, capability
+    from heed.tasks.base.capabilities import capability
     from heed.threads import sparing
 
     run: Any = heed.load(name, force=options.force)
-    aligns = capability(run, Aligns)
+    aligns = capability(run, "align")
     if options.symmetrize is not None and options.reverse is None:
         raise ConfigError(
             f"--symmetrize {options.symmetrize} needs the links of both directions; give a run that translates in the "
@@ -103,7 +101,7 @@ def run_align(name: str, files: list[str], options: AlignOptions) -> None:
         print(f"heed: {line}", file=sys.stderr)
     back = None if options.reverse is None else heed.load(options.reverse, force=options.force)
     if back is not None:
-        capability(back, Aligns)
+        capability(back, "align")
     with sparing():
         aligner = aligns.aligner(
             pairs,

@@ -9,10 +9,6 @@ import typer
 from typer import Argument
 
 from heed.cli.align import align
-from heed.cli.complete import complete_model, complete_size
-from heed.cli.flags import with_flags
-from heed.cli.given import fields, held_out, split_files
-from heed.cli.help import called, option
 from heed.cli.options import (
     SIZES,
     BadLinesOption,
@@ -31,6 +27,14 @@ from heed.cli.options import (
     WindowOption,
     WithOption,
     WordsArgument,
+    called,
+    complete_model,
+    complete_size,
+    fields,
+    held_out,
+    option,
+    split_files,
+    with_flags,
 )
 
 app = typer.Typer(
@@ -127,7 +131,7 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
     Reads all the data and shows counts, lengths, unknown tokens and samples; trains nothing. Given a run folder (or
     last), checks that no file is missing or altered.
     """
-    from heed.cli.check import run_check
+    from heed.cli.train import run_check
 
     run_check(words, fields({"data.valid": held_out(valid), "data.test": split_files(test)}), out)
 
@@ -347,6 +351,9 @@ def look(
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
+    fonts: Annotated[
+        list[Path] | None, option("Output", "--font", metavar="FILE", help="A font for PNG; repeatable.")
+    ] = None,
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
@@ -357,7 +364,8 @@ def look(
     """
     from heed.cli.look import Drawing, run_look
 
-    run_look(run, texts or [], flags, Drawing(steps, form, out, open_it, mechanism, layer, head, force))
+    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, tuple(fonts or ()))
+    run_look(run, texts or [], flags, drawing)
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heed.cli.settings import settings_from
 from heed.cli.terminal import show_drawing, use_color, width
-from heed.comparison.choices import plan_runs, read_sizes, split_models
-from heed.comparison.comparison import Comparison
-from heed.comparison.entries import Entry, group_by_seed, open_runs
-from heed.comparison.examined import Conduct
-from heed.comparison.session import chosen_sizes, compare_groups, default_folder, train_and_compare
-from heed.comparison.training import finished_entries, is_comparison
+from heed.cli.train import settings_from
+from heed.comparison.comparison import compare_entries
+from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
+from heed.comparison.session import chosen_sizes, default_folder, train_and_compare
+from heed.comparison.training import finished_entries, is_comparison, plan_runs, read_sizes, split_models
 from heed.config import apply_overrides
 from heed.errors import ConfigError
 from heed.tasks import task_names
@@ -52,24 +50,23 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     reporter = TerminalReporter()
     out = options.out
     drawn = options.resamples
-    conduct = Conduct(options.split, options.beam, options.threads, options.device, drawn)
+    how = ComparisonOptions(options.split, options.beam, options.threads, options.device, drawn)
     sizes = [] if options.train_size is None else read_sizes(options.train_size)
     if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:
             raise ConfigError("--open shows the page that --out DIR writes; give both")
         tests = [field for field in fields if field.startswith("data.test=")]
         _refuse_training_options([field for field in fields if field not in tests], options)
-        conduct = replace(conduct, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else conduct
-        made = compare_groups(
-            chosen_sizes(_opened(words, options.force), sizes), conduct, options.baseline, reporter.say
-        )
+        how = replace(how, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else how
+        entries = chosen_sizes(_opened(words, options.force), sizes)
+        made = compare_entries(entries, how, options.baseline, reporter.say)
     else:
         _refuse_model_fields(words)
         device = [] if options.device == "auto" else [f"training.device={json.dumps(options.device)}"]
         settings = settings_from(words, [*fields, *device])
         planned = plan_runs(settings, split_models(options.models or ""), options.seeds, sizes)
         out = out or default_folder(settings)
-        trained = train_and_compare(planned, out, conduct, options.baseline, reporter)
+        trained = train_and_compare(planned, out, how, options.baseline, reporter)
         if trained is None:
             print("interrupted; saved. Resume with the same command", file=sys.stderr)
             raise SystemExit(130)
@@ -79,7 +76,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     else:
         show_drawing(made.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
     if out is not None:
-        written = made.save(out, options.sentences) if isinstance(made, Comparison) else made.save(out)
+        written = made.save(out, options.sentences)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)
         if options.open_it:
             webbrowser.open(written[0].absolute().as_uri())
@@ -103,12 +100,12 @@ def _refuse_model_fields(words: list[str]) -> None:
             raise ConfigError(f"'{word}': give the fields of a model in --models: --models NAME:{key}")
 
 
-def _opened(words: list[str], force: bool) -> dict[int | None, list[Entry]]:
-    """Open runs by folder as one group; the folder of a comparison means all its runs, grouped by size."""
+def _opened(words: list[str], force: bool) -> list[Entry]:
+    """Open runs by folder; the folder of a comparison stands for all its runs, alone also for their training sizes."""
     if len(words) == 1 and is_comparison(Path(words[0])):
         return finished_entries(Path(words[0]), force=force)
     runs: list[Run[Any, Any] | str] = []
     for word in words:
-        groups = finished_entries(Path(word), force=force) if is_comparison(Path(word)) else {}
-        runs += [run for entries in groups.values() for entry in entries for run in entry.runs] or [word]
-    return {None: group_by_seed(open_runs(runs, force))}
+        entries = finished_entries(Path(word), force=force) if is_comparison(Path(word)) else []
+        runs += [run for entry in entries for run in entry.runs] or [word]
+    return group_by_seed(open_runs(runs, force))

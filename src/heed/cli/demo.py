@@ -14,7 +14,7 @@ from heed.observe.edits import Uniform
 from heed.observe.trace import edit
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.base.outputs import TextOutputs
+from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import Run
 from heed.tasks.translation.run import TranslationRun
 from heed.training.progress import TerminalReporter

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from heed.cli.flags import options_of
+from heed.cli.options import options_of
 from heed.cli.terminal import show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
-from heed.runs.ensemble import open_together
+from heed.runs.loading import open_together
 from heed.tasks import spec_of
-from heed.tasks.base.capabilities import Aligns, DrawsErrors, ListsErrors, capability
+from heed.tasks.base.capabilities import capability
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import to_json
@@ -46,7 +46,7 @@ def run_evaluate(
         reports = {" ".join(files): run.score(examples)}
         if alignment is not None:
             base = int(options["alignment_base"])
-            scores, notes = capability(run, Aligns).alignment_scores(examples, alignment, base)
+            scores, notes = capability(run, "align").alignment_scores(examples, alignment, base)
             for line in notes:
                 print(f"heed: {line}", file=sys.stderr)
             reports[" ".join(files)] |= scores
@@ -61,10 +61,10 @@ def run_evaluate(
     show(scores_text(run, reports))
     if most:
         for report in reports.values():
-            show("\n" + "\n".join(capability(run, ListsErrors).errors(report, most)))
+            show("\n" + "\n".join(capability(run, "errors").errors(report, most)))
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
-        write_output(capability(run, DrawsErrors).errors_page(wrong), Path(page))
+        write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
 
 
 def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:

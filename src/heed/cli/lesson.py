@@ -8,7 +8,7 @@ from pathlib import Path
 from heed.cli.terminal import form_of, interactive, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, suggest
 from heed.lessons import Lesson, list_lessons, run_lesson
-from heed.lessons.files import TRAINED
+from heed.lessons.lesson import TRAINED
 
 
 def run_lesson_command(

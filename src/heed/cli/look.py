@@ -11,12 +11,10 @@ from typing import Any
 
 import heed
 from heed import folder
-from heed.cli.flags import options_of
-from heed.cli.given import read_as_texts
-from heed.cli.terminal import colors_of_pictures, form_of, show_drawing, use_color, width, write_output
+from heed.cli.options import options_of, read_as_texts
+from heed.cli.terminal import form_of, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError
-from heed.observe.shown import Shown
-from heed.tasks.base.capabilities import Looks, capability
+from heed.tasks.base.capabilities import capability
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.run import TextRun
 from heed.threads import sparing
@@ -34,6 +32,7 @@ class Drawing:
     layer: str
     head: str
     force: bool = False
+    fonts: tuple[Path, ...] = ()
 
 
 @sparing()
@@ -44,15 +43,17 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
         form = "html"
+    if drawing.fonts and form != "png":
+        raise ConfigError("--font is for PNG; end --out in .png")
     if not texts:
         _refuse_options_of_a_text(flags, drawing)
         shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
     else:
         shown = _look(name, texts, flags, drawing)
     if form == "text" and out is None:
-        show_drawing(shown.text(width(), colors_of_pictures() if isinstance(shown, Shown) else use_color()))
+        show_drawing(shown.text(width(), use_color()))
         return
-    drawn = getattr(shown, form, _no_png)()
+    drawn = shown.png(fonts=drawing.fonts) if form == "png" else getattr(shown, form)()
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
     write_output(drawn, out)
@@ -70,7 +71,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     if len(typed) != 1 and not several:
         raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
     layer, head = drawing.layer, drawing.head
-    return capability(run, Looks).look(
+    return capability(run, "look").look(
         typed[0] if len(typed) == 1 else typed,
         steps=drawing.steps,
         mechanism=drawing.mechanism,
@@ -78,10 +79,6 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         head=head if head in ("mean", "all") else _number("head", head, "a number, mean or all"),
         **options_of(run.config.task, "look", flags),
     )
-
-
-def _no_png() -> str:
-    raise ConfigError("PNG is available only for looks at pictures; write .svg or .html")
 
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:

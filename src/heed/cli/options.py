@@ -1,15 +1,166 @@
-"""Arguments and options shared by several commands."""
+"""Options and flags of the command line: help texts, completion, flags of a task, values given by the user."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
+import os
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from typer import Argument
+import typer
+from typer import Argument, BadParameter, Option
+from typer.core import TyperCommand
 
-from heed.cli.complete import complete_model, complete_run, complete_run_or_task, complete_size, complete_task
-from heed.cli.help import option
-from heed.tasks import task_names
+import heed.models
+from heed.errors import ConfigError
+from heed.tasks import spec_of, task_names
+from heed.tasks.base.spec import Flag
+
+_REST = "Other options"
+_WIDEST = 24
+"""Longest option name, in characters, that shares a line with its help text."""
+
+
+class HelpCommand(TyperCommand):
+    """A command whose help has several usage lines and a list for each group of options.
+
+    The group of an option is its `rich_help_panel`.
+    """
+
+    usages: ClassVar[tuple[str, ...]] = ()
+    """Arguments between the name of the command and its options, one text for each usage line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            ConfigError: An option has a value that is no number or out of range, or not one of its choices.
+        """
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except BadParameter as error:
+            if (problem := self._problem(ctx, words, error.param)) is None:
+                raise
+            raise ConfigError(problem) from None
+
+    def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
+        """Describe the wrong value of an option that is a number or has choices; None for other options and errors."""
+        field = getattr(param, "name", None) or ""
+        value = self.make_parser(ctx).parse_args(args=words)[0].get(field)
+        kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
+        number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
+        choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+        if not isinstance(value, str):
+            return None
+        name = max(param.opts, key=len)
+        if choices:
+            return f"{name} is '{value}', expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
+        if number is None:
+            return None
+        try:
+            given = number(value)
+        except ValueError:
+            example = f"whole number, such as {name} 1" if number is int else f"number, such as {name} 1 or {name} 0.5"
+            return f"{name} is '{value}', expected a {example}"
+        least, most = getattr(info, "min", None), getattr(info, "max", None)
+        if least is None or (given >= least and (most is None or given <= most)):
+            return None
+        return f"{name} is {value}, expected {f'at least {least}' if most is None else f'{least} to {most}'}"
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write the usage lines."""
+        for number, usage in enumerate(self.usages or ("",)):
+            formatter.write_usage(ctx.command_path, f"{usage} [OPTIONS]".strip(), None if number == 0 else " " * 7)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, all in the same two columns."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for param in self.get_params(ctx):
+            if param.param_type_name == "argument":
+                groups["Arguments"].append((param.metavar or param.name or "", param.help))  # type: ignore[attr-defined]
+            elif (record := param.get_help_record(ctx)) is not None:
+                name, text = record
+                text = text.replace("[x>=", "[at least ").replace("; x>=", ", at least ")
+                groups.setdefault(getattr(param, "rich_help_panel", None) or _REST, []).append((name, text))
+        rest = groups.pop(_REST)  # the last of all, with --help in it
+        groups[_REST if any(group != "Arguments" for group in groups) else "Options"] = rest
+        names = [name for rows in groups.values() for name, _ in rows]
+        width = max((len(name) for name in names if len(name) <= _WIDEST), default=0)
+        for group, rows in groups.items():
+            if rows:
+                with formatter.section(group):
+                    formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
+
+
+def called(*usages: str) -> type[HelpCommand]:
+    """The class of a command with these usage lines."""
+    return type("CalledCommand", (HelpCommand,), {"usages": usages})
+
+
+def option(*words: str, complete: Any = None, **given: Any) -> Any:
+    """A `typer.Option`: words that begin with a dash are its names, the other word is its group in the help."""
+    names = [word for word in words if word.startswith("-")]
+    group = next((word for word in words if not word.startswith("-")), None)
+    return Option(*names, rich_help_panel=group, autocompletion=complete, **given)
+
+
+def complete_task(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a task, a configuration or a run for the first word, then files."""
+    if ctx.params.get("words"):
+        return _files(incomplete)
+    return _beginning(incomplete, [*task_names(), *map(str, Path().glob("*.y*ml")), *_runs()]) or _files(incomplete)
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """Complete a run folder."""
+    return _beginning(incomplete, _runs()) or _files(incomplete)
+
+
+def complete_run_or_task(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete run folders; for the first word also a task or a configuration."""
+    return complete_run(incomplete) if ctx.params.get("words") else complete_task(ctx, incomplete)
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Complete the name of a model, the last one in a list separated by commas."""
+    before, comma, name = incomplete.rpartition(",")
+    names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
+    return [f"{before}{comma}{one}" for one in _beginning(name, names)]
+
+
+def complete_size(incomplete: str) -> list[str]:
+    """Complete a named size."""
+    from heed.config import ModelSection
+
+    return _beginning(incomplete, get_args(ModelSection.model_fields["size"].annotation))
+
+
+def complete_file(incomplete: str) -> list[str]:
+    """Complete a file or a folder."""
+    return _files(incomplete)
+
+
+def _runs() -> list[str]:
+    return ["last", *sorted(str(path.parent) for path in Path("runs").glob("*/format.json"))]
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+def _files(incomplete: str) -> list[str]:
+    """Files for fish only; other shells complete files themselves if nothing is offered, and do it better."""
+    if os.environ.get("_HEED_COMPLETE") != "complete_fish":
+        return []
+    folder, _, name = incomplete.rpartition("/")
+    found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
+    return [f"{path}/" if path.is_dir() else str(path) for path in found]
+
 
 RunArgument = Annotated[
     str,
@@ -90,8 +241,99 @@ FormOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .json, .txt; for pictures also .png."),
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt."),
 ]
 PageOption = Annotated[
     Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")
 ]
+
+
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
+_MANY = 4
+"""If more tasks than this have an option, the help lists those that lack it, to fit on a line."""
+
+
+def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of all tasks to a command, found by its name; those typed are passed as `flags`, by name."""
+    owners: dict[str, tuple[Flag, list[str]]] = {}
+    for task in task_names():
+        for flag in spec_of(task).flags:
+            if flag.command == function.__name__:
+                owners.setdefault(flag.key, (flag, []))[1].append(task)
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        flags = {}
+        for key, (flag, _) in owners.items():
+            value = values.pop(key)
+            if value is not None and value is not False and value != []:
+                flags[flag.name] = tuple(value) if flag.several else value
+        function(**values, flags=flags)
+
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "flags"
+    ]
+    added = [_parameter(flag, tasks) for flag, tasks in owners.values()]
+    command.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    return command
+
+
+def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
+    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
+    kind = list[kind] if flag.several else kind
+    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else "FILE" if flag.file else _METAVARS.get(flag.type)
+    others = [name for name in task_names() if name not in tasks]
+    named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
+    start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task except"
+    words = (f"--{flag.name}", f"{start} {' and '.join(named.rsplit(', ', 1))}")
+    described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
+    switch = kind is bool
+    return inspect.Parameter(
+        flag.key,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=False if switch else None,
+        annotation=Annotated[kind if switch else kind | None, described],
+    )
+
+
+def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The values of the options that a task has for a command.
+
+    Raises:
+        ConfigError: An option was given that the task does not have.
+    """
+    own = [flag for flag in spec_of(task).flags if flag.command == command]
+    for name in given:
+        if name not in {flag.name for flag in own}:
+            raise ConfigError(f"--{name} does not apply to a run of {task}")
+    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
+
+
+def fields(given: dict[str, Any]) -> list[str]:
+    """Options as `section.key=value` words."""
+    return [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+
+
+def split_files(files: list[str] | None) -> list[str] | None:
+    """The files of an option; `--valid a --valid b` and `--valid a,b` are the same."""
+    if files is None:
+        return None
+    return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
+
+
+def held_out(files: list[str] | None) -> list[str] | int | None:
+    """Validation files, or the number of examples to hold out."""
+    names = split_files(files)
+    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
+    return int(names[0]) if names and is_number else names
+
+
+def read_as_texts(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Texts that are names of files, which people give in place of `--input`; each with a line that says so."""
+    for text in texts:
+        if os.path.isfile(text):  # unlike Path.is_file, False for a text too long for a name
+            yield text, f"'{text}' is the name of a file, but was read as a text"

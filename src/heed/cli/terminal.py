@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 from heed.errors import ConfigError
-from heed.storage import outputs
+from heed.storage import disk
 from heed.visible import lines, plain_stream
 
 _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
@@ -20,13 +20,6 @@ _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".tx
 def use_color() -> bool:
     """True if stdout is a terminal with colour (not with NO_COLOR, and not a pipe)."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-
-
-def colors_of_pictures() -> bool | Literal["grey"]:
-    """Colours for pictures on stdout: 24-bit (True), grey if the terminal does not announce 24-bit, or none."""
-    if not use_color():
-        return False
-    return True if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") else "grey"
 
 
 def interactive() -> bool:
@@ -74,7 +67,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         return
     try:
-        with outputs.open_output(path) as file:
+        with disk.open_output(path) as file:
             yield file
     except KeyboardInterrupt as error:  # typer would catch it without a message
         print(f"heed: {'; '.join(['interrupted', *getattr(error, '__notes__', [])])}", file=sys.stderr)
@@ -87,5 +80,5 @@ def write_output(text: str | bytes, out: Path | None) -> None:
         assert isinstance(text, str)
         sys.stdout.write(text)
         return
-    outputs.write_outputs({out: text})
+    disk.write_outputs({out: text})
     print(f"wrote {out}", file=sys.stderr)

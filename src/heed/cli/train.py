@@ -1,23 +1,141 @@
-"""`heed train`."""
+"""The commands train and check, and the settings that they print."""
 
 from __future__ import annotations
 
+import json
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from heed import folder
-from heed.cli.settings import settings_from
-from heed.cli.terminal import show
-from heed.errors import ConfigError
+from heed.cli.terminal import show, write_output
+from heed.config import OwnData, RunConfig, apply_overrides, read_config
+from heed.errors import ConfigError, DataError, HeedError, suggest
+from heed.folder import CONFIG
+from heed.runs.advice import forecast
 from heed.runs.card import scores_text
-from heed.runs.forecast import forecast
+from heed.runs.check import check_run
 from heed.runs.train import train_config
-from heed.tasks import spec_of
+from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
 from heed.tasks.base.settling import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word
+
+
+def settings_from(words: list[str], fields: list[str]) -> RunConfig:
+    """Build the configuration meant by `CONFIG [k=v]...` or `TASK FILE... [k=v]...`.
+
+    Raises:
+        ConfigError: The first word is neither a configuration nor a task, or a field is wrong.
+    """
+    first, *rest = words
+    overrides = [word for word in rest if _is_field(word)]
+    files = [word for word in rest if not _is_field(word)]
+    values: dict[str, Any]
+    if first.endswith((".yaml", ".yml")):
+        if files:
+            raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
+        values, where = with_paths(read_config(first), Path(first).absolute().parent), first
+    elif Path(first).is_dir():
+        if (Path(first) / CONFIG).is_file():
+            resume = f"heed train {shell_word(first)} --resume"
+            raise ConfigError(f"'{first}' is a run folder; to resume the run: {resume}")
+        raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to resume a run")
+    elif first in task_names():
+        values, where = {"task": first}, "command line"
+        if files and files[0].startswith("hub:"):
+            if len(files) > 1:
+                raise ConfigError(
+                    f"'{files[0]}' is a whole data set, so '{files[1]}' cannot be added; data.train, --valid and "
+                    "--test select its splits, and data.extra adds files"
+                )
+            overrides.insert(0, f"data.hub={json.dumps(files.pop().removeprefix('hub:'))}")
+        for word in files:
+            _refuse_field_without_section(word, first)
+        spec = spec_of(first)
+        if spec.num_files[1] is not None and len(files) > spec.num_files[1]:
+            raise ConfigError(
+                f"{len(files)} training files were given ({', '.join(files)}), expected {spec.files}; give validation "
+                "and test files with --valid and --test"
+            )
+        if files:
+            overrides.insert(0, f"data.train={json.dumps([str(Path(f).absolute()) for f in files])}")
+        elif not any(word.startswith("data.") for word in overrides):
+            example = f"heed train {first} {spec.example}"
+            raise ConfigError(f"heed train {first} needs its training files, for example: {example}")
+    else:
+        hint = suggest(first, task_names())
+        if first == "last":
+            hint = "; to resume a run: heed train last --resume"
+        elif Path(first).exists():
+            tasks = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
+            example = f"heed train {DEFAULT} {' '.join(map(shell_word, words))}"
+            hint = f"; name its task first ({tasks}), for example: {example}"
+        raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
+    values = apply_overrides(values, [*overrides, *fields])
+    values = with_paths(values, Path.cwd())  # files on the command line are relative to the current directory
+    return check_config(values, where)
+
+
+def _is_field(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and "." in name and not Path(word).exists()
+
+
+def _refuse_field_without_section(word: str, task: str) -> None:
+    """Refuse `learning_rate=0.1`, which would count as a file, with the section of the field where it is known.
+
+    Raises:
+        ConfigError: The word is a name, an equals sign and a value, and no file.
+    """
+    name, equals, _ = word.partition("=")
+    if not equals or not name.isidentifier() or Path(word).exists():
+        return
+    sections = {key: field.annotation for key, field in config_class(task).model_fields.items()}
+    meant = [f"{key}.{word}" for key, section in sections.items() if name in getattr(section, "model_fields", ())]
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ": SECTION.FIELD=VALUE"
+    raise ConfigError(f"'{word}' is neither a file nor a field with its section{hint}")
+
+
+def run_check(words: list[str], fields: list[str], out: Path | None = None) -> None:
+    """Print a report on the data and its problems; for a run folder, the state of each file.
+
+    `out` is a file for a page of samples, for tasks that have one.
+
+    Raises:
+        ConfigError: The task has no such page.
+        SystemExit: With status 2: a file of the run folder is missing, altered or unusable.
+        DataError: The data cannot be trained on. If the reason is bad lines, a report on the data without them is
+            printed first, which lists all of them and not only the first.
+    """
+    if words[0] == "last" or Path(words[0]).is_dir():
+        if out is not None:
+            raise ConfigError(f"--out writes a page of data samples, but '{words[0]}' is a run folder; omit --out")
+        state = check_run(words[0])
+        show(state)
+        if not state.whole:
+            raise SystemExit(2)
+        return
+    settings = settings_from(words, fields)
+    kind, data = task_class(settings.task), settings.data
+    if out is not None and not hasattr(kind, "samples_page"):
+        raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
+    try:
+        task = kind.prepare(settings)
+        show(task.overview())
+        if out is not None and hasattr(task, "samples_page"):
+            write_output(task.samples_page(), out)
+    except DataError:
+        if not isinstance(data, OwnData) or data.bad_lines == "skip":
+            raise
+        skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
+        with suppress(HeedError):
+            overview = kind.prepare(skipping).overview()
+            show(f"training would stop at the first bad line; with data.bad_lines=skip the data is:\n{overview}")
+        raise
 
 
 def run_train(

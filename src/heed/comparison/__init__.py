@@ -1,7 +1,6 @@
 """Several runs on the same test examples, in one table: scores, intervals, significance, speed, memory."""
 
 from heed.comparison.comparison import Comparison
-from heed.comparison.learning_curves import LearningCurves
 from heed.comparison.session import compare
 
-__all__ = ["Comparison", "LearningCurves", "compare"]
+__all__ = ["Comparison", "compare"]

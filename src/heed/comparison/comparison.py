@@ -1,80 +1,607 @@
-"""A comparison of runs on the same examples, and its output as text, files and a page."""
+"""Several runs on the same examples: scores, differences, costs; as tables, files, drawings and a page.
+
+Runs that differ in the size of their training set make learning curves: models x sizes instead of one column of scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from heed.comparison import files, page, tables
-from heed.comparison.compared import Compared
-from heed.comparison.entries import Entry, find_entry
-from heed.comparison.examined import Conduct, predict_all, remarks_on
-from heed.comparison.files import save_texts
-from heed.comparison.results import results_of
+import torch
+from markupsafe import Markup
+
+from heed.comparison.entries import ComparisonOptions, Conditions, Entry, find_entry, predict_all, remarks_on, set_name
+from heed.comparison.page import (
+    Article,
+    Output,
+    ScoreTable,
+    Training,
+    compare_page,
+    csv_text,
+    in_html,
+    in_latex,
+    in_text,
+    notes_of,
+    scores_scene,
+)
+from heed.comparison.results import (
+    Bucket,
+    Difference,
+    Resampling,
+    Result,
+    best_of,
+    difference_text,
+    head_of,
+    intervals_note,
+    results_of,
+    score_text,
+    scores_of,
+    test_note,
+)
+from heed.evaluation.measures import Measure, Outcomes
+from heed.observe.curves import Curves, Line, Panel, curves_to_text
+from heed.observe.labels import clean
+from heed.observe.page import Cell
+from heed.observe.scene import Scene, to_svg
+from heed.storage.disk import make_folder, write_outputs
+from heed.tasks.base.comparison import Examiner, Speed
+from heed.tasks.base.curves import compared
+from heed.tasks.base.run import Run
+from heed.visible import to_json
+
+_AT_RANDOM = 2 / 3
+"""Share of the sentences on a page that is drawn at random."""
+"""Height of the curves in a terminal, and their largest width."""
+_COSTS = {
+    "parameters": "parameters",
+    "updates": "updates",
+    "training_tokens_per_second": "training {targets}/s",
+    "examples_per_second": "inference examples/s",
+    "tokens_per_second": "inference tokens/s",
+    "peak_memory_mib": "peak memory of training (MiB)",
+    "training_minutes": "training minutes",
+}
 
 
-class Comparison(Compared):
+@dataclass(frozen=True)
+class Size:
+    """A size of the training set."""
+
+    asked: int | None  # size as requested; None for all
+    examples: int  # actual number of examples
+
+    @property
+    def label(self) -> str:
+        """The size as text: "1,000", or "3,394 (all)"."""
+        return f"{self.examples:,} (all)" if self.asked is None else f"{self.examples:,}"
+
+
+@dataclass(frozen=True)
+class Comparison:
     """Several runs on the same examples; a notebook displays it as its tables."""
 
-    rows = property(files.rows)
-    """One dictionary per entry."""
-    text = tables.tables_text
-    """The tables as text."""
-    to_latex = files.to_latex
-    """The tables in LaTeX; needs the package booktabs."""
-    to_csv = files.to_csv
-    """`rows` with a header."""
-    to_json = files.to_json
-    """`rows`, notes on them, and every example with every output."""
-    to_html = page.to_html
-    """One self-contained page; `sentences` (15) is the number of examples on it."""
-    _repr_html_ = tables.tables_html
+    entries: tuple[Entry, ...]  # the rows: one run each, or several seeds of one
+    results: tuple[Result, ...]  # their scores and differences
+    measures: tuple[Measure, ...]  # the main one first (statistics are those of the first run)
+    buckets: tuple[Bucket, ...]  # ranges of source length
+    split: str  # name of the set of examples
+    examiner: Examiner[Any, Any, Any]  # of the task: examples, references, lengths
+    outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
+    speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty for learning curves
+    baseline: int  # the entry that the others are tested against, in addition to the best
+    resampling: Resampling  # of intervals and p-values
+    conditions: Conditions  # of the outputs
+    remarks: tuple[str, ...] = ()  # further remarks for the reader
+
+    examples = property(attrgetter("examiner.examples"))
+    references = property(attrgetter("examiner.references"))
+    length_unit = property(attrgetter("examiner.length_unit"))
+
+    # Sizes of the training set ---------------------------------------------------------------------------------
+
+    @cached_property
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes of the training set, rising; none if all entries have the same."""
+        runs = {entry.train_size: entry.runs[0] for entry in self.entries}
+        if len(runs) < 2:
+            return ()
+        sizes = (Size(asked, _examples(run, asked)) for asked, run in runs.items())
+        return tuple(sorted(sizes, key=lambda size: (size.asked is None, size.examples)))
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The labels of the entries, each once."""
+        return tuple(dict.fromkeys(entry.label for entry in self.entries))
+
+    @cached_property
+    def unit(self) -> str:
+        """Name of the training examples, in the plural."""
+        train = self.entries[0].runs[0].task.splits.examples["train"]
+        return f"training {getattr(train[0], 'unit', 'example')}s"
+
+    @property
+    def has_seeds(self) -> bool:
+        """True if an entry has several runs."""
+        return any(len(entry.runs) > 1 for entry in self.entries)
+
+    def at(self, model: int, size: int) -> int | None:
+        """The entry of a model and a size; None if it was not trained on this size."""
+        wanted = self.models[model], self.sizes[size].asked
+        return next((i for i, one in enumerate(self.entries) if (one.label, one.train_size) == wanted), None)
+
+    def alike(self, entry: int) -> list[int]:
+        """The entries of the same size, which an entry is compared with."""
+        return [i for i, one in enumerate(self.entries) if one.train_size == self.entries[entry].train_size]
+
+    # Scores ----------------------------------------------------------------------------------------------------
+
+    def best(self, name: str, entry: int = 0) -> int | None:
+        """The entry with the best score of a measure (of those of the same size), the first of equal ones.
+
+        None if no entry has a score.
+        """
+        measure, alike = next(measure for measure in self.measures if measure.name == name), self.alike(entry)
+        place = best_of(measure, [self.results[i].scores[name] for i in alike])
+        return None if place is None else alike[place]
+
+    def is_best(self, name: str, entry: int) -> bool:
+        """True if no entry has a better score."""
+        best = self.best(name, entry)
+        return best is not None and self.results[entry].scores[name].value == self.results[best].scores[name].value
+
+    def baseline_at(self, entry: int) -> int | None:
+        """The baseline of an entry: of those of the same size the one with the baseline's label."""
+        return _baseline_of(self.entries, self.alike(entry), self.baseline)
+
+    def difference(self, name: str, entry: int, other: int | None) -> Difference | None:
+        """The difference of an entry from another that it was tested against."""
+        return next((one for one in self.results[entry].against[name] if one.other == other), None)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary per entry.
+
+        Shares are of 1, p-values at least 1 / (1 + trials), None where there is no number.
+        """
+        order = list(range(len(self.entries)))
+        if self.sizes:
+            order.sort(key=lambda i: self.models.index(self.entries[i].label))
+        return [{key: _known(value) for key, value in self._row(i)} for i in order]
+
+    def _row(self, place: int) -> Iterator[tuple[str, Any]]:
+        entry, result = self.entries[place], self.results[place]
+        yield "run", entry.label
+        yield "model", entry.runs[0].config.model.name
+        if self.sizes:
+            yield "train_size", "all" if entry.train_size is None else entry.train_size
+            yield "train_examples", next(one.examples for one in self.sizes if one.asked == entry.train_size)
+        yield "folders", " ".join(str(run.folder) for run in entry.runs)
+        yield "seeds", " ".join(map(str, entry.seeds))
+        for measure in self.measures:
+            name, score = measure.name, result.scores[measure.name]
+            yield from ((name, score.value), (f"{name}_low", score.low), (f"{name}_high", score.high))
+            if self.has_seeds:
+                ends = (math.nan, math.nan) if math.isnan(score.value) else (min(score.runs), max(score.runs))
+                yield from ((f"{name}_sd", score.deviation), (f"{name}_min", ends[0]), (f"{name}_max", ends[1]))
+            best = self.best(name, place)
+            labels = None if best is None else self.entries[best].label, self.entries[self.baseline].label
+            for what, label, other in zip(("best", "baseline"), labels, (best, self.baseline_at(place)), strict=True):
+                found = self.difference(name, place, other)
+                yield f"{name}_{what}", label
+                yield f"{name}_minus_{what}", found and found.value
+                yield f"{name}_minus_{what}_low", found and found.low
+                yield f"{name}_minus_{what}_high", found and found.high
+                yield f"{name}_p_{what}", found and found.p
+        for bucket, score in zip(self.buckets, result.by_length, strict=True):
+            at = f"{self.measures[0].name}_length_{bucket.first}_{bucket.last}"
+            yield from ((at, score.value), (f"{at}_low", score.low), (f"{at}_high", score.high))
+        yield from self.costs(place).items()
+
+    def costs(self, place: int) -> dict[str, float | None]:
+        """The costs of an entry, as means over its runs; None if the report lacks a number."""
+        runs, speeds = self.entries[place].runs, self.speeds[place]
+
+        def reported(name: str, scale: float = 1.0) -> float | None:
+            values = [run.report.get("training", {}).get(name) for run in runs]
+            known = [scale * value for value in values if value is not None]
+            return statistics.fmean(known) if known else None
+
+        inference = {
+            "examples_per_second": statistics.fmean(speed.examples for speed in speeds) if speeds else None,
+            "tokens_per_second": statistics.fmean(speed.tokens for speed in speeds) if speeds else None,
+        }
+        return {
+            "parameters": float(sum(p.numel() for p in runs[0].model.parameters())),
+            "updates": reported("updates"),
+            "training_tokens_per_second": reported("target_tokens_per_second"),
+            **(inference if speeds else {}),
+            "peak_memory_mib": reported("peak_memory_mib"),
+            "training_minutes": reported("seconds", 1 / 60),
+        }
+
+    # Tables ----------------------------------------------------------------------------------------------------
+
+    def tables(self) -> list[ScoreTable]:
+        """Scores, significance, scores by length, cost; of learning curves a table by size for each measure."""
+        if not self.sizes:
+            return [self._scores(), *self._significance(), *self._by_length(), self._cost()]
+        main, *others = self.measures
+        differences = [self._difference_by_size(main, "the best")]
+        if len(self.models) > 2:
+            differences.append(self._difference_by_size(main, self.entries[self.baseline].label))
+        return [
+            self._score_by_size(main),
+            *(table for table in differences if any(len(cell.text) > 5 for _, cells in table.rows for cell in cells)),
+            *map(self._score_by_size, others),
+            self._minutes_by_size(),
+        ]
+
+    def _table(self, title: str, columns: Iterable[str], cells: Iterable[Sequence[Cell]], *notes: str) -> ScoreTable:
+        """A table with a row for each entry."""
+        rows = zip((entry.label for entry in self.entries), map(tuple, cells), strict=True)
+        return ScoreTable(title, tuple(columns), tuple(rows), notes)
+
+    def _scores(self) -> ScoreTable:
+        cells = [
+            [Cell(score_text(result.scores[m.name], m), self.is_best(m.name, i)) for m in self.measures]
+            for i, result in enumerate(self.results)
+        ]
+        title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
+        notes = (*self.remarks, intervals_note(self.resampling), *self._seeds(), *self._explained(self.measures))
+        return self._table(title, map(head_of, self.measures), cells, *notes)
+
+    def _explained(self, measures: Sequence[Measure]) -> list[str]:
+        return [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
+
+    def _significance(self) -> list[ScoreTable]:
+        """Differences and p-values: against the best, and against the baseline if it is not the best."""
+        best = {measure.name: self.best(measure.name) for measure in self.measures}
+        wanted: list[tuple[str, dict[str, int | None]]] = [("the best", best)]
+        if len(self.entries) > 2 and set(best.values()) != {self.baseline}:
+            wanted.append((self.entries[self.baseline].label, {m.name: self.baseline for m in self.measures}))
+        made = []
+        for name, others in wanted:
+            cells = [
+                [self._difference(measure, i, others[measure.name], name) for measure in self.measures]
+                for i in range(len(self.entries))
+            ]
+            heads = map(head_of, self.measures)
+            made.append(self._table(f"difference from {name}", heads, cells, test_note(self.resampling)))
+        return made
+
+    def _difference(self, measure: Measure, entry: int, other: int | None, name: str) -> Cell:
+        if found := self.difference(measure.name, entry, other):
+            return Cell(difference_text(found, measure, self.resampling))
+        return Cell("best" if name == "the best" and other == entry else "-")
+
+    def _by_length(self) -> list[ScoreTable]:
+        if len(self.buckets) < 2:
+            return []
+        measure = self.measures[0]
+        columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in self.buckets]
+        cells = [[Cell(score_text(score, measure)) for score in result.by_length] for result in self.results]
+        title = f"{head_of(measure)} by {self.examiner.names[0]} {self.length_unit} (examples)"
+        return [self._table(title, columns, cells, intervals_note(self.resampling))]
+
+    def _cost(self) -> ScoreTable:
+        found = [self.costs(i) for i in range(len(self.entries))]
+        same = all(one["tokens_per_second"] == one["examples_per_second"] for one in found)  # pictures, labels
+        names = [name for name in _COSTS if not (same and name == "tokens_per_second")]
+        cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in names] for one in found]
+        heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
+        return self._table("cost", heads, cells, self._conditions())
+
+    def _by_size(self, title: str, cell: Callable[[int], Cell], *notes: str) -> ScoreTable:
+        """A table with a row for each model and a column for each size."""
+        rows = []
+        for model, label in enumerate(self.models):
+            found = [self.at(model, size) for size in range(len(self.sizes))]
+            rows.append((label, tuple(Cell("") if entry is None else cell(entry) for entry in found)))
+        return ScoreTable(title, tuple(size.label for size in self.sizes), tuple(rows), notes)
+
+    def _score_by_size(self, measure: Measure) -> ScoreTable:
+        def cell(entry: int) -> Cell:
+            text = score_text(self.results[entry].scores[measure.name], measure)
+            return Cell(text, len(self.models) > 1 and self.is_best(measure.name, entry))
+
+        title = f"{head_of(measure)} by {self.unit}, on {len(self.examples):,} {set_name(self.split)} examples"
+        parts = (
+            f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
+            "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
+            "the part; validation and test sets are the same for all."
+        )
+        notes = *self.remarks, parts, *self._seeds(), intervals_note(self.resampling), *self._explained([measure])
+        return self._by_size(title, cell, *notes)
+
+    def _difference_by_size(self, measure: Measure, name: str) -> ScoreTable:
+        def cell(entry: int) -> Cell:
+            other = self.best(measure.name, entry) if name == "the best" else self.baseline_at(entry)
+            return self._difference(measure, entry, other, name)
+
+        title = f"{head_of(measure)}: difference from {name} at the same size"
+        return self._by_size(title, cell, test_note(self.resampling))
+
+    def _minutes_by_size(self) -> ScoreTable:
+        def cell(entry: int) -> Cell:
+            costs = self.costs(entry)
+            if costs["training_minutes"] is None or costs["updates"] is None:
+                return Cell("-")
+            return Cell(f"{costs['training_minutes']:,.1f} ({costs['updates']:,.0f})")
+
+        return self._by_size(f"training minutes (updates){', means over seeds' if self.has_seeds else ''}", cell)
+
+    def _seeds(self) -> list[str]:
+        if not self.has_seeds:
+            return []
+        if self.sizes:
+            counts = sorted({len(entry.runs) for entry in self.entries})
+            several = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+            return [
+                f"Scores are means over {several} seeds; sd is their standard deviation over seeds (the draw of the "
+                "part, the initial weights and the order of the data), which the interval does not cover."
+            ]
+        listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in self.entries]
+        if len(set(listed)) > 1:
+            listed = [f"{entry.label}: {seeds}" for entry, seeds in zip(self.entries, listed, strict=True)]
+        return [
+            f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over "
+            "seeds, which the interval does not cover. The tests use each example's mean over seeds: they too cover "
+            "the choice of test examples, given these training runs."
+        ]
+
+    def _conditions(self) -> str:
+        given = self.conditions
+        few, many = given.passes
+        passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
+        threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
+        beam = ""
+        if self.examiner.has_beam:
+            beam = "each run's own beam, " if given.beam_size is None else f"beam {given.beam_size}, "
+        return (
+            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}the "
+            f"same batch size, {passes}. Training speed, memory and minutes are from each run's report; memory is that "
+            "of its process."
+        )
+
+    # Drawings --------------------------------------------------------------------------------------------------
+
+    def curves(self) -> Curves:
+        """Scores with their intervals: by size of the training set, a panel for each measure, or by length."""
+        title = f"{', '.join(self.models)} on {self.entries[0].runs[0].config.data.name}"
+        if not self.sizes:
+            lengths = {n: [result.by_length[n] for result in self.results] for n in range(len(self.buckets))}
+            ticks = tuple((float(n), bucket.label) for n, bucket in enumerate(self.buckets))
+            lines = self._lines(self.measures[0], {float(n): dict(enumerate(scores)) for n, scores in lengths.items()})
+            panel = Panel(head_of(self.measures[0]), lines)
+            return Curves(title, (), f"{self.examiner.names[0]} {self.length_unit}", (panel,), ticks=ticks)
+        places = [math.log10(size.examples) for size in self.sizes]
+        panels = []
+        for measure in self.measures:
+            at: dict[float, dict[int, Any]] = {}
+            for size, x in enumerate(places):
+                found = {model: self.at(model, size) for model in range(len(self.models))}
+                at[x] = {m: self.results[i].scores[measure.name] for m, i in found.items() if i is not None}
+            panels.append(Panel(head_of(measure), self._lines(measure, at)))
+        ticks = tuple((x, size.label) for x, size in zip(places, self.sizes, strict=True))
+        return Curves(title, (), self.unit, tuple(panel for panel in panels if panel.lines), ticks=ticks)
+
+    def _lines(self, measure: Measure, scores: dict[float, dict[int, Any]]) -> tuple[Line, ...]:
+        """A line for each row of scores, by place on the x axis."""
+        scale, lines = 100 if measure.is_share else 1, []
+        labels = self.models if self.sizes else [entry.label for entry in self.entries]
+        for number, label in enumerate(labels):
+            own = [(x, here[number]) for x, here in scores.items() if number in here]
+            own = [(x, score) for x, score in own if not math.isnan(score.value)]
+            points = tuple((x, scale * score.value) for x, score in own)
+            spans = tuple((scale * score.low, scale * score.high) for _, score in own)
+            seeds = tuple(tuple(scale * one for one in score.runs) if len(score.runs) > 1 else () for _, score in own)
+            if points:
+                lines.append(Line(label, points, number, True, spans, seeds if self.sizes else ()))
+        return tuple(lines)
+
+    def scene(self) -> Scene | None:
+        """The main score by size of the training set, or by length; None if all examples have the same length."""
+        curves, measure = self.curves(), self.measures[0]
+        if not self.sizes:
+            title = f"{measure.label}{' %' if measure.is_share else ''} by {curves.x}"
+            note = "Whiskers: 95 % intervals."
+            return scores_scene(curves, title, curves.x, note) if len(self.buckets) > 1 else None
+        title = f"{head_of(measure)} by {self.unit}: {self.entries[0].runs[0].config.data.name}"
+        dots = "; small dots: the seeds" if self.has_seeds else ""
+        note = f"Whiskers: 95 % intervals over {len(self.examples):,} {set_name(self.split)} examples{dots}."
+        return scores_scene(curves, title, f"{self.unit} (logarithmic)", note)
+
+    def to_svg(self) -> str:
+        """The drawing as an SVG image; "" if there is none."""
+        return "" if (scene := self.scene()) is None else to_svg(scene)
+
+    # Output ----------------------------------------------------------------------------------------------------
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        """The tables as text, fitted to the terminal's width; above them the learning curves of the main score."""
+        shown = in_text(self.tables(), width, color)
+        if not self.sizes:
+            return shown
+        curves = self.curves()
+        main = replace(curves, panels=curves.panels[:1])
+        return f"{curves_to_text(main, width)}\n\n{shown}"
+
+    def to_csv(self) -> str:
+        """`rows` with a header; an empty cell where there is no number."""
+        return csv_text(self.rows)
+
+    def to_json(self) -> str:
+        """`rows`, notes on them, and every example with every output (of learning curves only their number)."""
+        drawn = {"resampling": asdict(self.resampling), "conditions": asdict(self.conditions)}
+        content = {"split": self.split, "rows": self.rows, **drawn, "notes": notes_of(self.tables())}
+        if self.sizes:
+            return to_json({**content, "examples": len(self.examples)}, indent=1) + "\n"
+        content |= {"buckets": [asdict(bucket) for bucket in self.buckets], "length_unit": self.length_unit}
+        content["examples"] = [
+            {
+                "source": source,
+                "reference": self.references[i],
+                "outputs": {
+                    entry.label: [run.outputs[i] for run in runs]
+                    for entry, runs in zip(self.entries, self.outcomes, strict=True)
+                },
+            }
+            for i, source in enumerate(self.examiner.sources)
+        ]
+        return to_json(content, indent=1) + "\n"
+
+    def to_latex(self) -> str:
+        """A `table` for each table, with notes in the captions; needs the package booktabs."""
+        head = "% made by heed compare; needs \\usepackage{booktabs}"
+        return "\n\n".join([head, *map(in_latex, self.tables())]) + "\n"
+
+    def to_html(self, sentences: int = 15) -> str:
+        """One self-contained page: the tables, the drawings, and the same sentences for every model with maps.
+
+        Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most. Of
+        learning curves the page has tables and drawings only.
+        """
+        curves, drawing = self.curves(), self.scene()
+        if self.sizes:
+            return compare_page(curves.title, self.tables(), drawing, replace(curves, panels=curves.panels[1:]))
+        random_ones, different = self.chosen(sentences)
+        kind, numbers = self.examiner.kind.capitalize(), count()
+        several = "Outputs and maps are those of each model's first seed." if self.has_seeds else ""
+        opened = "Click an output to show its model's attention: the last layer, the mean over its heads."
+        typical = "Chosen for the largest distance between the best and the worst output: these are not typical."
+        groups = (
+            (f"{kind} drawn at random", (opened, several), random_ones),
+            (f"{kind} on which the models differ most", (typical, opened, several), different),
+        )
+        sections = [(title, hints, [self._article(i, numbers) for i in chosen]) for title, hints, chosen in groups]
+        return compare_page(curves.title, self.tables(), drawing, None, self._training(), sections)
+
+    def _training(self) -> Training | None:
+        """The curves of every run, a colour for each entry; None if no run has a log."""
+        runs = [
+            (clean(entry.label), number, run.folder, run.config)
+            for number, entry in enumerate(self.entries)
+            for run in entry.runs
+        ]
+        curves = compared(runs)
+        if curves is None:
+            return None
+        hints = (
+            f"Horizontal axis: {curves.x}.",
+            "Validation scores are those of greedy search." if self.examiner.has_beam else "",
+            "Each seed has its own line." if self.has_seeds else "",
+        )
+        return Training(curves, tuple(entry.label for entry in self.entries), hints)
+
+    def chosen(self, wanted: int) -> tuple[list[int], list[int]]:
+        """Examples of a page: random ones, and of the others those with the largest spread of the main measure."""
+        total = len(self.examples)
+        wanted = min(wanted, total)
+        drawn = random.Random(self.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
+        each = torch.tensor([runs[0].measures[0].each().tolist() for runs in self.outcomes])  # (entries, examples)
+        each = each.nan_to_num(1.0)  # NaN: nothing to find and nothing found
+        spread = (each.amax(0) - each.amin(0)).tolist()
+        others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
+        different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
+        return sorted(drawn, key=lambda i: len(self.examiner.sources[i])), different
+
+    def _article(self, index: int, numbers: Iterator[int]) -> Article:
+        measure, reference, names = self.measures[0], self.references[index], self.examiner.names
+        outputs = []
+        for entry, runs in zip(self.entries, self.outcomes, strict=True):
+            output = runs[0].outputs[index]
+            score = f"{float(runs[0].measures[0].each()[index]):.{measure.digits - 1}f}"
+            said = "differs" if measure.is_share else f"{measure.label} {score}"
+            if output == reference:
+                said = f"same as the {names[1]}"
+            if self.examiner.sources[index].strip():
+                drawn = self.examiner.drawing(entry.runs[0], index, self.conditions.beam_size, numbers)
+            else:
+                drawn = Markup('<p class="hint">The {} is blank.</p>').format(names[0])
+            outputs.append(Output(entry.label, output, said, drawn))
+        return Article(names, self.examiner.source_html(index), reference, tuple(outputs))
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
-        """Write compare.html, .tex, .csv and .json into a folder; returns the files.
+        """Write compare.html, .tex, .csv and .json into a folder, and of learning curves .svg; returns the files.
+
+        Older files are replaced only when all new ones are complete.
 
         Raises:
             ConfigError: The folder cannot be made.
             DiskError: The disk is full or writing fails; older files stay.
         """
-        texts = {"html": self.to_html(sentences), "tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
-        return save_texts(Path(folder), texts)
+        texts = {"html": self.to_html(sentences), **({"svg": self.to_svg()} if self.sizes else {})}
+        texts |= {"tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
+        make_folder(Path(folder))
+        files = {Path(folder) / f"compare.{ending}": text for ending, text in texts.items()}
+        write_outputs(files)
+        return list(files)
+
+    def _repr_html_(self) -> str:
+        tables = in_html(self.tables())
+        return f"{self.to_svg()}\n{tables}" if self.sizes else tables
 
     def __repr__(self) -> str:
-        labels = ", ".join(entry.label for entry in self.entries)
-        return f"<comparison of {labels} on {len(self.examples):,} examples; print it>"
+        if self.sizes:
+            sizes = ", ".join(size.label for size in self.sizes)
+            return f"<learning curves of {', '.join(self.models)} on {sizes} {self.unit}; print them>"
+        return f"<comparison of {', '.join(self.models)} on {len(self.examples):,} examples; print it>"
 
     def __str__(self) -> str:
         return self.text()
 
 
 def compare_entries(
-    entries: Sequence[Entry], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
+    entries: Sequence[Entry], options: ComparisonOptions, baseline: str | None, say: Callable[[str], None]
 ) -> Comparison:
-    """Score the rows of a comparison on their common examples, and test their differences.
+    """Score the rows of a comparison on their common examples, and test their differences at each size.
 
     Raises:
         ConfigError: An option does not fit the runs.
         DataError: The runs do not have the same examples.
     """
     first = find_entry(entries, baseline) if baseline is not None else 0
-    found = predict_all(entries, conduct, say)
-    say(f"drawing {found.resampling.count:,} resamples")
-    results, buckets = results_of(found.outcomes, found.examiner.lengths, first, found.resampling)
+    groups: dict[int | None, list[int]] = {}
+    for i, entry in enumerate(entries):
+        groups.setdefault(entry.train_size, []).append(i)
+    found = predict_all(entries, options, say, timed=len(groups) == 1)
+    say(f"drawing {found.resampling.count:,} resamples{' for each size' if len(groups) > 1 else ''}")
+    buckets: list[Bucket] = []
+    results: dict[int, Result] = {}
+    for group in groups.values():
+        outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
+        if len(groups) == 1:
+            here, buckets = results_of(outcomes, found.examiner.lengths, first, found.resampling)
+        else:
+            scored = scores_of(outcomes, None if base is None else group.index(base), found.resampling)
+            here = [Result(scores, against) for scores, against in zip(*scored, strict=True)]
+        for i, result in zip(group, here, strict=True):
+            against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
+            results[i] = replace(result, against=against)
+    remarks = remarks_on(found.examiner, found.split, options.beam_size)
     return Comparison(
-        tuple(entries),
-        tuple(results),
-        found.outcomes[0][0].measures,
-        tuple(buckets),
-        found.split,
-        found.examiner,
-        found.outcomes,
-        found.speeds,
-        first,
-        found.resampling,
-        found.conditions,
-        (*remarks_on(found.examiner, found.split, conduct.beam_size), *_uneven(entries)),
+        entries=tuple(entries),
+        results=tuple(results[i] for i in range(len(entries))),
+        measures=found.outcomes[0][0].measures,
+        buckets=tuple(buckets),
+        baseline=first,
+        remarks=(*remarks, *(_uneven(entries) if len(groups) == 1 else ())),
+        **vars(found),
     )
+
+
+def _baseline_of(entries: Sequence[Entry], group: Sequence[int], first: int) -> int | None:
+    """The entry of a group that is the baseline, or has its label."""
+    return first if first in group else next((i for i in group if entries[i].label == entries[first].label), None)
 
 
 def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
@@ -87,3 +614,17 @@ def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
                 f"The seeds of {entry.label} were trained for very different numbers of updates "
                 f"({', '.join(map(str, updates))}): their spread is not due to the seeds alone."
             )
+
+
+def _examples(run: Run[Any, Any], asked: int | None) -> int:
+    """The number of examples that a run was trained on."""
+    counted = run.report.get("data", {}).get("train", {}).get("examples")
+    return counted if asked is None and counted is not None else asked or len(run.task.splits.examples["train"])
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _number(value: float | None, places: int) -> str:
+    return "-" if value is None else f"{value:,.{places}f}"

@@ -1,19 +1,28 @@
-"""The runs of a comparison (opened, grouped by seed) and their common examples."""
+"""The runs of a comparison (opened, grouped by seed), their common examples, and their predictions for these."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from heed.comparison.results import Resampling
 from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
+from heed.evaluation.measures import Outcomes
+from heed.evaluation.significance import SEED
 from heed.runs.loading import load
-from heed.tasks.base.comparison import Examiner
-from heed.tasks.base.run import Run
+from heed.tasks.base.capabilities import capability
+from heed.tasks.base.comparison import Examiner, Speed, predict_timed
+from heed.tasks.base.run import Run, check_one_task
+from heed.threads import fixed
+from heed.training.device import choose_device
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,7 @@ class Entry:
 
     label: str  # label in tables
     runs: tuple[Run[Any, Any], ...]  # one run, or several that differ only in their seed
+    train_size: int | None = None  # number of training examples, as requested; None for all
 
     @property
     def seeds(self) -> list[int]:
@@ -126,7 +136,7 @@ def common_examples(
     if not first:
         raise DataError(f"the {split} set of '{runs[0].folder}' is empty")
     for run, reader in zip(runs[1:], readers[1:], strict=True):
-        if reader is not readers[0] and (problem := _difference(first, reader.examples(split), kind)):
+        if reader is not readers[0] and (problem := _difference(first, reader.examples(split), kind, run)):
             raise DataError(
                 f"the {split} sets of '{runs[0].folder}' and '{run.folder}' differ: {problem}; "
                 "only runs with the same examples can be compared"
@@ -134,12 +144,140 @@ def common_examples(
     return split, first
 
 
-def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]]) -> str:
+def _difference(
+    first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]], run: Run[Any, Any]
+) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
     for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
-        if (a := kind.source_of(one)) != (b := kind.source_of(other)):
+        if (a := one.source) != (b := other.source):
             return f"example {i} is {a!r} and {b!r}"
         if (a := kind.truth_of(one)) != (b := kind.truth_of(other)):
-            return f"the {kind.names[1]} of example {i} is {a!r} and {b!r}"
+            return f"the {run.names[1]} of example {i} is {a!r} and {b!r}"
     return ""
+
+
+def set_name(split: str) -> str:
+    """A set of examples as named in sentences: "validation" for the split "valid"."""
+    return "validation" if split == "valid" else split
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions under which all runs made their predictions."""
+
+    device: str  # device of the predictions
+    threads: int  # processor threads
+    beam_size: int | None  # beam of every run; None for each run's own, or for tasks without beam search
+    passes: tuple[int, int]  # fewest and most predictions of the whole set by a run, to measure its speed
+
+
+_TRIALS = 10_000
+"""Trials of the tests, which resolve p-values down to 0.0001."""
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """The options of a comparison; see `heed.compare`."""
+
+    split: str | None = None
+    beam_size: int | None = None
+    threads: int | None = None
+    device: str = "auto"
+    resamples: int | None = None
+    seed: int = SEED
+    files: tuple[str, ...] = ()
+    """Files to score the runs on, instead of a split."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The outputs of several entries for the same examples."""
+
+    split: str  # name of the set of examples
+    examiner: Examiner[Any, Any, Any]  # of the task
+    outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
+    speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty if not measured
+    resampling: Resampling  # of intervals and p-values
+    conditions: Conditions  # of the outputs
+
+
+def predict_all(
+    entries: Sequence[Entry], options: ComparisonOptions, say: Callable[[str], None], timed: bool = True
+) -> Predicted:
+    """Predict the common examples with every run, on the same device with the same threads and batches.
+
+    Args:
+        entries: The runs.
+        options: The options.
+        say: Called with a message for each run.
+        timed: Repeat the predictions until the speed is known.
+
+    Raises:
+        ConfigError: An option does not fit the runs.
+        DataError: The runs do not have the same examples.
+    """
+    opened = [run for entry in entries for run in entry.runs]
+    where, beam_size, threads = choose_device(options.device), options.beam_size, options.threads
+    if options.resamples is None:
+        resampling = Resampling(max(run.config.evaluation.bootstrap for run in opened), _TRIALS, options.seed)
+    else:
+        resampling = Resampling(options.resamples, options.resamples, options.seed)
+    if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
+        raise ConfigError("resamples, threads and beam_size must be at least 1")
+    check_one_task(opened, "can be compared")
+    kind = capability(opened[0], "examiner").examiner()
+    if beam_size is not None and not kind.has_beam:
+        raise ConfigError(f"beam_size {beam_size} does not apply to runs of {opened[0].config.task}")
+    name, examples = common_examples(opened, options.split, kind, options.files)
+    examiner = kind(opened, examples)
+    count = threads or max(run.report.get("training", {}).get("threads", 1) for run in opened)
+    outcomes: list[tuple[Outcomes, ...]] = []
+    speeds: list[tuple[Speed, ...]] = []
+    with fixed(count):
+        for entry in entries:
+            found: list[Outcomes] = []
+            measured: list[Speed] = []
+            for run in entry.runs:
+                say(f"{run.folder}: {len(examples):,} {set_name(name)} examples")
+                with _on(run, where):
+                    if timed:
+                        outputs, speed = predict_timed(examiner, run, beam_size)
+                        measured.append(speed)
+                    else:
+                        outputs = examiner.predict(run, examples, beam_size)
+                    found.append(examiner.outcomes(run, outputs))
+            outcomes.append(tuple(found))
+            speeds.append(tuple(measured))
+    passes = [speed.passes for group in speeds for speed in group] or [1]
+    conditions = Conditions(str(where), count, beam_size, (min(passes), max(passes)))
+    return Predicted(name, examiner, tuple(outcomes), tuple(speeds), resampling, conditions)
+
+
+def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
+    """Remarks on the scores and speeds of runs."""
+    remarks, runs = [], examiner.runs
+    if split == "valid":
+        remarks.append("Each run's weights were selected on this set, so its scores are optimistic.")
+    remarks += examiner.remarks
+    beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
+    if beam_size is None and len(beams) > 1:
+        remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam sets one for all.")
+    for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
+        found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
+        if len(found) > 1:
+            remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
+    if any(not run.report for run in runs):
+        remarks.append("Numbers of training are missing for runs without a report.")
+    return tuple(remarks)
+
+
+@contextmanager
+def _on(run: Run[Any, Any], device: torch.device) -> Iterator[None]:
+    """Context manager that moves a run's model to a device and back."""
+    before = next(run.model.parameters()).device
+    run.model.to(device)
+    try:
+        yield
+    finally:
+        run.model.to(before)

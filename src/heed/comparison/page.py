@@ -1,140 +1,218 @@
-"""A comparison as one page: tables, the score by length, and the same sentences for every model with their maps."""
+"""Tables of a comparison for the terminal, HTML, LaTeX and CSV; its page and its drawing."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
-from html import escape
-from importlib.resources import files
-from itertools import count
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
+from markupsafe import Markup
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
 
-from heed.comparison.chart import chart, legend
-from heed.comparison.compared import Compared
-from heed.comparison.tables import tables_html
-from heed.observe.draw_curves import page_style, panels_to_html
-from heed.observe.draw_html import page_to_html
-from heed.observe.labels import clean
-from heed.tasks.base.curves import compared
-from heed.tasks.base.run import Run
-
-_AT_RANDOM = 2 / 3
-"""Share of the sentences drawn at random."""
+from heed.observe.curves import Curves, Line, legend, panel_scene
+from heed.observe.labels import cut
+from heed.observe.page import Cell, Row, draw, page
+from heed.observe.scene import Label, Scene
+from heed.visible import clean, escaped
 
 
-def to_html(comparison: Compared, sentences: int = 15) -> str:
-    """One self-contained page: the tables, the score by length, and the same sentences for every model with maps.
+@dataclass(frozen=True)
+class ScoreTable:
+    """A table of scores; the best of a column is emphasised."""
 
-    Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most.
-    """
-    models = ", ".join(entry.label for entry in comparison.entries)
-    title = f"{models} on {comparison.entries[0].runs[0].config.data.name}"
-    random_ones, different = _chosen(comparison, sentences)
-    kind = comparison.examiner.kind.capitalize()
-    numbers = count()
-    parts = [
-        f'<header><h1 dir="auto">{escape(clean(title))}</h1></header><main>',
-        tables_html(comparison),
-        chart(comparison),
-        _training(comparison),
-        _sentences(comparison, f"{kind} drawn at random", "", random_ones, numbers),
-        _sentences(
-            comparison,
-            f"{kind} on which the models differ most",
-            "Chosen for the largest distance between the best and the worst output: these are not typical.",
-            different,
-            numbers,
-        ),
-        "</main>",
-    ]
-    css = files("heed.comparison").joinpath("compare.css").read_text(encoding="utf-8")
-    return page_to_html(title, parts, css=f"\n{css}\n{page_style()}", kind="compare", script=True)
+    title: str  # title
+    columns: tuple[str, ...]  # head of each column, except that of the labels
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
+    notes: tuple[str, ...] = ()  # explanations for the reader
 
 
-def _training(comparison: Compared) -> str:
-    """The curves of every run, a colour for each entry; "" if no run has a log."""
-    curves = compared(
-        [
-            (clean(entry.label), number, run.folder, run.config)
-            for number, entry in enumerate(comparison.entries)
-            for run in entry.runs
-        ]
-    )
-    if curves is None:
-        return ""
-    several = any(len(entry.runs) > 1 for entry in comparison.entries)
-    hints = [
-        f"Horizontal axis: {curves.x}.",
-        "Validation scores are those of greedy search." if comparison.examiner.has_beam else "",
-        "Each seed has its own line." if several else "",
-    ]
-    said = " ".join(hint for hint in hints if hint)
-    return (
-        f'<section class="training"><h2>Training</h2><p class="hint">{said}</p>{legend(comparison)}'
-        f"{panels_to_html(curves, named=False)}</section>"
-    )
+def notes_of(tables: Sequence[ScoreTable]) -> list[str]:
+    """The notes of some tables, each once."""
+    return list(dict.fromkeys(note for table in tables for note in table.notes))
 
 
-def _chosen(comparison: Compared, wanted: int) -> tuple[list[int], list[int]]:
-    """Random examples, and of the others those with the largest spread of the main measure."""
-    total = len(comparison.examples)
-    wanted = min(wanted, total)
-    drawn = random.Random(comparison.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
-    each = torch.tensor([runs[0].measures[0].each().tolist() for runs in comparison.outcomes])  # (entries, examples)
-    each = each.nan_to_num(1.0)  # NaN: nothing to find and nothing found
-    spread = (each.amax(0) - each.amin(0)).tolist()
-    others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
-    different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
-    return sorted(drawn, key=lambda i: len(comparison.examiner.sources[i])), different
-
-
-def _sentences(comparison: Compared, title: str, hint: str, chosen: Sequence[int], numbers: Iterator[int]) -> str:
-    if not chosen:
-        return ""
-    several = any(len(entry.runs) > 1 for entry in comparison.entries)
-    opened = "Click an output to show its model's attention: the last layer, the mean over its heads."
-    hints = [hint, opened, "Outputs and maps are those of each model's first seed." if several else ""]
-    said = " ".join(part for part in hints if part)
-    return "\n".join(
-        [
-            f'<section class="sentences"><h2>{title}</h2>',
-            f'<p class="hint">{said}</p>',
-            *(_sentence(comparison, i, numbers) for i in chosen),
-            "</section>",
-        ]
-    )
-
-
-def _sentence(comparison: Compared, index: int, numbers: Iterator[int]) -> str:
-    reference, names = comparison.references[index], comparison.examiner.names
-    lines = [
-        f'<article><dl class="texts"><div><dt>{names[0]}</dt>{comparison.examiner.source_html(index)}</div>',
-        f"<div><dt>{names[1]}</dt>{_text(reference)}</div></dl>",
-        '<ul class="outputs">',
-    ]
-    measure = comparison.measures[0]
-    for entry, runs in zip(comparison.entries, comparison.outcomes, strict=True):
-        output = runs[0].outputs[index]
-        score = f"{float(runs[0].measures[0].each()[index]):.{measure.digits - 1}f}"
-        said = "differs" if measure.is_share else f"{measure.label} {score}"
-        if output == reference:
-            said = f"same as the {names[1]}"
-        shown = escape(clean(output)) or "(nothing)"
-        lines.append(
-            f'<li><details><summary><span class="name"><bdi>{escape(clean(entry.label))}</bdi></span>'
-            f'<span class="output" dir="auto">{shown}</span><span class="said">{escape(said)}</span></summary>'
-            f"{_maps(entry.runs[0], comparison, index, numbers)}</details></li>"
+def in_text(tables: Sequence[ScoreTable], width: int = 100, color: bool = False) -> str:
+    """Tables and their notes as text, fitted to the terminal's width."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, color_system="standard" if color else None)
+    for table in tables:
+        drawn = RichTable(
+            title=Text(clean(table.title)), title_justify="left", title_style="bold", box=None, pad_edge=False
         )
-    return "\n".join([*lines, "</ul></article>"])
+        drawn.add_column("", overflow="fold")
+        for column in table.columns:
+            drawn.add_column(Text(clean(column)), justify="right", overflow="fold")
+        for label, cells in table.rows:
+            drawn.add_row(Text(clean(label)), *(Text(cell.text, style="bold" if cell.best else "") for cell in cells))
+        console.print(drawn)
+        console.print()
+    for line in notes_of(tables):
+        console.print(Text(clean(line)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _text(text: str) -> str:
-    return f'<dd dir="auto">{escape(clean(text))}</dd>'
+def in_html(tables: Sequence[ScoreTable]) -> Markup:
+    """Tables and their notes as HTML for a page."""
+    drawn = [(table.title, ["", *table.columns], [Row(*row) for row in table.rows]) for table in tables]
+    return draw("results", drawn, notes_of(tables))
 
 
-def _maps(run: Run[Any, Any], comparison: Compared, index: int, numbers: Iterator[int]) -> str:
-    if not comparison.examiner.sources[index].strip():
-        return f'<p class="hint">The {comparison.examiner.names[0]} is blank.</p>'
-    return comparison.examiner.drawing(run, index, comparison.conditions.beam_size, numbers)
+def in_latex(table: ScoreTable) -> str:
+    """A LaTeX `table`, which needs booktabs; its caption has the notes."""
+    text = ". ".join([table.title[:1].upper() + table.title[1:], " ".join(table.notes)])
+    lines = [
+        _command("begin", "table"),
+        "\\centering",
+        _command("begin", "tabular", "l" + "r" * len(table.columns)),
+        "\\toprule",
+        " & ".join(["", *map(latex_escaped, table.columns)]) + " \\\\",
+        "\\midrule",
+    ]
+    for label, cells in table.rows:
+        shown = (_command("textbf", latex_escaped(c.text)) if c.best else latex_escaped(c.text) for c in cells)
+        # After the end of a row, "[" and "*" would be read as an option.
+        start = "{}" if label[:1] in ("[", "*") else ""
+        lines.append(" & ".join([start + latex_escaped(label), *shown]) + " \\\\")
+    lines += ["\\bottomrule", _command("end", "tabular")]
+    lines += [_command("caption", latex_escaped(text)), _command("end", "table")]
+    return "\n".join(lines)
+
+
+def csv_text(table: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV with a header; an empty cell where there is no number.
+
+    A spreadsheet runs text that begins with one of `=+-@` as a formula: an apostrophe is put before such text, which
+    marks it as text.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(table[0]))
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    shown = escaped(value)
+    return f"'{shown}" if shown.startswith(_FORMULAS) else shown
+
+
+_FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""First characters of formulas, also in full width (OWASP, "CSV Injection"); tabs and returns are escaped."""
+
+
+def _command(name: str, *arguments: str) -> str:
+    return f"\\{name}" + "".join("{" + argument + "}" for argument in arguments)
+
+
+_SPECIAL = {
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "\\": "\\textbackslash{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+}
+_MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
+
+
+def latex_escaped(text: str) -> str:
+    """Text escaped for LaTeX; signs of numbers in math mode."""
+    shown = "".join(_SPECIAL.get(character, character) for character in escaped(text))
+    return _MINUS.sub(r"$\1$", shown)
+
+
+_WIDTH, _HEIGHT, _LEFT, _ROW = 720, 380, 54, 20
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of one row for an example."""
+
+    label: str  # of the row
+    text: str  # the output
+    said: str  # how it compares with the reference
+    drawn: Markup  # a look at the example, as HTML
+
+
+@dataclass(frozen=True)
+class Article:
+    """One example on the page, with the output of every row."""
+
+    names: tuple[str, str]  # of a source and a reference
+    source: Markup  # as HTML
+    reference: str
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training curves of every run, with the names of the rows in the order of their colours."""
+
+    curves: Curves
+    labels: tuple[str, ...]
+    hints: tuple[str, ...]
+
+
+def compare_page(
+    title: str,
+    tables: Sequence[ScoreTable],
+    chart: Scene | None,
+    others: Curves | None = None,
+    training: Training | None = None,
+    sections: Sequence[tuple[str, Sequence[str], Sequence[Article]]] = (),
+) -> str:
+    """One self-contained page.
+
+    Args:
+        title: Title.
+        tables: The tables of scores.
+        chart: The drawing of the main score.
+        others: Curves of further scores.
+        training: Training curves.
+        sections: Title, hints and examples of each section of examples.
+    """
+    samples = [] if training is None else [(label, _sample(i)) for i, label in enumerate(training.labels)]
+    return page(
+        "comparison/compare.html",
+        title,
+        tables=in_html(tables),
+        chart=chart,
+        others=_panels(others),
+        training=None if training is None else _panels(training.curves),
+        training_hint="" if training is None else _joined(training.hints),
+        samples=samples,
+        sections=[(head, _joined(hints), articles) for head, hints, articles in sections],
+    )
+
+
+def _panels(curves: Curves | None) -> list[Scene]:
+    return [] if curves is None else [panel_scene(panel, curves, named=False) for panel in curves.panels]
+
+
+def _joined(hints: Sequence[str]) -> str:
+    return " ".join(filter(None, hints))
+
+
+def _sample(color: int) -> Scene:
+    """A piece of a line, for a legend."""
+    return Scene(16, 10, "", legend(Line("", (), color, True), 0, 9), follows_scheme=True)
+
+
+def scores_scene(curves: Curves, title: str, axis: str, note: str) -> Scene:
+    """The first panel as a large drawing with a legend below."""
+    panel = replace(curves.panels[0], title=cut(title, 80))
+    scene = panel_scene(panel, replace(curves, x=axis), False, _WIDTH, _HEIGHT)
+    for line in panel.lines:
+        scene.add(legend(replace(line, label=cut(line.label, 90)), _LEFT, scene.height + 12))
+        scene.height += _ROW
+    scene.add([Label(_LEFT, scene.height + 12, note, "small")])
+    scene.height += _ROW
+    return scene

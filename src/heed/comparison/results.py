@@ -1,4 +1,4 @@
-"""The numbers of a comparison, computed from the outcomes of its runs, for any task and measures."""
+"""The numbers of a comparison, computed from the outcomes of its runs, for any task and measures; and as text."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Result:
 
     scores: Scores
     against: Differences
-    by_length: tuple[Score, ...]
+    by_length: tuple[Score, ...] = ()
 
 
 Scores = dict[str, Score]
@@ -155,3 +155,51 @@ def _by_length(
         draws = resampled(chosen, resampling.count, resampling.seed)
         columns.append([_score(group, drawn) for group, drawn in zip(chosen, draws, strict=True)])
     return buckets, [tuple(column[i] for column in columns) for i in range(len(groups))]
+
+
+def head_of(measure: Measure) -> str:
+    """The head of a column of scores: the measure with its unit."""
+    unit = " %" if measure.is_share else ""
+    return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (lower is better)")
+
+
+def score_text(score: Score, measure: Measure) -> str:
+    """A score with its spread over seeds and its interval; "-" if there is none."""
+    if math.isnan(score.value):
+        return "-"
+    scale = 100 if measure.is_share else 1
+    value, low, high = (f"{scale * number:.{measure.digits}f}" for number in (score.value, score.low, score.high))
+    spread = "" if score.deviation is None else f" sd {scale * score.deviation:.{measure.digits}f}"
+    return f"{value}{spread} [{low}, {high}]"
+
+
+def difference_text(difference: Difference, measure: Measure, resampling: Resampling) -> str:
+    """A difference with its interval and its p-value."""
+    scale = 100 if measure.is_share else 1
+    numbers = (difference.low, difference.value, difference.high)
+    low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
+    return f"{value} [{low}, {high}] p {p_text(difference.p, resampling.trials)}"
+
+
+def p_text(p: float, trials: int) -> str:
+    """A p-value with the precision that the number of trials allows; never 0."""
+    if p * (trials + 1) < 1.5:  # no trial was as extreme
+        return f"< {1 / trials:.2g}" if trials < 1000 else f"< {1 / trials:g}"
+    return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
+
+
+def intervals_note(drawn: Resampling) -> str:
+    """A note on intervals."""
+    return (
+        f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
+        "cover the choice of test examples, not the variation between training runs."
+    )
+
+
+def test_note(drawn: Resampling) -> str:
+    """A note on differences, their intervals and p-values."""
+    return (
+        "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
+        f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
+        f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons."
+    )

@@ -6,15 +6,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
-from heed.comparison.choices import Planned, plan_runs, read_sizes, split_models
 from heed.comparison.comparison import Comparison, compare_entries
-from heed.comparison.entries import Entry, group_by_seed, open_runs
-from heed.comparison.examined import Conduct
-from heed.comparison.learning import learned_of
-from heed.comparison.learning_curves import LearningCurves
-from heed.comparison.training import finished_entries, is_comparison, train_missing
+from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
+from heed.comparison.training import (
+    Planned,
+    finished_entries,
+    is_comparison,
+    plan_runs,
+    read_sizes,
+    split_models,
+    train_missing,
+)
 from heed.config import RunConfig, read_config, set_field
 from heed.errors import ConfigError
 from heed.evaluation.significance import SEED
@@ -24,50 +28,6 @@ from heed.training.progress import Quiet, Reporter, usual_reporter
 
 Files = str | Path | Sequence[str | Path]
 AnyRun = Run[Any, Any] | str | os.PathLike[str] | Entry
-
-
-@overload
-def compare(
-    runs: Sequence[AnyRun],
-    *,
-    test: Files | None = None,
-    split: str | None = None,
-    baseline: str | None = None,
-    beam_size: int | None = None,
-    threads: int | None = None,
-    device: str = "auto",
-    resamples: int | None = None,
-    seed: int = SEED,
-    say: Callable[[str], None] = lambda message: None,
-) -> Comparison: ...
-
-
-@overload
-def compare(
-    runs: str | os.PathLike[str],
-    *,
-    models: Sequence[str] | str = (),
-    train_size: Sequence[int | str | None] | str | int = (),
-    seeds: int = 1,
-    train: Files | None = None,
-    valid: Files | int | None = None,
-    test: Files | None = None,
-    data: str | None = None,
-    minutes: float | None = None,
-    steps: int | None = None,
-    size: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-    quiet: bool = False,
-    split: str | None = None,
-    baseline: str | None = None,
-    beam_size: int | None = None,
-    threads: int | None = None,
-    device: str = "auto",
-    resamples: int | None = None,
-    seed: int = SEED,
-    say: Callable[[str], None] = lambda message: None,
-) -> Comparison | LearningCurves: ...
 
 
 def compare(
@@ -94,7 +54,7 @@ def compare(
     resamples: int | None = None,
     seed: int = SEED,
     say: Callable[[str], None] = lambda message: None,
-) -> Comparison | LearningCurves:
+) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
 
     Every run predicts the examples in this session, one after the other, on the same device with the same threads and
@@ -134,27 +94,27 @@ def compare(
         RunError: A run cannot be opened.
         KeyboardInterrupt: Training was interrupted; the same call resumes it.
     """
-    conduct = Conduct(split, beam_size, threads, device, resamples, seed)
+    options = ComparisonOptions(split, beam_size, threads, device, resamples, seed)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     if not isinstance(runs, str | os.PathLike):
         if models or sizes:
             raise ConfigError("models and train_size are for training; give a task or a YAML file instead of runs")
         if test is not None:
-            conduct = replace(conduct, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
+            options = replace(options, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
         entries = [one for one in runs if isinstance(one, Entry)]
         if not entries:
             given = [one if isinstance(one, Run) or one == "last" else Path(one) for one in runs]  # type: ignore[arg-type]
             entries = group_by_seed(open_runs(given))
-        return compare_entries(entries, conduct, baseline, say)
+        return compare_entries(entries, options, baseline, say)
     if is_comparison(Path(runs)):
-        return compare_groups(chosen_sizes(finished_entries(Path(runs)), sizes), conduct, baseline, say)
+        return compare_entries(chosen_sizes(finished_entries(Path(runs)), sizes), options, baseline, say)
     budget = {"training.minutes": minutes, "training.steps": steps}
     where = {"training.device": None if device == "auto" else device, "model.size": size}
     fields = {"data.name": data, "data.train": train, "data.valid": valid, "data.test": test, **budget, **where}
     config = _configured(str(runs), {**fields, **(settings or {})})
     planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(planned, Path(out or default_folder(config)), conduct, baseline, reporter)
+    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter)
     if made is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
@@ -167,36 +127,26 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def train_and_compare(
-    planned: Sequence[Planned], out: Path, conduct: Conduct, baseline: str | None, reporter: Reporter
-) -> Comparison | LearningCurves | None:
+    planned: Sequence[Planned], out: Path, options: ComparisonOptions, baseline: str | None, reporter: Reporter
+) -> Comparison | None:
     """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
     if not train_missing(out, planned, reporter):
         return None
-    return compare_groups(finished_entries(out, planned), conduct, baseline, reporter.say)
+    return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
 
 
-def compare_groups(
-    groups: Mapping[int | None, Sequence[Entry]], conduct: Conduct, baseline: str | None, say: Callable[[str], None]
-) -> Comparison | LearningCurves:
-    """Learning curves, or a comparison if there is only one size of the training set."""
-    if len(groups) == 1:
-        return compare_entries(next(iter(groups.values())), conduct, baseline, say)
-    return learned_of(LearningCurves, groups, conduct, baseline, say)
-
-
-def chosen_sizes(
-    groups: Mapping[int | None, Sequence[Entry]], sizes: Sequence[int | None]
-) -> Mapping[int | None, Sequence[Entry]]:
+def chosen_sizes(entries: Sequence[Entry], sizes: Sequence[int | None]) -> list[Entry]:
     """The rows of some sizes, or of all if none is given.
 
     Raises:
         ConfigError: No run has such a size.
     """
+    known = dict.fromkeys(entry.train_size for entry in entries)
     for size in sizes:
-        if size not in groups:
-            have = ", ".join("all" if one is None else str(one) for one in groups)
+        if size not in known:
+            have = ", ".join("all" if one is None else str(one) for one in known)
             raise ConfigError(f"--train-size: no run has size {'all' if size is None else size}; sizes: {have}")
-    return {size: group for size, group in groups.items() if size in sizes} if sizes else groups
+    return [entry for entry in entries if not sizes or entry.train_size in sizes]
 
 
 def _configured(what: str, fields: Mapping[str, Any]) -> RunConfig:

@@ -20,6 +20,7 @@ from heed.config.reading import (
     data_files,
     read_config,
     set_field,
+    short_config_text,
     with_paths_from,
     write_config,
 )
@@ -30,7 +31,6 @@ from heed.config.sections import (
     TokenizerConfig,
     TrainingConfig,
 )
-from heed.config.short import short_config_text
 
 __all__ = [
     "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",

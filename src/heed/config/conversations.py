@@ -6,8 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from heed.config.data import EmbeddedData, OwnData
-from heed.config.memory import InMemory
+from heed.config.data import EmbeddedData, InMemory, OwnData
 from heed.config.sections import DataPath, Section
 
 
@@ -57,7 +56,7 @@ class DialogueOptions(Section):
 
 
 class ConversationFiles(DialogueOptions, OwnData):
-    """Your own conversations: JSON lines with a list of turns, or text (`heed.data.read.conversations`)."""
+    """Your own conversations: JSON lines with a list of turns, or text (`heed.data.kinds.conversations`)."""
 
     max_line: int = Field(1_000_000, gt=0)
     """A line with more characters than this is a bad line; a line may be a whole conversation."""

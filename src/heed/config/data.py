@@ -1,16 +1,75 @@
-"""Configuration sections of data: own files, columns, further corpora, embedded data."""
+"""Configuration sections of data: own files, columns, data passed in Python, further corpora, embedded data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path, PurePath
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from heed.config.memory import is_memory
 from heed.config.sections import DataPath, IsPath, Section, listed
+
+
+class HeldSplit(Section):
+    """The record of the data passed in Python for one split."""
+
+    examples: int = Field(ge=0)
+    """Number of examples."""
+    content: str
+    """Hash of the examples in their order, by which a resumed run recognises them."""
+
+
+class InMemory(Section):
+    """The part of a `data` section that records data passed in Python; the data itself is not kept."""
+
+    memory: dict[str, HeldSplit]
+    """By split, the number of examples passed in Python and a hash of them; written by `heed.train`."""
+    imported: str | None = None
+    """Name of the checkpoint that the run was imported from, written by `heed import`; such a run has no data."""
+    train: list[str] = ["train"]  # noqa: RUF012  # pydantic copies it
+    """Not a file here: the name of the split."""
+    valid: list[str] | int | None = None
+    """Not files here: the name of the split, or the number of examples to hold out."""
+    test: list[str] | int | None = None
+    """Not files here: the name of the split."""
+
+    @model_validator(mode="after")
+    def _of_no_file(self) -> Self:
+        for field in ("format", "separator", "stream", "encoding"):
+            kind = type(self).model_fields.get(field)
+            if kind is not None and (value := getattr(self, field)) != kind.default:
+                raise ValueError(
+                    f"data.{field} is {value!r}, which applies to files, but the data was passed in Python; leave it "
+                    "out"
+                )
+        return self
+
+    @property
+    def name(self) -> str:
+        """Name of the data."""
+        return "memory" if self.imported is None else PurePath(self.imported).name
+
+    @property
+    def missing(self) -> str:
+        """Error message for a command that needs the data, which was not passed."""
+        if self.imported is not None:
+            return (
+                f"this run was imported from {self.imported} and has no data; to score it, give files: heed evaluate "
+                "RUN FILE; to train it further, start a run from it: heed train TASK FILE --from RUN"
+            )
+        held = ", ".join(f"{name} {split.examples:,}" for name, split in self.memory.items())
+        return (
+            f"the data was passed in Python{f' (examples: {held})' if held else ''} and is not stored in the run "
+            "folder; to score the run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to "
+            "resume it, pass the same data to heed.train in Python, with out= and resume=True"
+        )
+
+
+def is_memory(value: Any) -> bool:
+    """True if a `data` section, as values or checked, is of data passed in Python."""
+    return isinstance(value, InMemory) or (isinstance(value, dict) and "memory" in value)
 
 
 class EmbeddedData(Section):
@@ -36,8 +95,8 @@ class DatesData(EmbeddedData):
 
     name: Literal["dates"] = "dates"
     """Name of the embedded data."""
-    languages: list[str] | Literal["all"] | None = None
-    """CLDR codes of the languages to train on; about twenty by default."""
+    languages: list[str] | None = None
+    """CLDR codes of the languages to train on, of 28; all but five by default."""
     unseen: list[str] | None = None
     """CLDR codes of languages kept for a score on unseen languages, on as many examples as test; a few by default."""
     styles: list[Literal["medium", "long", "full"]] = ["medium", "long", "full"]  # noqa: RUF012  # pydantic copies it
@@ -187,7 +246,7 @@ class CorpusData(OwnData):
 
 
 class FilesData(CorpusData):
-    """Your own pairs, in two parallel files or in one file of columns (`heed.data.read.pairs`)."""
+    """Your own pairs, in two parallel files or in one file of columns (`heed.data.kinds.pairs`)."""
 
     train: list[DataPath] = Field(min_length=1, max_length=2)
     """Training files: two parallel files, source first, or one with both sides. Relative to the configuration."""
@@ -226,7 +285,7 @@ class FilesData(CorpusData):
 
 
 class HubSection(OwnData):
-    """A data set of the Hugging Face Hub (`heed.data.read.hub`): these fields, and those of a task's own files."""
+    """A data set of the Hugging Face Hub (`heed.data.readers`): these fields, and those of a task's own files."""
 
     hub: Annotated[str, IsPath(if_folder=True)]
     """Name of the data set, as user/name; or a folder that the `datasets` library can read."""
@@ -257,7 +316,6 @@ class HubSection(OwnData):
 
     @property
     def name(self) -> str:
-        """Name of the data."""
         return Path(self.hub).name or "data"
 
 
@@ -305,6 +363,28 @@ class TagOptions(Section):
     entities."""
     max_length: int = Field(500, gt=0)
     """Training sentences with more tokens than this are left out, and counted."""
+
+
+D = TypeVar("D", bound=Section)
+
+
+def with_columns(data: D, read: Mapping[str, int | str]) -> D:
+    """A `data` section with the columns that were read by name, where it gave none; numbers are recognised again."""
+    columns = getattr(data, "columns", None)
+    if not isinstance(columns, Section):
+        return data
+    named = {field: column for field, column in read.items() if isinstance(column, str)}
+    update = {field: column for field, column in named.items() if getattr(columns, field, "") is None}
+    return data.model_copy(update={"columns": columns.model_copy(update=update)}) if update else data
+
+
+def without_missing(data: D, names: Collection[Any] | None) -> D:
+    """A `data` section without the columns that other data does not have, which has columns of these names."""
+    columns = getattr(data, "columns", None)
+    if not isinstance(columns, Section) or not names:
+        return data
+    update = {field: None for field, column in columns if isinstance(column, str) and column not in names}
+    return data.model_copy(update={"columns": columns.model_copy(update=update)}) if update else data
 
 
 def by_name(files: str = "files", hub: bool = False, tags: Mapping[str, str] | None = None) -> Callable[[Any], str]:

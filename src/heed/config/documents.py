@@ -30,7 +30,7 @@ class DocumentReading(Section):
 
 
 class DocumentFiles(DocumentReading, CorpusData):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.read.documents`)."""
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files and folders. Relative to the configuration."""

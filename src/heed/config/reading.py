@@ -1,22 +1,61 @@
 """Configurations as YAML files and `section.key=value` words, with paths made absolute.
 
 In a configuration file, paths are relative to the file; on the command line, to the current folder. The run folder
-keeps absolute paths.
+keeps absolute paths. A repeated field is an error (YAML 1.2, section 3.2.1.3), where PyYAML takes the last value. A
+short configuration has only the fields that differ from their defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
-from heed.config.once import RepeatedFieldError, load_yaml
-from heed.config.sections import IsPath, RunConfig
+from heed.config.sections import IsPath, ModelSection, RunConfig
 from heed.errors import ConfigError
+
+
+class RepeatedFieldError(yaml.constructor.ConstructorError):
+    """A mapping has a key twice."""
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Loads plain values, and refuses a mapping with a repeated key; a merged key (`<<`) may be overridden."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping as a dict.
+
+        Raises:
+            yaml.YAMLError: A key occurs twice.
+        """
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if not isinstance(key.value, str):
+                continue
+            if key.value in seen:
+                raise RepeatedFieldError(None, None, f"the field '{key.value}' occurs twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> Any:
+    """The plain values of a YAML document.
+
+    Raises:
+        yaml.YAMLError: It is not YAML, or a mapping in it has a key twice.
+    """
+    loader = _OnceLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -156,3 +195,54 @@ def write_config(config: RunConfig, path: Path) -> None:
 def config_text(config: RunConfig) -> str:
     """The configuration as YAML, every default written."""
     return yaml.safe_dump(config.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists of plain values on one line."""
+
+
+def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
+    plain = not any(isinstance(value, dict | list) for value in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=plain)
+
+
+_Dumper.add_representer(list, _list)
+
+
+def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | None = None) -> str:
+    """The task and every field that differs from its default, as YAML that gives the same configuration.
+
+    Args:
+        config: The configuration.
+        model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
+            section with these values are left out.
+    """
+    values = {"task": config.task, **_differing(config, model_defaults or {})}
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _differing(section: BaseModel, model_defaults: Mapping[str, Any]) -> dict[str, Any]:
+    written = section.model_dump(mode="json", by_alias=True)
+    found: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        key, value = field.alias or name, getattr(section, name)
+        default = ... if field.is_required() else field.get_default(call_default_factory=True)
+        if isinstance(value, BaseModel):
+            fields = _differing(value, model_defaults)
+            if fields or value != default:
+                found[key] = fields
+        elif isinstance(value, list) and value and all(isinstance(one, BaseModel) for one in value):
+            found[key] = [_differing(one, model_defaults) for one in value]
+        elif value != default or _is_tag(field.annotation):
+            found[key] = written[key]
+    if isinstance(section, ModelSection):
+        for key in section.model_extra or {}:
+            if key not in model_defaults or json.loads(json.dumps(model_defaults[key])) != written[key]:
+                found[key] = written[key]
+    return found
+
+
+def _is_tag(annotation: Any) -> bool:
+    """True for a field with one possible value, which identifies the section: `name: dates`."""
+    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return len(values) == 1 and isinstance(values[0], str)

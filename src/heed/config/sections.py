@@ -153,7 +153,7 @@ class TrainingConfig(Section):
     same gradients. For models made of blocks (transformer, encoder, bert, gpt, vit)."""
     compile: bool = False
     """Compile the model's forward and backward pass with torch, which takes a minute or more; needs a C++ compiler on a
-    CPU, triton on a GPU. See benchmarks/NOTES.md for the gain."""
+    CPU, triton on a GPU."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"

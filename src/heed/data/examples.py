@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from heed.data.read.sentences import is_blank
+from heed.data.sentences import is_blank
 
 Span = tuple[int, int]
 """Half-open range `(start, end)` of character positions in a string."""
@@ -41,6 +41,16 @@ class Example(ABC):
         return self.fields[: len(self.sides)]
 
     @property
+    def source(self) -> str:
+        """What the model is given, for readers and comparisons."""
+        return self.texts[0]
+
+    @property
+    def truth(self) -> str:
+        """The correct output, for readers and comparisons."""
+        return self.fields[-1]
+
+    @property
     def stratum(self) -> str:
         """Labels, whose proportions a subset of the training set preserves; "" if there are none."""
         return ""
@@ -72,21 +82,19 @@ class Pair(Example):
     unit = "pair"
     sides = ("source", "target")
 
-    source: str
+    source: str = field()  # replaces the property
     target: str
     links: tuple[Link, ...] | None = None
     origin: str = field(default="", compare=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Both sides."""
         return self.source, self.target
 
     texts = fields
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The pair of two sides."""
         return cls(fields[0], fields[1], origin=origin)
 
 
@@ -103,22 +111,22 @@ class Text(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The text and its labels."""
         return self.text, "\0".join(self.labels)
+
+    @property
+    def truth(self) -> str:
+        return ",".join(label_order(self.labels))
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The text with its labels."""
         return cls(fields[0], tuple(fields[1].split("\0")) if fields[1] else (), origin)
 
     @property
     def stratum(self) -> str:
-        """Its labels."""
         return "\0".join(sorted(self.labels))
 
     @property
     def blank(self) -> str:
-        """As in `Example`; line breaks and `<br />` count as blank."""
         return "blank" if is_blank(self.text) else ""
 
 
@@ -141,17 +149,23 @@ class Picture(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Its digest and its label."""
         return self.digest, self.label
+
+    @property
+    def source(self) -> str:
+        return self.origin
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its one label."""
+        return (self.label,)
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The picture with these fields, whose place is the origin."""
         return cls(fields[0], fields[1], origin, origin)
 
     @property
     def stratum(self) -> str:
-        """Its label."""
         return self.label
 
 
@@ -168,23 +182,19 @@ class Sentence(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The words joined by spaces, which decide the split; then words and tags, which may contain spaces."""
         return " ".join(self.words), "\0".join((*self.words, *self.tags))
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The sentence with these fields: as many words as tags."""
         both = fields[1].split("\0")
         return cls(tuple(both[: len(both) // 2]), tuple(both[len(both) // 2 :]), origin)
 
     @property
     def stratum(self) -> str:
-        """The distinct entity types or, for tags without prefixes, the distinct tags."""
         return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in self.tags}))
 
     @property
     def blank(self) -> str:
-        """As in `Example`: a rule if all words are blank."""
         return "blank" if is_blank(self.fields[0]) else ""
 
 
@@ -204,18 +214,24 @@ class Conversation(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The turns, one a line, which decide the split; then the speakers."""
         return "\n".join(self.turns), "\0".join(self.speakers)
+
+    @property
+    def source(self) -> str:
+        names = [f"{name}: " if name else "" for name in self.speakers or [""] * len(self.turns)]
+        return "\n".join(f"{name}{turn}" for name, turn in zip(names, self.turns, strict=True))
+
+    @property
+    def truth(self) -> str:
+        return "\n".join(self.turns[1:])
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The conversation of these turns and speakers."""
         speakers = tuple(fields[1].split("\0")) if fields[1] else ()
         return cls(tuple(fields[0].split("\n")), speakers, origin)
 
     @property
     def blank(self) -> str:
-        """As in `Example`: a rule if there is nothing to respond to (fewer than two turns)."""
         return "fewer than two turns" if len(self.turns) < 2 else ""
 
     def speaker(self, turn: int) -> str:

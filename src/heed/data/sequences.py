@@ -55,7 +55,6 @@ class Joined(Lazy[T]):
         return bisect_right(self._ends, index)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The items at these indices; one access to each sequence."""
         owners = [self.part_of(index) for index in indices]
         found: dict[int, T] = {}
         for part in set(owners):

@@ -6,44 +6,28 @@ and P the possible gold links:
     precision = |A and P| / |A|        recall = |A and S| / |S|        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
 Source: Och and Ney 2003 (Computational Linguistics 29(1)), section 2.3 for the error rate, section 5.1 for the growing
-of an intersection; Koehn, Och and Marcu 2003 (N03-1017), section 4.5, for the neighbours, and Koehn et al. 2005 (IWSLT)
-for "final-and".
+of an intersection; Koehn, Och and Marcu 2003 (N03-1017), section 4.5, for the neighbours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
+from heed.data.kinds.links import WordLink
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Array, Measure
 
 Cell = tuple[int, int]
 """A link (source word, target word), counted from 0."""
-Symmetrization = Literal["intersection", "union", "gd", "gdfa"]
+Symmetrization = Literal["intersection", "gd"]
 SYMMETRIZATIONS: tuple[Symmetrization, ...] = get_args(Symmetrization)
 _NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-class GoldLink(Protocol):
-    """An annotated link, such as a `heed.data.read.links.WordLink`."""
-
-    @property
-    def source(self) -> int:
-        """The source word, from 0."""
-
-    @property
-    def target(self) -> int:
-        """The target word, from 0."""
-
-    @property
-    def sure(self) -> bool:
-        """True if the link is sure, not only possible."""
-
-
-def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[GoldLink]]) -> list[Measure]:
+def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[WordLink]]) -> list[Measure]:
     """Alignment error rate, precision and recall of the links of some pairs.
 
     Args:
@@ -68,7 +52,7 @@ def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[
     ]
 
 
-def _counts(links: set[Cell], gold: Sequence[GoldLink]) -> tuple[int, int, int, int]:
+def _counts(links: set[Cell], gold: Sequence[WordLink]) -> tuple[int, int, int, int]:
     """|A and S|, |A and P|, |A| and |S| of one pair."""
     sure = {(link.source, link.target) for link in gold if link.sure}
     possible = {(link.source, link.target) for link in gold}
@@ -93,16 +77,14 @@ def _ratio(top: Array, bottom: Array) -> Array:
 
 
 def symmetrize(
-    forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]], how: Symmetrization = "gdfa"
+    forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]], how: Symmetrization = "gd"
 ) -> list[list[Cell]]:
     """Combine the alignments of two directions.
 
     | how | the result |
     |---|---|
     | intersection | links in both |
-    | union | links in either |
     | gd | grow-diag: the intersection, then neighbours in the union that link a word which has no link yet |
-    | gdfa | grow-diag-final-and: also the links of each direction, forward first, that join two words without a link |
 
     A neighbour differs by at most 1 in the source and in the target word. Links are visited by source word, then by
     target word; an added link takes effect immediately.
@@ -127,39 +109,19 @@ def symmetrize(
 
 
 def _joined(forward: set[Cell], reverse: set[Cell], how: Symmetrization) -> Collection[Cell]:
-    if how == "union":
-        return forward | reverse
-    grown = _Grown(forward & reverse)
-    if how != "intersection":
-        grown.grow(forward | reverse)
-    if how == "gdfa":
-        for direction in (forward, reverse):
-            for cell in sorted(direction):
-                if cell[0] not in grown.sources and cell[1] not in grown.targets:
-                    grown.add(cell)
-    return grown.links
-
-
-class _Grown:
-    """A growing set of links, with the words that they link."""
-
-    def __init__(self, links: set[Cell]) -> None:
-        self.links = set(links)
-        self.sources, self.targets = {i for i, _ in links}, {j for _, j in links}
-
-    def add(self, cell: Cell) -> None:
-        """Add a link."""
-        self.links.add(cell)
-        self.sources.add(cell[0])
-        self.targets.add(cell[1])
-
-    def grow(self, union: set[Cell]) -> None:
-        """Add neighbours until none can be added."""
-        ordered, before = sorted(union), -1
-        while len(self.links) > before:
-            before = len(self.links)
-            for i, j in (cell for cell in ordered if cell in self.links):
-                for cell in ((i + down, j + right) for down, right in _NEIGHBORS):
-                    has_place = cell[0] not in self.sources or cell[1] not in self.targets
-                    if has_place and cell in union and cell not in self.links:
-                        self.add(cell)
+    links = forward & reverse
+    if how == "intersection":
+        return links
+    sources, targets = {i for i, _ in links}, {j for _, j in links}  # the words that have a link
+    union, before = forward | reverse, -1
+    ordered = sorted(union)
+    while len(links) > before:
+        before = len(links)
+        for i, j in (cell for cell in ordered if cell in links):
+            for cell in ((i + down, j + right) for down, right in _NEIGHBORS):
+                is_free = cell[0] not in sources or cell[1] not in targets
+                if is_free and cell in union and cell not in links:
+                    links.add(cell)
+                    sources.add(cell[0])
+                    targets.add(cell[1])
+    return links

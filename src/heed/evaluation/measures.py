@@ -74,6 +74,34 @@ def share(
     return Measure(name, label, statistics, _ratio, higher_is_better, is_share=True)
 
 
+def rate(
+    name: str,
+    label: str,
+    total: Sequence[float] | Array,
+    count: Sequence[float] | Array,
+    digits: int,
+    last: Callable[[Array], Array] = lambda rates: rates,
+) -> Measure:
+    """A function of a ratio of sums such as nats to tokens, lower is better; NaN where nothing was counted.
+
+    Args:
+        name: Name in files.
+        label: Name for readers.
+        total: Numerator of each example.
+        count: Denominator of each example.
+        digits: Digits after the point.
+        last: The function of the ratio: `np.exp` for a perplexity.
+    """
+
+    def formula(sums: Array) -> Array:
+        known = sums[:, 1] > 0
+        ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=known)
+        return last(np.minimum(ratios, 700.0))
+
+    statistics = np.stack([np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)], axis=1)
+    return Measure(name, label, statistics, formula, higher_is_better=False, digits=digits)
+
+
 def _ratio(sums: Array) -> Array:
     ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
     return ratios

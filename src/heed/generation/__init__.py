@@ -8,12 +8,9 @@ from torch import Tensor
 
 from heed.generation.beam import beam_search
 from heed.generation.ensemble import Ensemble
-from heed.generation.greedy import greedy_search, greedy_steps
 from heed.generation.next_token import without_gradient
-from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions
-from heed.generation.sampling import SamplingOptions, sample, sample_steps
-from heed.generation.stepwise import Step
-from heed.generation.writer import Writer
+from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, Writer
+from heed.generation.stepwise import SamplingOptions, Step, greedy_steps, sample_steps, to_the_end
 from heed.models.base import DecoderBody, Memory
 
 __all__ = [
@@ -28,8 +25,6 @@ __all__ = [
     "beam_search",
     "generate",
     "generate_steps",
-    "greedy_search",
-    "sample",
     "without_gradient",
 ]
 
@@ -44,13 +39,16 @@ def generate(
 ) -> Generated:
     """Generate by sampling if `sampling` is given, else by beam search, or greedily if `beam_size` is 1.
 
-    Arguments and result as for `beam_search`.
+    Arguments as for `beam_search`.
+
+    Returns:
+        Up to `num_best` hypotheses per source, best first; sampled ones are drawn independently and ordered by
+        log-probability (before temperature, top-k and top-p).
     """
     with without_gradient():
-        if sampling is not None:
-            return sample(model, memory, prompt, options, sampling, prompt_lengths)
-        search = greedy_search if options.beam_size == 1 else beam_search
-        return search(model, memory, prompt, options, prompt_lengths)
+        if sampling is None and options.beam_size > 1:
+            return beam_search(model, memory, prompt, options, prompt_lengths)
+        return to_the_end(generate_steps(model, memory, prompt, options, prompt_lengths, sampling))
 
 
 def generate_steps(

@@ -21,7 +21,6 @@ class EnsembleMemory(Memory):
     members: tuple[Memory, ...] = ()
 
     def select(self, sources: Tensor) -> EnsembleMemory:
-        """The memory of the given sources."""
         return EnsembleMemory((), None, tuple(memory.select(sources) for memory in self.members))
 
 
@@ -57,21 +56,17 @@ class Ensemble(PairDecoder):
 
     @property
     def aligns(self) -> bool:
-        """True if the first member attends to the source; code that needs one model's attention uses that member."""
         return self._decoders()[0].aligns
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EnsembleMemory:
-        """Encode the sources with each member."""
         return EnsembleMemory((), None, tuple(member.encode(source, source_mask) for member in self._decoders()))
 
     def start(self, memory: Memory | None, rows: Rows) -> EnsembleState:
-        """Initial decoding state of each ensemble member."""
         assert isinstance(memory, EnsembleMemory)
         pairs = zip(self._decoders(), memory.members, strict=True)
         return EnsembleState(tuple(member.start(own, rows) for member, own in pairs))
 
     def step(self, tokens: Tensor, state: EnsembleState, lengths: Tensor | None = None) -> tuple[Tensor, EnsembleState]:
-        """Advance each member by the tokens; hidden states `(rows, n, sum of d)`."""
         pairs = zip(self._decoders(), state.members, strict=True)
         hidden, states = zip(*(member.step(tokens, own, lengths) for member, own in pairs), strict=True)
         return torch.cat(hidden, dim=-1), EnsembleState(states)

@@ -1,11 +1,11 @@
-"""Options and results of a search."""
+"""Options and results of a search, and the interface of other programs that generate in place of a torch model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from heed.errors import ConfigError
 
@@ -119,3 +119,17 @@ def without(leaving: set[int], count: int) -> list[int]:
     stay = [n for n in range(count) if n not in leaving]
     last = iter(reversed(stay))
     return [n if n not in leaving else next(last) for n in range(len(stay))]
+
+
+class Writer(Protocol):
+    """Another program that runs a trained model."""
+
+    name: str
+    """Name of the engine, for users."""
+
+    def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """The `num_best` hypotheses of each source, best first; all sources have the same maximum length.
+
+        Raises:
+            ConfigError: An option is not supported, or a source is too long.
+        """

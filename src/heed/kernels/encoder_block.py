@@ -6,11 +6,9 @@ The tokens of all texts are the rows of one matrix, without padding; texts of eq
 lists their number and length. Attention runs group by group, so that no weight is computed for padding and no mask is
 needed; everything else runs over all rows at once.
 
-Savings over autograd on the modules with padded texts (benchmarks/NOTES.md): no padding; memory is reused from block to
-block and update to update (`kernels/pool.py`); attention weights stay in the processor's cache between products,
-softmax and dropout; dropout uses random bytes (`kernels/dropout.py`).
-
-The plain form draws the same dropout masks.
+Savings over autograd on the modules with padded texts: no padding; memory is reused from block to
+block and update to update (`kernels/memory.py`); attention weights stay in the processor's cache between products,
+softmax and dropout; dropout uses random bytes (`kernels/elementwise.py`).
 
 Source: the gradients of linear layers, layer normalisation and activations by torch's own operations; that of attention
 by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; combined by the chain rule.
@@ -23,15 +21,35 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from heed.kernels import private
-from heed.kernels.blocks import BlockWeights, pair_of, sum_rows, take_settings, trains_in_float32
-from heed.kernels.dropout import byte_dropout, drawn, drop_scale, threshold_of
+from heed.kernels.elementwise import drawn, drop_scale, threshold_of
 from heed.kernels.linear import linear_into, outer, residual_into
-from heed.kernels.pool import Pool
-from heed.kernels.switch import enabled
+from heed.kernels.memory import Pool
+from heed.kernels.private import enabled
 from heed.shapes import Float
+
+
+class BlockWeights(NamedTuple):
+    """The parameters of a block, in the order of use."""
+
+    norm_1: Tensor
+    norm_1_bias: Tensor
+    query: Tensor
+    query_bias: Tensor
+    key: Tensor
+    key_bias: Tensor
+    value: Tensor
+    value_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+    norm_2: Tensor
+    norm_2_bias: Tensor
+    inner: Tensor
+    inner_bias: Tensor
+    outer: Tensor
+    outer_bias: Tensor
+
 
 Groups = Sequence[tuple[int, int]]
 """Groups of adjacent texts of equal length, from the first row on: (number of texts, tokens per text)."""
@@ -53,9 +71,18 @@ class BlockSettings(NamedTuple):
     attention_dropout: float  # of attention weights
 
 
-def trains_packed(x: Tensor) -> bool:
-    """Whether `encoder_block`, fast or plain, can be used: a float32 gradient is needed on a CPU."""
-    return trains_in_float32(x)
+def trains_packed(x: Tensor, activation: BlockActivation) -> bool:
+    """Whether `encoder_block` can be used: a float32 gradient on a CPU, without autocast or compilation."""
+    return (
+        enabled()
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and private.layer_norm() is not None
+        and private.activation(activation) is not None
+    )
 
 
 def encoder_block(
@@ -72,33 +99,8 @@ def encoder_block(
     Raises:
         RuntimeError: Backward runs a second time, but the memory has been reused.
     """
-    if enabled() and private.layer_norm() is not None and private.activation(settings.activation) is not None:
-        return _EncoderBlock.apply(x, groups, settings, *weights)  # type: ignore[no-any-return]
-    return _plain(x, groups, settings, weights)
-
-
-def _plain(x: Tensor, groups: Groups, settings: BlockSettings, w: BlockWeights) -> Tensor:
-    def dropped(y: Tensor, p: float) -> Tensor:
-        return byte_dropout(y, p) if p > 0 else y
-
-    s, d = settings, x.shape[1]
-    q = functional.linear(x, w.query, w.query_bias)
-    k = functional.linear(x, w.key, w.key_bias)
-    v = functional.linear(x, w.value, w.value_bias)
-    contexts = []
-    for rows, texts in _places(groups, s.num_heads):
-        query, key, value = (_heads(part[rows], texts, s.num_heads) for part in (q, k, v))
-        attention = dropped(torch.softmax(s.scale * query @ key.transpose(1, 2), dim=-1), s.attention_dropout)
-        contexts.append(_joined(attention @ value, texts))
-    h = dropped(functional.linear(torch.cat(contexts), w.out, w.out_bias), s.dropout)
-    first = functional.layer_norm(x + h, (d,), w.norm_1, w.norm_1_bias, s.eps)
-    functions = {"gelu": functional.gelu, "relu": torch.relu, "silu": functional.silu}
-    inner = functional.linear(first, w.inner, w.inner_bias)
-    active = (
-        functional.gelu(inner, approximate="tanh") if s.activation == "gelu_tanh" else functions[s.activation](inner)
-    )
-    h = dropped(functional.linear(active, w.outer, w.outer_bias), s.dropout)
-    return functional.layer_norm(first + h, (d,), w.norm_2, w.norm_2_bias, s.eps)
+    result: Tensor = _EncoderBlock.apply(x, groups, settings, *weights)
+    return result
 
 
 _pool = Pool()
@@ -108,8 +110,8 @@ class _EncoderBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, groups: Groups, settings: BlockSettings, *weights: Tensor) -> Tensor:
         w, s = BlockWeights(*weights), settings
-        normalise, _ = pair_of(private.layer_norm())
-        activate, _ = pair_of(private.activation(s.activation))
+        normalise, _ = _both(private.layer_norm())
+        activate, _ = _both(private.activation(s.activation))
         (rows, d), d_inner = x.shape, len(w.inner)
 
         layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
@@ -132,31 +134,36 @@ class _EncoderBlock(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        groups, s = take_settings(ctx)
+        if ctx.settings is None:
+            raise RuntimeError(
+                "backward cannot run twice through this block, because its memory is reused; run its forward pass "
+                "within heed.kernels.plain()"
+            )
+        (groups, s), ctx.settings = ctx.settings, None
         x, q, k, v, context, attention, kept, h, keep_1, first, mean_1, inverse_1, *rest = ctx.saved_tensors
         inner, active, g, keep_2, mean_2, inverse_2, *weights = rest
         w, (rows, d) = BlockWeights(*weights), x.shape
-        _, d_normalise = pair_of(private.layer_norm())
-        _, d_activate = pair_of(private.activation(s.activation))
+        _, d_normalise = _both(private.layer_norm())
+        _, d_activate = _both(private.activation(s.activation))
         every, ones = [True, True, True], torch.ones(1, rows)
         work = _pool.take(rows, d)
 
         given = grad_outputs[0].contiguous(), g, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
         d_first, *d_norm_2 = d_normalise(*given)
         d_g = _d_dropped(d_first, keep_2, s.dropout, g)
-        d_outer = outer(d_g, active), sum_rows(ones, d_g)
+        d_outer = outer(d_g, active), _sum_rows(ones, d_g)
         d_active = linear_into(d_g, w.outer.t(), None, active)
         d_inner = d_activate(d_active, inner)
-        d_inner_weight = outer(d_inner, first), sum_rows(ones, d_inner)
+        d_inner_weight = outer(d_inner, first), _sum_rows(ones, d_inner)
         d_first = residual_into(d_first, d_inner, w.inner.t(), None, d_first)
 
         given = d_first, h, (d,), mean_1, inverse_1, w.norm_1, w.norm_1_bias, every
         d_x, *d_norm_1 = d_normalise(*given)
         d_h = _d_dropped(d_x, keep_1, s.dropout, h)
-        d_out = outer(d_h, context), sum_rows(ones, d_h)
+        d_out = outer(d_h, context), _sum_rows(ones, d_h)
         d_context = linear_into(d_h, w.out.t(), None, work)
         d_three = _d_attend(d_context, q, k, v, context, attention, kept, groups, s)
-        of_three = [gradient for part in d_three for gradient in (outer(part, x), sum_rows(ones, part))]
+        of_three = [gradient for part in d_three for gradient in (outer(part, x), _sum_rows(ones, part))]
         for part, weight in zip(d_three, (w.query, w.key, w.value), strict=True):
             d_x = residual_into(d_x, part, weight.t(), None, d_x)
 
@@ -241,12 +248,6 @@ def _heads(x: Tensor, texts: int, num_heads: int) -> Tensor:
     return x.view(texts, -1, num_heads, x.shape[1] // num_heads).transpose(1, 2).flatten(0, 1)
 
 
-def _joined(x: Tensor, texts: int) -> Tensor:
-    """`(texts * heads, length, d_head)` as `(texts * length, d)`."""
-    heads, length, d = x.shape[0] // texts, *x.shape[1:]
-    return x.view(texts, heads, length, d).transpose(1, 2).reshape(texts * length, heads * d)
-
-
 def _write(rows: Tensor, x: Tensor, texts: int) -> None:
     """Fill rows `(texts * length, d)` with `(texts * heads, length, d_head)`."""
     heads, length, d = x.shape[0] // texts, *x.shape[1:]
@@ -280,3 +281,15 @@ def _d_dropped(d: Tensor, keep: Tensor, p: float, out: Tensor) -> Tensor:
         return d
     out.copy_(keep.view(torch.uint8)).mul_(d).mul_(drop_scale(threshold_of(p)))
     return out
+
+
+def _sum_rows(ones: Tensor, x: Tensor) -> Tensor:
+    """The sum over the rows, as a matrix product with `ones` `(1, rows)`, which takes half the time of `sum`."""
+    total: Tensor = torch.mm(ones, x)
+    return total.squeeze(0)
+
+
+def _both(operations: tuple[private.Operation, private.Operation] | None) -> tuple[private.Operation, ...]:
+    """An operation and its gradient, which `trains_packed` has found."""
+    assert operations is not None
+    return operations

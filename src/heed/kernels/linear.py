@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from heed.kernels import private
-from heed.kernels.switch import enabled
-from heed.shapes import Float
+from heed.kernels.private import enabled
+from heed.shapes import Float, ReturnsTensor
 
 _ENOUGH = 1_500_000
 """Multiplications from which the other library pays off despite its slower call; four times as many with a gradient."""
@@ -105,17 +105,7 @@ def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out
     return torch.addmm(total, y, weight.t(), out=out)
 
 
-def add_outer(
-    total: Float[Tensor, "d_out d_in"] | None, rows: Float[Tensor, "n d_out"], columns: Float[Tensor, "n d_in"]
-) -> Float[Tensor, "d_out d_in"]:
-    """`total + rows' columns`, in place; in new memory if `total` is None."""
-    if rows.device.type == "cpu" and private.onednn_linear() is not None:
-        product = outer(rows, columns)
-        return product if total is None else total.add_(product)
-    return torch.mm(rows.t(), columns) if total is None else total.addmm_(rows.t(), columns)
-
-
-class Linear(nn.Linear):
+class Linear(ReturnsTensor, nn.Linear):
     """torch's linear layer, computed by `heed.kernels.linear`."""
 
     def forward(self, input: Float[Tensor, "*shape d_in"]) -> Float[Tensor, "*shape d_out"]:

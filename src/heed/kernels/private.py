@@ -1,20 +1,40 @@
-"""Private operations of torch, which may change between versions: each is tested once against a known result.
+"""The switch between fast forms and torch's own operations, and private operations of torch.
 
-Each function returns None if the operation is missing, takes other arguments or computes something else; the caller
-then uses public operations.
+Private operations may change between versions: each is tested once against a known result. Its function returns None if
+it is missing, takes other arguments or computes something else; the caller then uses public operations.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+_enabled = os.environ.get("HEED_PLAIN", "") in ("", "0")
+
+
+def enabled() -> bool:
+    """Whether fast forms may be used; HEED_PLAIN=1 in the environment, read at import, turns them off."""
+    return _enabled
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Context manager within which the whole process uses torch's public operations only."""
+    global _enabled
+    before, _enabled = _enabled, False
+    try:
+        yield
+    finally:
+        _enabled = before
+
 
 Operation = Callable[..., Any]
 
@@ -24,7 +44,7 @@ def onednn_linear() -> Operation | None:
     """The linear layer of oneDNN where it is faster than that of MKL, which is torch's default.
 
     MKL runs AVX2 code on processors not made by Intel. On one with AVX-512 (Zen 5) it reaches 107 GFLOP/s per core, and
-    oneDNN, which comes with torch, 233 (benchmarks/NOTES.md).
+    oneDNN, which comes with torch, 233.
     """
     capable = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     if not (capable and torch.backends.mkl.is_available()) or _processor_is_intel():
@@ -55,19 +75,6 @@ def layer_norm() -> tuple[Operation, Operation] | None:
     forward = _checked("aten.native_layer_norm", (x, [2], ones, ones, 0.0), [[[0.0, 2.0]], [[2.0]], [[1.0]]])
     given = torch.tensor([[1.0, 0.0]]), x, [2], mean, inverse, ones, ones, [True, True, True]
     backward = _checked("aten.native_layer_norm_backward", given, [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]])
-    return None if forward is None or backward is None else (forward, backward)
-
-
-@cache
-def flash_attention() -> tuple[Operation, Operation] | None:
-    """Fused attention on a CPU that also returns the log-sum-exp of each query, and its gradient, which uses it."""
-    query, value = torch.zeros(1, 1, 2, 1), torch.tensor([[[[1.0], [3.0]]]])
-    context, sums = torch.tensor([[[[1.0], [2.0]]]]), torch.tensor([[[0.0], [0.6931472]]])  # (1, 2, 1) in memory
-    name = "aten._scaled_dot_product_flash_attention_for_cpu"
-    forward = _checked(name, (query, query, value, 0.0, True), [context.tolist(), sums.transpose(1, 2).tolist()])
-    given = torch.ones(1, 1, 2, 1), query, query, value, context, sums.transpose(1, 2), 0.0, True
-    nothing = query.tolist()
-    backward = _checked(f"{name}_backward", given, [nothing, nothing, [[[[1.5], [0.5]]]]])
     return None if forward is None or backward is None else (forward, backward)
 
 

@@ -98,7 +98,7 @@ class DecoderStack(nn.ModuleList):
                 x, _ = block.read(x, None, first, seen, turn)
             else:
                 assert isinstance(block, DecoderBlock)
-                x = block.whole(x, turn, seen)
+                x, _ = block(x, None, None, None, first, seen, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
         return x

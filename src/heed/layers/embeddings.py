@@ -1,19 +1,25 @@
-"""Token and position embeddings."""
+"""Embeddings of tokens, of their characters, and of positions: added to embeddings, or rotary.
+
+Rotary positions rotate queries and keys, so that scores depend on relative positions only.
+"""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from heed.errors import ShapeError
-from heed.kernels import Linear
-from heed.shapes import Bool, Float, Int
+from heed.errors import ConfigError, ShapeError
+from heed.kernels import Linear, rotate
+from heed.shapes import Bool, Float, Int, ReturnsTensor
 
 _CHUNK = 32
 """Positions whose sinusoids are computed at once when positions are requested one by one."""
 
 
-class TokenEmbedding(nn.Embedding):
+class TokenEmbedding(ReturnsTensor, nn.Embedding):
     """Table of one vector per token; the vector of the padding token is zero and stays zero.
 
     Initialised from a normal distribution with standard deviation `d ** -0.5`, so that a vector has norm about 1 for
@@ -47,7 +53,7 @@ def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple
     return projection, output
 
 
-class TokenInput(nn.Module):
+class TokenInput(ReturnsTensor, nn.Module):
     """Input layer of a text model: the embedding of each token, concatenated with its other features, if any.
 
     A task may load given word vectors into `embedding`. The result has width `d_output = d_embedding + d_features`.
@@ -85,7 +91,7 @@ def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :d]
 
 
-class SinusoidalPositions(nn.Module):
+class SinusoidalPositions(ReturnsTensor, nn.Module):
     """Fixed sinusoidal positions of any length."""
 
     def __init__(self, d: int) -> None:
@@ -137,7 +143,7 @@ def places_within(
     return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(ReturnsTensor, nn.Module):
     """Learned table of positions up to a fixed length.
 
     Source: Gehring et al. 2017 (arXiv:1705.03122), section 3.1; also used by BERT and GPT.
@@ -162,3 +168,100 @@ class LearnedPositions(nn.Module):
                 "raise max_length, shorten the input, or use sinusoidal positions"
             )
         return self.table.weight[None, None, positions] if single else self.table(positions)
+
+
+_BASE = 10_000.0
+_ANGLES = 256
+"""Number of positions whose angles are computed at once."""
+
+
+class Rotation:
+    """Rotates the queries or keys of given positions; shared by all layers of a forward pass.
+
+    Attributes:
+        turns: Cosine and sine of each pair's angle, `(rows, 1, positions, d_head / 2, 2)`; rows may be 1, for all.
+    """
+
+    def __init__(self, turns: Float[Tensor, "rows 1 positions pairs 2"]) -> None:
+        self.turns = turns
+
+    def __call__(self, x: Float[Tensor, "rows heads positions d_head"]) -> Float[Tensor, "rows heads positions d_head"]:
+        """Rotate the vectors of every head."""
+        return rotate(x, self.turns)
+
+
+class RotaryPositions:
+    """`R_p x`: elements 2i and 2i + 1 of a vector at position p, rotated by the angle `p / 10000^(2i/d)`.
+
+    Then `(R_p q)'(R_s k) = q' R_(s - p) k`: a score depends on the distance of query and key, not on their absolute
+    positions. There are no parameters and no maximum length.
+
+    Raises:
+        ConfigError: `d_head` is odd.
+
+    Source: Su et al. 2021, RoFormer, arXiv:2104.09864, equations 15 and 34.
+    """
+
+    def __init__(self, d_head: int) -> None:
+        if d_head % 2:
+            raise ConfigError(
+                f"rotary positions rotate pairs of elements, but a head is {d_head} wide (d_model / num_heads); "
+                "choose an even width"
+            )
+        self.d_head = d_head
+        self._table = torch.empty(0, d_head // 2, 2)
+
+    def __call__(self, positions: Int[Tensor, "rows positions"] | int) -> Rotation:
+        """The rotation for positions `(rows, positions)`, or for one position of all rows, on the CPU."""
+        if isinstance(positions, int):
+            return Rotation(self._upto(positions + 1, torch.device("cpu"))[None, None, positions : positions + 1])
+        last = int(positions.max()) + 1 if positions.numel() else 0
+        return Rotation(self._upto(last, positions.device)[positions].unsqueeze(1))
+
+    def _upto(self, count: int, device: torch.device) -> Tensor:
+        if len(self._table) < count or self._table.device != device:
+            with torch.inference_mode(False):
+                count = -(-count // _ANGLES) * _ANGLES
+                powers = torch.arange(0, self.d_head, 2, dtype=torch.float64) / self.d_head
+                angles = torch.arange(count, dtype=torch.float64).unsqueeze(1) * _BASE**-powers
+                self._table = torch.stack([angles.cos(), angles.sin()], dim=-1).float().to(device)
+        return self._table
+
+
+_WIDTH = 3
+
+
+class CharacterFeatures(nn.Module):
+    """Convolution of width 3 over the character embeddings of each word, then the maximum over the word.
+
+    Source: Ma and Hovy 2016 (arXiv:1603.01354), section 2.1, after dos Santos and Zadrozny 2014.
+    Differs from the paper: words are padded with zeros at both ends.
+    """
+
+    def __init__(self, vocab_size: int, d_character: int, num_filters: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(vocab_size, d_character)
+        self.filters = nn.Conv1d(d_character, num_filters, _WIDTH, padding=_WIDTH // 2)
+        self.d_output = num_filters
+
+    def forward(
+        self, groups: Sequence[Int[Tensor, "_ _"]], place: Int[Tensor, "batch words"]
+    ) -> Float[Tensor, "batch words d_output"]:
+        """Features of each word, `(batch, words, d_output)`; zeros for a word without characters.
+
+        Args:
+            groups: Character ids `(distinct words, characters)`, 0 for padding, in groups of words of similar length.
+            place: `(batch, words)`, each word's row in the concatenated groups, from 1; 0 where there is no word.
+
+        Raises:
+            ShapeError: A group does not have two dimensions.
+        """
+        features = [self.filters.weight.new_zeros(1, self.d_output)]
+        for characters in groups:
+            if characters.dim() != 2:
+                raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (words, characters)")
+            found = self.filters(self.embedding(characters).transpose(1, 2))  # (distinct words, num_filters, C)
+            real = (characters != 0).unsqueeze(1)
+            largest = found.masked_fill(~real, torch.finfo(found.dtype).min).amax(-1)
+            features.append(largest.masked_fill(~real.any(-1), 0.0))
+        return torch.cat([one.to(features[-1].dtype) for one in features])[place]

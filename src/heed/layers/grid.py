@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from heed.layers.embeddings import sinusoids
-from heed.shapes import Float
+from heed.shapes import Float, ReturnsTensor
 
 Grid = tuple[int, int]
 """Rows and columns."""
@@ -41,7 +41,7 @@ def sinusoidal_grid(grid: Grid, d: int) -> Float[Tensor, "places d"]:
     return torch.cat(both, dim=-1).flatten(0, 1)
 
 
-class GridPositions(nn.Module):
+class GridPositions(ReturnsTensor, nn.Module):
     """Sinusoidal positions of a grid, after `leading` zero vectors (a class token)."""
 
     def __init__(self, grid: Grid, d: int, leading: int = 0) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from heed.kernels import Linear
-from heed.layers.activations import GELU, Activation
+from heed.layers.elementwise import GELU, Activation, LayerNorm
 from heed.layers.embeddings import TokenEmbedding
-from heed.layers.norm import LayerNorm
 from heed.shapes import Float
 
 
@@ -46,7 +45,7 @@ class MaskedWords(nn.Module):
 
     def states(self, hidden: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
         """The input of the output layer: `norm(g(W h + b))`."""
-        return self.norm(self.activation.function(self.dense(hidden)))  # type: ignore[no-any-return]
+        return self.norm(self.activation.function(self.dense(hidden)))
 
     def forward(self, hidden: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape vocab_size"]:
         """Logits over the vocabulary."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from heed.attention import Attention, Keys
-from heed.attention.keys import Origin
-from heed.layers.cells import State
+from heed.attention import Additive, Attention, Keys, watch
+from heed.attention.keys import Origin, Scope
+from heed.kernels import enabled, tape_lstm
+from heed.layers.recurrent import RecurrentCell, State, last_of
 from heed.shapes import Int
 
 _LEAST = 16
@@ -174,3 +175,83 @@ class TapeState:
             hidden = value[..., : state[0].shape[-1]]
             tape = Tape(attention.prepare(hidden, value, tensors.get("tape mask")))
         return cls(state, summary, tape, tensors["position"])
+
+
+def read_at_once(
+    cell: RecurrentCell,
+    attention: Attention,
+    inputs: Tensor,
+    before: TapeState,
+    size: int | None,
+    lengths: Tensor | None,
+    mask: Tensor | None,
+) -> tuple[Tensor, TapeState] | None:
+    """As `heed.models.lstmn.read_tape`, the specification, by one function; None where that function does not apply.
+
+    It needs several tokens on a CPU, an additive score, no padding on the tape, and no edits.
+    """
+    applies = (
+        enabled()
+        and inputs.shape[1] > 1
+        and inputs.numel() > 0
+        and inputs.device.type == "cpu"
+        and inputs.dtype in (torch.float32, torch.float64)
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and (before.tape.keys is None or before.tape.keys.mask is None)
+        and (watch.slot is None or not watch.slot.edits(attention))
+    )
+    score, first = attention.score, torch.cat(before.summary, dim=-1)
+    if not applies or not isinstance(score, Additive):
+        return None
+    old = before.tape.cut(size).keys
+    if old is None:
+        nothing = first.new_empty(len(first), 0, 2 * cell.d_hidden)
+        old = attention.prepare(nothing[..., : cell.d_hidden], nothing)
+    made, keys, summaries = tape_lstm(
+        inputs,
+        first,
+        old.prepared.squeeze(1),
+        old.value.squeeze(1),
+        size,
+        score.w_query.weight,
+        score.w_key.weight,
+        score.w_key.bias,
+        score.v,
+        (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
+    )
+    tape = Tape(old.append(Keys(keys.unsqueeze(1), made.unsqueeze(1))))
+    hidden, state = made[..., : cell.d_hidden], last_of(made, lengths).chunk(2, dim=-1)
+    if watch.slot is not None:
+        _observe(cell, attention, inputs, before, tape, size, summaries)
+        started = summaries.chunk(2, dim=-1)
+        final = state if lengths is None else made[:, -1].chunk(2, dim=-1)
+        cell.observe(inputs, hidden, before.state, final, None, mask, started)
+    summary = last_of(summaries, lengths).chunk(2, dim=-1)
+    return hidden, before.after(state, summary, tape, size, inputs.shape[1], lengths)
+
+
+def _observe(
+    cell: RecurrentCell,
+    attention: Attention,
+    inputs: Tensor,
+    before: TapeState,
+    tape: Tape,
+    size: int | None,
+    summaries: Tensor,
+) -> None:
+    """Report each step's attention to the tape to the observer."""
+    assert watch.slot is not None and tape.keys is not None
+    earlier = torch.cat([before.summary[0].unsqueeze(1), summaries[:, :-1, : cell.d_hidden]], dim=1)
+    asked = attention.score.project(torch.cat([inputs, earlier], dim=-1)).unsqueeze(1)  # (R, 1, n, d_attention)
+    prepared, value, num_tokens = tape.keys.prepared, tape.keys.value, inputs.shape[1]
+    for t in range(num_tokens):
+        now = len(tape) - num_tokens + t
+        if now == 0:
+            continue
+        places = slice(0 if size is None else max(0, now - size), now)
+        keys = Keys(prepared[:, :, places], value[:, :, places], None, tape.keys.origin)
+        position, seen = before.position + t, summaries[:, None, t : t + 1]
+        scope = Scope(offset=position, key_offset=position - len(keys))
+        call = watch.AttentionCall(asked[:, :, t : t + 1], keys, scope, seen, None, 0.0, attention.score)
+        watch.slot.attention(attention, call)

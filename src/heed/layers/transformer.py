@@ -16,28 +16,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
-from heed.kernels import (
-    BlockSettings,
-    BlockWeights,
-    Groups,
-    Linear,
-    PreNormSettings,
-    attend_first,
-    decoder_block,
-    encoder_block,
-    pre_norm_block,
-    trains_pre_norm,
-    trains_whole_block,
-)
-from heed.layers.activations import GELU, GELU_TANH, RELU, SILU, Activation
-from heed.layers.dropout import Dropout
+from heed.kernels import BlockSettings, BlockWeights, Linear, encoder_block, trains_packed
+from heed.layers.elementwise import PLAIN, RELU, Activation, Dropout, LayerNorm, Norm
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
-from heed.layers.norm import LayerNorm, Norm
-from heed.shapes import Bool, Float, Int
+from heed.layers.ragged import Packed
+from heed.shapes import Bool, Float, Int, ReturnsTensor
 
 NormKind = Literal["post", "pre"]
 PositionKind = Literal["sinusoidal", "learned"]
@@ -48,7 +34,7 @@ def make_positions(kind: PositionKind, max_length: int, d_model: int) -> Sinusoi
     return SinusoidalPositions(d_model) if kind == "sinusoidal" else LearnedPositions(max_length, d_model)
 
 
-class Residual(nn.Module):
+class Residual(ReturnsTensor, nn.Module):
     """Residual connection around a sublayer; normalises the sum ("post") or the sublayer's input ("pre")."""
 
     def __init__(
@@ -64,11 +50,11 @@ class Residual(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         """`norm(x + sublayer(x))`, or `x + sublayer(norm(x))`."""
         if self.first:
-            return x + self.dropout(sublayer(self.norm(x)))  # type: ignore[no-any-return]
-        return self.norm(x + self.dropout(sublayer(x)))  # type: ignore[no-any-return]
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
-class FeedForward(nn.Module):
+class FeedForward(ReturnsTensor, nn.Module):
     """`g(x W_1 + b_1) W_2 + b_2` at every position; g is relu by default, as in the paper."""
 
     def __init__(
@@ -84,10 +70,10 @@ class FeedForward(nn.Module):
         """Apply the network to each position."""
         inner = self.inner(x)
         active = self.activation.function(inner) if self.dropout is None else self.dropout.after(self.activation, inner)
-        return self.outer(active)  # type: ignore[no-any-return]
+        return self.outer(active)
 
 
-class EncoderBlock(nn.Module):
+class EncoderBlock(ReturnsTensor, nn.Module):
     """Self-attention over a whole sequence, then feed-forward.
 
     `dropout` applies to sublayer outputs and, with `drops_inner`, to the inner layer of the feed-forward network (GPT-2
@@ -118,71 +104,78 @@ class EncoderBlock(nn.Module):
         self.around_feed_forward = Residual(d_model, dropout, norm, norm_layer)
 
     def forward(
-        self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"] | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Every position attends to every position inside the mask."""
-        x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
-        return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        mask: Bool[Tensor, "batch length"] | None = None,
+        *,
+        only_first: bool = False,
+    ) -> Float[Tensor, "batch computed d_model"]:
+        """Every position attends to every position inside the mask.
 
-    def whole(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch length d_model"]:
-        """As `forward` without padding; in training on a CPU a pre-norm block runs as one fused function."""
-        given = self._one_function(x)
-        return self(x) if given is None else pre_norm_block(x, *given)
-
-    def first(self, x: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "batch 1 d_model"]:
-        """The output of a pre-norm block at the first position only: `forward(x)[:, :1]`."""
-        assert self.around_attention.first, "first() needs a pre-norm block"
-        if "forward" in vars(self):  # activation checkpointing replaces `forward`
-            return self(x)[:, :1]  # type: ignore[no-any-return]
-        if (given := self._one_function(x)) is not None:
-            attended, first = attend_first(x, *given)
-            context, first = attended.unsqueeze(1), first.unsqueeze(1)
+        With `only_first`, a pre-norm block computes its output at the first position only.
+        """
+        if only_first:
+            assert self.around_attention.first, "only_first needs a pre-norm block"
+            seen = self.around_attention.norm(x)
+            context = self.attention(seen[:, :1], self.attention.prepare(seen, mask=mask))
+            x = x[:, :1] + self.around_attention.dropout(context)
         else:
-            seen, first = self.around_attention.norm(x), x[:, :1]
-            context = self.attention(seen[:, :1], self.attention.prepare(seen))
-        first = first + self.around_attention.dropout(context)
-        return self.around_feed_forward(first, self.feed_forward)  # type: ignore[no-any-return]
+            x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
+        return self.around_feed_forward(x, self.feed_forward)
 
-    def _one_function(self, x: Tensor) -> tuple[PreNormSettings, BlockWeights] | None:
-        """Arguments of `pre_norm_block`; None if the block differs from it, is observed or uses checkpointing."""
-        f, a, around = self.feed_forward, self.attention, (self.around_attention, self.around_feed_forward)
-        if not (self.training and around[0].first) or watch.slot is not None or "forward" in vars(self):
-            return None
-        same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
-        known = f.activation in (GELU, GELU_TANH, RELU, SILU) and a.dropout == 0 and a.score.scale is not None
+    def packed_form(self, x: Tensor) -> tuple[BlockSettings, BlockWeights] | None:
+        """The arguments of `kernels.encoder_block` that make this block; None if it is another kind of block.
+
+        It must be post-norm, without dropout inside the feed-forward network, with all biases, and not be recomputed
+        in the backward pass.
+        """
+        a, f, around = self.attention, self.feed_forward, (self.around_attention, self.around_feed_forward)
         name: Any = f.activation.name
-        if not (same and known and trains_pre_norm(x, name)) or (weights := _weights_of(self)) is None:
-            return None
-        inner_dropout = 0.0 if f.dropout is None else f.dropout.p
-        scale, eps, dropout = a.score.scale, around[0].norm.eps, around[0].dropout.p
-        assert scale is not None
-        return PreNormSettings(a.num_heads, scale, eps, name, dropout, inner_dropout), weights
-
-    def packed(self, x: Float[Tensor, "rows d_model"], groups: Groups) -> Float[Tensor, "rows d_model"]:
-        """Read packed texts, `groups` of equal length, in training on a CPU; only if `can_pack`."""
-        weights, a = _weights_of(self), self.attention
-        assert weights is not None and a.score.scale is not None
-        eps, dropout = self.around_attention.norm.eps, self.around_attention.dropout.p
-        name: Any = self.feed_forward.activation.name
-        settings = BlockSettings(a.num_heads, a.score.scale, eps, name, dropout, a.dropout)
-        return encoder_block(x, groups, settings, weights)
-
-    @property
-    def can_pack(self) -> bool:
-        """Whether `packed` fits: a post-norm block like BERT's, with all biases, without activation checkpointing."""
-        f, around = self.feed_forward, (self.around_attention, self.around_feed_forward)
         same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
-        drops_inner = f.dropout is not None and f.dropout.p > 0
-        known = f.activation in (GELU, GELU_TANH, RELU, SILU) and "forward" not in vars(self)
-        return known and same and not around[0].first and not drops_inner and _weights_of(self) is not None
+        plain = f.activation in PLAIN.values() and f.dropout is None and not around[0].first and same
+        layers = around[0].norm, a.w_query, a.w_key, a.w_value, a.w_out, around[1].norm, f.inner, f.outer
+        weights: list[Any] = [getattr(layer, part, None) for layer in layers for part in ("weight", "bias")]
+        recomputed = "forward" in vars(self)
+        if not plain or recomputed or any(weight is None for weight in weights) or not trains_packed(x, name):
+            return None
+        assert a.score.scale is not None
+        settings = a.num_heads, a.score.scale, around[0].norm.eps, name, around[0].dropout.p, a.dropout
+        return BlockSettings(*settings), BlockWeights(*weights)
 
 
-def _weights_of(block: EncoderBlock | DecoderBlock) -> BlockWeights | None:
-    """The parameters of a block, those of cross-attention aside; None if a weight or bias is missing."""
-    a, f, norms = block.attention, block.feed_forward, (block.around_attention.norm, block.around_feed_forward.norm)
-    layers = norms[0], a.w_query, a.w_key, a.w_value, a.w_out, norms[1], f.inner, f.outer
-    found: list[Any] = [getattr(layer, name, None) for layer in layers for name in ("weight", "bias")]
-    return None if any(parameter is None for parameter in found) else BlockWeights(*found)
+class EncoderStack(ReturnsTensor, nn.ModuleList):
+    """Encoder blocks, one after the other.
+
+    In training on a CPU the texts of a padded batch are laid end to end if all blocks are like BERT's: then nothing is
+    computed for padding, and each block is one function. Watched passes run the blocks.
+    """
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch length d_model"],
+        mask: Bool[Tensor, "batch length"] | None = None,
+        *,
+        only_first: bool = False,
+    ) -> Float[Tensor, "batch computed d_model"]:
+        """The last block's output; `only_first` allows a stack of pre-norm blocks to compute the first position only.
+
+        All positions are computed nevertheless if the pass is watched.
+        """
+        blocks = [block for block in self if isinstance(block, EncoderBlock)]
+        if mask is not None and self.training and watch.slot is None and bool(mask.any()):
+            forms = [form for block in blocks if (form := block.packed_form(x)) is not None]
+            if len(forms) == len(blocks):
+                packed = Packed.of(mask)
+                rows = packed.line(x)
+                for settings, weights in forms:
+                    rows = encoder_block(rows, packed.groups, settings, weights)
+                return packed.padded(rows)
+        allowed = None if mask is None or mask.all() else mask
+        for block in blocks:
+            x = block(x, allowed, only_first=only_first and watch.slot is None and block is blocks[-1])
+            if watch.slot is not None:
+                watch.slot.tensor(self, "states", x)
+        return x
 
 
 class CausalSelfAttention(MultiHeadAttention):
@@ -247,36 +240,6 @@ class DecoderBlock(nn.Module):
         assert self.cross is not None, "this block has no cross-attention"
         return self.cross.prepare(memory, mask=mask)
 
-    def whole(
-        self,
-        x: Float[Tensor, "batch length d_model"],
-        turn: Turn | None = None,
-        seen: Bool[Tensor, "batch length length"] | None = None,
-    ) -> Float[Tensor, "batch length d_model"]:
-        """Read whole sequences without a memory, as `forward` from the start, but keep no cache.
-
-        In training on a CPU a block like GPT-2's without dropout runs as one fused function.
-        """
-        if turn is None and seen is None and (weights := self._weights_of_one_function(x)) is not None:
-            attention = self.attention
-            assert attention.score.scale is not None
-            return decoder_block(x, weights, attention.num_heads, attention.score.scale, self.around_attention.norm.eps)
-        first = torch.zeros(len(x), dtype=torch.long, device=x.device)
-        return self(x, None, None, None, first, seen, turn)[0]  # type: ignore[no-any-return]
-
-    def _weights_of_one_function(self, x: Tensor) -> BlockWeights | None:
-        """The parameters if `decoder_block` fits: no observer, dropout, checkpointing or cross-attention; else None."""
-        if not self.training or watch.slot is not None or "forward" in vars(self) or self.cross is not None:
-            return None
-        if not trains_whole_block(x):
-            return None
-        a, f, norms = self.attention, self.feed_forward, (self.around_attention.norm, self.around_feed_forward.norm)
-        parts = [self.around_attention.dropout, self.around_feed_forward.dropout, f.dropout]
-        drops = a.dropout > 0 or any(part is not None and part.p > 0 for part in parts)
-        if drops or not self.around_attention.first or f.activation != GELU_TANH or norms[0].eps != norms[1].eps:
-            return None
-        return _weights_of(self)
-
     def forward(
         self,
         x: Float[Tensor, "rows n d_model"],
@@ -307,7 +270,7 @@ class DecoderBlock(nn.Module):
         def look_back(y: Tensor) -> Tensor:
             new = self.attention.prepare(y, mask=mask, turn=turn)
             grown.append(new if cache is None else cache.append(new))
-            return self.attention(y, grown[0], causal=True, offset=position, turn=turn)  # type: ignore[no-any-return]
+            return self.attention(y, grown[0], causal=True, offset=position, turn=turn)
 
         x = self.around_attention(x, look_back)
         if self.cross is not None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,8 +18,7 @@ from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
-from heed.lessons.parts import Stage, Table, double
-from heed.lessons.training import train_small
+from heed.lessons.parts import Script, Stage, Table, double, train_small
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
@@ -31,47 +29,44 @@ _NOUNS = (
 )
 _SCENES = (("sit", "on"), ("sit", "behind"), ("lie", "on"), ("sleep", "under"), ("stand", "next to"))
 _STEPS = {"classification": 120, "translation": 300}
-_SHARED: dict[str, Any] = {
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "model.size": "tiny",
-    "model.dropout": 0.0,
-    "training.batch_tokens": 600,
-    "training.warmup": 20,
-    "training.label_smoothing": 0.0,
-}
-_OF_TASK: dict[str, dict[str, Any]] = {
-    "classification": {"training.learning_rate": 0.005},
-    "translation": {"training.learning_rate": 0.01, "training.guided_attention": 0.0, "generation.beam_size": 1},
+_SHARED = (
+    "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.batch_tokens=600 "
+    "training.warmup=20 training.label_smoothing=0.0"
+)
+_OF_TASK = {
+    "classification": "training.learning_rate=0.005",
+    "translation": "training.learning_rate=0.01 training.guided_attention=0.0 generation.beam_size=1",
 }
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of model: its settings, and whether it knows the order of words."""
 
     title: str
     order: bool
-    settings: dict[str, Any]
+    settings: str
 
 
 WHO = (
-    Kind("bag of words", False, {"model.name": "bag"}),
-    Kind("self-attention, no positions", False, {"model.name": "encoder", "model.positions": "none"}),
-    Kind("words side by side (mlp)", True, {"model.name": "mlp"}),
-    Kind("windows of words (cnn)", True, {"model.name": "cnn"}),
-    Kind("recurrent network", True, {"model.name": "rnn", "model.pooling": "last", "model.bidirectional": False}),
-    Kind("self-attention, positions", True, {"model.name": "encoder"}),
+    Kind("bag of words", False, "model.name=bag"),
+    Kind("self-attention, no positions", False, "model.name=encoder model.positions=none"),
+    Kind("words side by side (mlp)", True, "model.name=mlp"),
+    Kind("windows of words (cnn)", True, "model.name=cnn"),
+    Kind("recurrent network", True, "model.name=rnn model.pooling=last model.bidirectional=false"),
+    Kind("self-attention, positions", True, "model.name=encoder"),
 )
 """Classifiers: who sat?"""
 SPANISH = (
-    Kind("attention layer, no positions", False, {"model.name": "attention_only"}),
-    Kind("attention layer, positions", True, {"model.name": "attention_only", "model.positions": "sinusoidal"}),
-    Kind("recurrent (seq2seq)", True, {"model.name": "seq2seq"}),
-    Kind("recurrent, attention (bahdanau)", True, {"model.name": "bahdanau"}),
-    Kind("transformer", True, {"model.name": "transformer", "training.learning_rate": 0.002}),
+    Kind("attention layer, no positions", False, "model.name=attention_only"),
+    Kind("attention layer, positions", True, "model.name=attention_only model.positions=sinusoidal"),
+    Kind("recurrent (seq2seq)", True, "model.name=seq2seq"),
+    Kind("recurrent, attention (bahdanau)", True, "model.name=bahdanau"),
+    Kind("transformer", True, "model.name=transformer training.learning_rate=0.002"),
 )
 """Translators into Spanish."""
+_SAME = 1e-5
+"""Probabilities that differ by less are equal except for rounding."""
+_stage = Script("cat")
 
 
 def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
@@ -90,19 +85,33 @@ def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
     return drawn
 
 
-def cat_stages() -> tuple[Stage, ...]:
+def stages() -> tuple[Stage, ...]:
     """Train the models and give both sentences to each; takes half a minute."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     spanish = {pair.source: pair.target for pair, _ in drawn["test"]}
     who = torch.stack([_who(_train("classification", kind, drawn)) for kind in WHO])
     asked = [_translated(_train("translation", kind, drawn), [spanish[text] for text in _PAIR]) for kind in SPANISH]
-    said, written = torch.stack([numbers for numbers, _ in asked]), [texts for _, texts in asked]
+    said = torch.stack([numbers for numbers, _ in asked])
+    lines = []
+    for kind, (_, texts) in zip(SPANISH, asked, strict=True):
+        lines += [kind.title, *(f"  {source} -> {text}" for source, text in zip(_PAIR, texts, strict=True))]
+    right = _table("probability of the right noun", WHO, ("1st: cat", "2nd: wall", "apart", "held-out"), who)
+    columns = ("1st right", "1st turned", "2nd right", "2nd turned", "apart", "held-out")
+    turned = _table("probability of a translation, and of the one for the other sentence", SPANISH, columns, said)
+    of_who = {"right": who[:, :2], "apart": who[:, 2], "accuracy": who[:, 3]}
+    of_spanish = {"probability": said[:, :4], "apart": said[:, 4], "exact_match": said[:, 5]}
+    sizes: dict[str, Any] = {"train": len(drawn["train"]), "test": len(drawn["test"])}
     return (
-        _sentences({split: len(pairs) for split, pairs in drawn.items()}),
-        _who_stage(who),
-        _spanish_stage(said, written),
+        _stage("sentences", lines=_PAIR, nouns=len(_NOUNS), **sizes),
+        _stage("who", of_who, right, nouns=len(_NOUNS)),
+        _stage("spanish", of_spanish, turned, lines=lines),
         _verdict(who, said),
     )
+
+
+def _table(title: str, kinds: Sequence[Kind], columns: tuple[str, ...], numbers: Tensor) -> Table:
+    notes = tuple("knows order" if kind.order else "no order" for kind in kinds)
+    return Table(title, tuple(kind.title for kind in kinds), columns, numbers, heat=True, notes=notes)
 
 
 def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) -> Any:
@@ -110,7 +119,7 @@ def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) ->
         split: [(pair.source, sitter if task == "classification" else pair.target) for pair, sitter in pairs]
         for split, pairs in drawn.items()
     }
-    return train_small(task, _STEPS[task], {**_SHARED, **_OF_TASK[task], **kind.settings}, **data)
+    return train_small(task, _STEPS[task], f"{_SHARED} {_OF_TASK[task]} {kind.settings}", **data)
 
 
 def _who(run: Any) -> Tensor:
@@ -131,119 +140,25 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     return double(values), [one.text for one in run.predict(list(_PAIR))]
 
 
-def _sentences(sizes: dict[Split, int]) -> Stage:
-    return Stage(
-        "sentences",
-        "the same words in another order",
-        (
-            "Both sentences have the same six words. Only their order tells who sits.",
-            f"The models learn from {sizes['train']:,} such sentences with {len(_NOUNS)} nouns and their Spanish, as "
-            f"in data.name=grammar. The {sizes['test']} held-out sentences combine two nouns that never occur together "
-            "in training, cat and wall among them.",
-        ),
-        "",
-        lines=_PAIR,
-    )
-
-
-def _who_stage(numbers: Tensor) -> Stage:
-    table = Table(
-        "probability of the right noun",
-        _rows(WHO),
-        ("1st: cat", "2nd: wall", "apart", "held-out"),
-        numbers,
-        heat=True,
-        notes=tuple("knows order" if kind.order else "no order" for kind in WHO),
-    )
-    return Stage(
-        "who",
-        "who sat? Six classifiers",
-        (
-            f"Each learns which of {len(_NOUNS)} nouns sits. The first two read the words as a set.",
-            "apart: the largest difference between the probabilities for the two sentences. held-out: share of right "
-            "answers.",
-        ),
-        "a set has no order: f({the, cat, sat, on, wall}) = f({the, wall, sat, on, cat})",
-        {"right": numbers[:, :2], "apart": numbers[:, 2], "accuracy": numbers[:, 3]},
-        (table,),
-    )
-
-
-def _spanish_stage(numbers: Tensor, written: Sequence[Sequence[str]]) -> Stage:
-    lines = []
-    for kind, texts in zip(SPANISH, written, strict=True):
-        lines += [kind.title, *(f"  {source} -> {text}" for source, text in zip(_PAIR, texts, strict=True))]
-    table = Table(
-        "probability of a translation, and of the one for the other sentence",
-        _rows(SPANISH),
-        ("1st right", "1st turned", "2nd right", "2nd turned", "apart", "held-out"),
-        numbers,
-        heat=True,
-        notes=tuple("knows order" if kind.order else "no order" for kind in SPANISH),
-    )
-    return Stage(
-        "spanish",
-        "the same in Spanish: five translators",
-        (
-            "In Spanish, too, the order tells who sits; 'on' is 'en' before a wall and 'sobre' before an animal.",
-            "turned: the probability of the translation of the other sentence. held-out: share of outputs that are "
-            "right, letter by letter.",
-        ),
-        "p(target | source) = product of p(word | words before it, source)",
-        {"probability": numbers[:, :4], "apart": numbers[:, 4], "exact_match": numbers[:, 5]},
-        (table,),
-        lines=tuple(lines),
-    )
-
-
-_SAME = 1e-5
-"""Probabilities that differ by less are equal except for rounding."""
-
-
 def _verdict(who: Tensor, said: Tensor) -> Stage:
     """The notes' claims, judged by the numbers."""
-    blind = [i for i, kind in enumerate(WHO) if not kind.order]
-    seeing = [i for i, kind in enumerate(WHO) if kind.order]
+    blind, seeing = ([i for i, kind in enumerate(WHO) if kind.order == order] for order in (False, True))
     apart = max(float(who[blind, 2].max()), float(said[0, 4]))
-    solved = sum(float(who[i, :2].min()) > 0.5 for i in seeing)
     right = sum(bool((said[i, [0, 2]] > said[i, [1, 3]]).all()) for i, kind in enumerate(SPANISH) if kind.order)
-    mlp = next(i for i, kind in enumerate(WHO) if kind.settings["model.name"] == "mlp")
-    return Stage(
-        "verdict",
-        "what this shows",
-        (
-            "A model that reads a set of words gives the same answer to both sentences, whatever it has learned, so it "
-            "is right for at most one of them.",
-            "Attention by itself is such a model. It distinguishes orders only because positions are added to words.",
-        ),
-        "",
-        {"apart": double(apart)},
-        lines=(
-            "Claim: without order, the two sentences cannot be distinguished. "
-            + (
-                f"It holds: their probabilities differ by at most {apart:.0e}, which is rounding."
-                if apart < _SAME
-                else f"It does not hold here: their probabilities differ by {apart:.3f}."
-            ),
-            f"  Held-out sentences answered correctly: {_shares(who[blind, 3])}; with order {_shares(who[seeing, 3])}.",
-            f"With order, {solved} of {len(seeing)} classifiers name the right noun in both sentences, and {right} of "
-            f"{len(SPANISH) - 1} translators find the right translation of both more probable than the other.",
-            "Claim of the notes: a feed-forward network has no way to keep the order. "
-            + (
-                "It does not hold for words side by side: each position has its own weights, and "
-                f"{float(who[mlp, 3]):.0%} of the held-out sentences are right. It holds for a bag of words."
-                if float(who[mlp, :2].min()) > 0.5
-                else "Here the network on words side by side did not learn it either."
-            ),
-            "A single attention layer knows only the last word it wrote and, with positions, where that word is. With "
-            f"positions {float(said[1, 5]):.0%} of its held-out outputs are right, compared with "
-            f"{float(said[-1, 5]):.0%} of the transformer's: it knows the order, but not all that decides a word.",
-        ),
-    )
-
-
-def _rows(kinds: Sequence[Kind]) -> tuple[str, ...]:
-    return tuple(kind.title for kind in kinds)
+    mlp = who[next(i for i, kind in enumerate(WHO) if kind.settings == "model.name=mlp")]
+    learned = f"each position has its own weights, and {float(mlp[3]):.0%} of the held-out sentences are right."
+    values: dict[str, Any] = {
+        "claim": f"It holds: their probabilities differ by at most {apart:.0e}, which is rounding."
+        if apart < _SAME
+        else f"It does not hold here: their probabilities differ by {apart:.3f}.",
+        "mlp": f"It does not hold for words side by side: {learned} It holds for a bag of words."
+        if float(mlp[:2].min()) > 0.5
+        else "Here the network on words side by side did not learn it either.",
+        **{"blind": _shares(who[blind, 3]), "seeing": _shares(who[seeing, 3]), "right": right},
+        **{"solved": sum(float(who[i, :2].min()) > 0.5 for i in seeing), "classifiers": len(seeing)},
+        **{"translators": len(SPANISH) - 1, "single": said[1, 5], "transformer": said[-1, 5]},
+    }
+    return _stage("verdict", {"apart": double(apart)}, **values)
 
 
 def _shares(values: Tensor) -> str:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split
-from heed.lessons.parts import Stage, Table, double
-from heed.lessons.training import train_small
+from heed.lessons.parts import Script, Stage, Table, double, train_small
 
 TITLE = "The first half of the movie was great, but then it was a bit of a mess."
 _MESS = TITLE
@@ -27,16 +26,16 @@ _GOOD = ("great", "fun", "brisk", "imaginative", "clever", "warm", "lovely", "a 
 _BAD = ("a bit of a mess", "a mess", "dull", "slow", "clumsy", "flat", "boring", "a bit of a bore", "a waste of time")
 _THINGS = ("movie", "film", "play", "show", "story", "concert")
 _JOINTS = ("but then", "and then", "then")
-_FILLER = (
-    "we sat in the third row",
-    "the room was full",
-    "it was raining outside",
-    "the seats were red",
-    "it began at eight",
-    "my brother bought the tickets",
-    "there was a break of ten minutes",
-    "we had come by bus",
-)
+_FILLER = """
+we sat in the third row
+the room was full
+it was raining outside
+the seats were red
+it began at eight
+my brother bought the tickets
+there was a break of ten minutes
+we had come by bus
+""".strip().split("\n")
 _LONGEST = 4
 """Maximum number of clauses of filler between the halves in training."""
 _DISTANCES = (0, 2, 4, 32)
@@ -47,32 +46,20 @@ _MOSTLY = 0.9
 _EACH = 150
 """Number of held-out reviews for each distance."""
 _STEPS = {"short": 150, "halves": 600}
-_SETTINGS: dict[str, Any] = {
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "tokenizer.lowercase": True,
-    "model.size": "tiny",
-    "model.dropout": 0.0,
-    "training.batch_tokens": 1_500,
-    "training.learning_rate": 0.005,
-    "training.warmup": 20,
-    "training.label_smoothing": 0.0,
-}
-_FORWARD: dict[str, Any] = {
-    "model.name": "rnn",
-    "model.bidirectional": False,
-    "model.d_embedding": 32,
-    "model.d_hidden": 32,
-}
-
-
-_NETWORKS: dict[str, dict[str, Any]] = {
-    "simple recurrent, last state": {**_FORWARD, "model.cell": "rnn", "model.pooling": "last"},
-    "GRU, last state": {**_FORWARD, "model.cell": "gru", "model.pooling": "last"},
-    "simple recurrent, attention": {**_FORWARD, "model.cell": "rnn", "model.pooling": "attention"},
-    "bag of words": {"model.name": "bag", "model.d_embedding": 32, "model.d_hidden": 32},
+_SETTINGS = (
+    "tokenizer.kind=word tokenizer.min_count=1 tokenizer.lowercase=true model.size=tiny model.d_embedding=32 "
+    "model.d_hidden=32 model.dropout=0.0 training.batch_tokens=1500 training.learning_rate=0.005 training.warmup=20 "
+    "training.label_smoothing=0.0"
+)
+_FORWARD = "model.name=rnn model.bidirectional=false"
+_NETWORKS = {
+    "simple recurrent, last state": f"{_FORWARD} model.cell=rnn model.pooling=last",
+    "GRU, last state": f"{_FORWARD} model.cell=gru model.pooling=last",
+    "simple recurrent, attention": f"{_FORWARD} model.cell=rnn model.pooling=attention",
+    "bag of words": "model.name=bag",
 }
 """All read from left to right; the first is the network of the notes."""
+_stage = Script("mess")
 
 
 def draw_review(rng: Random, filler: int) -> tuple[str, str]:
@@ -121,24 +108,25 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
     return drawn
 
 
-def mess_stages() -> tuple[Stage, ...]:
+def stages() -> tuple[Stage, ...]:
     """Train every network on both kinds of data and query it; takes half a minute."""
     runs: dict[str, list[Any]] = {}
     for kind, steps in _STEPS.items():
         data = {split: draw_reviews(split, kind) for split in SPLITS}
         runs[kind] = [
-            train_small("classification", steps, {**_SETTINGS, **fields}, **data) for fields in _NETWORKS.values()
+            train_small("classification", steps, f"{_SETTINGS} {fields}", **data) for fields in _NETWORKS.values()
         ]
     said = {kind: torch.stack([_probabilities(run, _SHOWN) for run in runs[kind]]) for kind in runs}
     right = {kind: torch.stack([_by_distance(run) for run in runs[kind]]) for kind in runs}
     words = _MESS.split()
     prefixes = [" ".join(words[: i + 1]) for i in range(len(words))]
     read = torch.cat([_probabilities(runs[kind][0], prefixes) for kind in runs], dim=1)
+    columns = tuple(f"{kind}: {label[:3]}." for kind in _STEPS for label in _LABELS)
+    table = Table("probability of each label", tuple(words), columns, read, heat=True)
     return (
-        _sentences(),
-        _answers("short", said["short"], right["short"]),
-        _answers("halves", said["halves"], right["halves"]),
-        _word_by_word(read),
+        _stage("sentences", lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive")),
+        *(_answers(kind, said[kind], right[kind]) for kind in _STEPS),
+        _stage("words", {"short": read[:, :3], "halves": read[:, 3:]}, table),
         _verdict(said, right),
     )
 
@@ -160,128 +148,39 @@ def _by_distance(run: Any) -> Tensor:
     return double(shares)
 
 
-def _sentences() -> Stage:
-    return Stage(
-        "sentences",
-        "negative, neutral or positive?",
-        (
-            "There are three labels: negative, neutral, positive. A sentence whose halves disagree is neutral.",
-            "The notes say that a recurrent network calls the first sentence negative: it has forgotten the beginning.",
-        ),
-        "",
-        lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive"),
-    )
-
-
-_PROSE = {
-    "short": (
-        "trained on reviews of one opinion",
-        "No review of this training text has two opinions, as in most short reviews. Nothing in it shows that two "
-        "opposite opinions make a neutral review.",
-    ),
-    "halves": (
-        "trained on reviews of two halves as well",
-        f"Two thirds of this training text are reviews of two halves with up to {_LONGEST} clauses of filler between "
-        'them. "great" and "a bit of a mess" never occur in the same review, and "but" also joins halves that agree, '
-        "so it says nothing about the label.",
-    ),
-}
-
-
 def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
-    title, prose = _PROSE[kind]
-    rows = tuple(_NETWORKS)
-    columns = tuple(f"{label[:3]}." for label in _LABELS)
-    held_out = Table(
-        "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves",
-        rows,
-        tuple(f"{distance} clauses" for distance in _DISTANCES),
-        right,
-        heat=True,
-    )
-    tables = tuple(
+    rows, columns = tuple(_NETWORKS), tuple(f"{label[:3]}." for label in _LABELS)
+    tables = [
         Table(text, rows, columns, said[:, i], heat=True, notes=tuple(map(_label, said[:, i])))
         for i, text in enumerate(_SHOWN)
-    )
-    last = f"A clause of filler is {min(map(_words, _FILLER))} to {max(map(_words, _FILLER))} words"
-    longer = f"; no review of the training text has as many as {_DISTANCES[-1]}."
-    numbers = {"probability": said, "accuracy": right}
-    lines = (last + (longer if kind == "halves" else "."),)
-    return Stage(
-        kind, title, (prose, "The tables show the labels' probabilities."), "", numbers, (*tables, held_out), (), lines
-    )
+    ]
+    caption = "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves"
+    tables.append(Table(caption, rows, tuple(f"{distance} clauses" for distance in _DISTANCES), right, heat=True))
+    sizes, numbers = [len(text.split()) for text in _FILLER], {"probability": said, "accuracy": right}
+    bounds: dict[str, Any] = {"least": min(sizes), "most": max(sizes), "longest": _LONGEST, "farthest": _DISTANCES[-1]}
+    return _stage(kind, numbers, *tables, **bounds)
 
 
 def _label(probabilities: Tensor) -> str:
     return _LABELS[int(probabilities.argmax())]
 
 
-def _words(text: str) -> int:
-    return len(text.split())
-
-
-def _word_by_word(read: Tensor) -> Stage:
-    columns = tuple(f"{kind}: {label[:3]}." for kind in _STEPS for label in _LABELS)
-    words = tuple(_MESS.split())
-    return Stage(
-        "words",
-        "word by word",
-        (
-            "Output of the simple recurrent network after each word, trained on short reviews and on halves.",
-            "If it had forgotten the first half, only the second half could decide the last output.",
-        ),
-        "h(t) = tanh(W_hh h(t-1) + W_hx x(t) + b)        label from h(t)",
-        {"short": read[:, :3], "halves": read[:, 3:]},
-        (Table("probability of each label", words, columns, read, heat=True),),
-    )
-
-
 def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
     """The notes' claim, judged by the numbers."""
     first, turned = ({kind: _label(said[kind][0, i]) for kind in said} for i in range(2))
-    sure = {kind: float(said[kind][0, 0].max()) for kind in said}
     last, _, attention, bag = right["halves"]
-    far = float(last[-1])
     neutral = [name for i, name in enumerate(_NETWORKS) if _label(said["halves"][i, 0]) == "neutral"]
     turns = first["short"] == "negative" and turned["short"] == "positive"
-    remembers = first["halves"] == "neutral" and far > _MOSTLY
-    one_opinion = (
-        f"Trained on reviews of one opinion, the simple recurrent network says {first['short']} ({sure['short']:.2f}), "
-        f"and {turned['short']} if the two halves are swapped: "
-        + ("the last words decide. Here the claim holds." if turns else "the last words alone do not decide.")
-    )
-    two_halves = (
-        f"Trained also on reviews of two halves, it says {first['halves']} ({sure['halves']:.2f}), and is right "
-        f"on {far:.0%} of the held-out reviews with {_DISTANCES[-1]} clauses between the halves. "
-        + (
-            "Here the claim does not hold: the network keeps one bit, good or bad, once training shows that it matters."
-            if remembers
-            else "Here it forgets."
-        )
-    )
-    help_of_attention = "does not help" if float(attention.mean()) < float(last.mean()) else "does no harm"
-    lines = (
-        one_opinion,
-        two_halves,
-        f"{len(neutral)} of the {len(_NETWORKS)} networks then call the sentence neutral: {_list(neutral)}.",
-        f"Attention over the states {help_of_attention} here: {float(attention.mean()):.0%} of the held-out reviews "
-        f"are right with it, {float(last.mean()):.0%} with the last state.",
-        f"A bag of words is right on {float(bag[0]):.0%} of the reviews without filler and on {float(bag[-1]):.0%} of "
-        "those with the most: the balance of good and bad words needs no order"
-        + (", but in a mean over many words it is small." if float(bag[-1]) < float(bag[0]) else "."),
-    )
-    return Stage(
-        "verdict",
-        "what this shows",
-        (
-            "Claim of the notes: a recurrent network forgets the first half and calls the sentence negative.",
-            "Whether it does depends on the training text; the network is the same.",
-        ),
-        "",
-        {"far": double(far)},
-        lines=lines,
-    )
-
-
-def _list(names: Sequence[str]) -> str:
-    return "; ".join(names) if names else "none"
+    keeps = "Here the claim does not hold: the network keeps one bit, good or bad, once training shows that it matters."
+    remembers = first["halves"] == "neutral" and float(last[-1]) > _MOSTLY
+    values: dict[str, Any] = {
+        **{"short": first["short"], "short_sure": said["short"][0, 0].max(), "turned": turned["short"]},
+        "turns": "the last words decide. Here the claim holds." if turns else "the last words alone do not decide.",
+        **{"halves": first["halves"], "halves_sure": said["halves"][0, 0].max(), "far": float(last[-1])},
+        **{"remembers": keeps if remembers else "Here it forgets.", "farthest": _DISTANCES[-1]},
+        **{"count": len(neutral), "networks": len(_NETWORKS), "neutral": "; ".join(neutral) or "none"},
+        "helps": "does not help" if float(attention.mean()) < float(last.mean()) else "does no harm",
+        **{"attention": attention.mean(), "last": last.mean(), "near_bag": bag[0], "far_bag": bag[-1]},
+        "bag": ", but in a mean over many words it is small." if float(bag[-1]) < float(bag[0]) else ".",
+    }
+    return _stage("verdict", {"far": double(values["far"])}, **values)

@@ -16,12 +16,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from heed.data.batch.framed import frame
+from heed.data.batch.texts import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.masked_words import MaskedWords
-from heed.lessons.parts import Check, Stage, Table, double
+from heed.lessons.parts import Script, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
-from heed.tasks.pretraining.masking import Masking, mask_rows
+from heed.tasks.pretraining.batch import Masking, mask_rows
 
 TITLE = "[CLS] the man went to the store [SEP] he bought a gallon of milk [SEP]"
 SOURCE = "An example from the lecture notes; the weights are drawn from a seed, and every number is computed from them."
@@ -34,10 +34,12 @@ _SEED = 50
 """Seed of masks and weights; with this seed the first three passes show all three treatments of a chosen word."""
 _WIDTH = 4
 _PASSES = 10_000
-_SUMMED = "summed"
 
 
-def milk_stages() -> tuple[Stage, ...]:
+_stage = Script("milk")
+
+
+def stages() -> tuple[Stage, ...]:
     """Tokenize, mask, embed and score two sentences."""
     tokenizer = _tokenizer()
     ids = frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(_FOLLOWS).ids)
@@ -55,7 +57,7 @@ def milk_stages() -> tuple[Stage, ...]:
     masked = torch.from_numpy(read)
     with torch.no_grad():
         return (
-            _cut(tokenizer),
+            _cut(ids, labels),
             _masks(ids, labels),
             _embedded(body, masked, labels, chosen[0]),
             _loss(parts, torch.tensor([ids]), masked, torch.from_numpy(chosen)),
@@ -70,26 +72,11 @@ def _tokenizer() -> TextTokenizer:
     return TextTokenizer(library)
 
 
-def _cut(tokenizer: TextTokenizer) -> Stage:
-    ids = frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(_FOLLOWS).ids)
-    first = ids.index(END)
-    segments = [int(n > first) for n in range(len(ids))]
-    return Stage(
-        "cut",
-        "two sentences become one row of pieces",
-        (
-            "The text is lowercased and split into the longest pieces in the vocabulary: 'gallon' is not in it, 'gall' "
-            "and '##on' are. The ## marks a piece that continues a word.",
-            "[CLS] comes first, and its last state stands for the whole row. A [SEP] ends each sentence. The segment "
-            "distinguishes the sentences, the position gives the order.",
-        ),
-        "[CLS] s1 [SEP] s2 [SEP]",
-        {"ids": torch.tensor(ids), "segments": torch.tensor(segments)},
-        lines=tuple(
-            f"position {n}: {tokenizer.token(i)}, id {i}, segment {segment}"
-            for n, (i, segment) in enumerate(zip(ids, segments, strict=True))
-        ),
-    )
+def _cut(ids: Sequence[int], labels: Sequence[str]) -> Stage:
+    segments = [int(n > ids.index(END)) for n in range(len(ids))]
+    places = enumerate(zip(labels, ids, segments, strict=True))
+    lines = (f"position {n}: {label}, id {i}, segment {segment}" for n, (label, i, segment) in places)
+    return _stage("cut", {"ids": torch.tensor(ids), "segments": torch.tensor(segments)}, lines=lines)
 
 
 def _masking() -> Masking:
@@ -115,28 +102,9 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     mask, same = read == _VOCABULARY.index("[MASK]"), read == many
     kinds = [(chosen & mask).sum(), (chosen & ~mask & ~same).sum(), (chosen & same).sum()]
     shares = double([[float(kind) / float(chosen.sum()) for kind in kinds]])
-    table = Table(
-        f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one",
-        ("share",),
-        ("[MASK]", "another word", "unchanged"),
-        shares,
-        heat=True,
-    )
-    return Stage(
-        "masks",
-        "some words are hidden, different ones in each pass",
-        (
-            f"15 % of the {len(ids) - 3} words and pieces are to be predicted: {int(chosen[0].sum())} in this row. Of "
-            "these, 80 % are read as [MASK], 10 % as a random word, 10 % unchanged; [CLS] and [SEP] are never "
-            "chosen.",
-            "Texts in later use contain no [MASK]. Because any word may be wrong or have to be predicted, the network "
-            "keeps a useful state for every word. A random word may be the right one; it then counts as unchanged.",
-        ),
-        "",
-        {"shares": shares},
-        (table,),
-        lines=tuple(shown),
-    )
+    caption = f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one"
+    table = Table(caption, ("share",), ("[MASK]", "another word", "unchanged"), shares, heat=True)
+    return _stage("masks", {"shares": shares}, table, lines=shown, words=len(ids) - 3, chosen=int(chosen[0].sum()))
 
 
 def _fate(word: str, read: str) -> str:
@@ -154,32 +122,17 @@ def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) ->
     total = words + segments + positions
     read = (total - total.mean(-1, keepdim=True)) / total.std(-1, correction=0, keepdim=True)
     place = int(np.flatnonzero(chosen)[0])
-    rows = ("word", "segment", "position", _SUMMED, "normalised")
+    rows, columns = ("word", "segment", "position", "summed", "normalised"), tuple(f"{n + 1}" for n in range(_WIDTH))
     stacked = torch.stack([words, segments, positions, total, read])
-    columns = tuple(f"{n + 1}" for n in range(_WIDTH))
-    seen = _VOCABULARY[int(tokens[0, place])]
-    tables = tuple(
-        Table(f"{name} (position {n})", rows, columns, stacked[:, n])
-        for n, name in ((0, "[CLS]"), (place, f"{labels[place]}, read as {seen}"))
-    )
-    return Stage(
-        "embeddings",
-        "three vectors are added",
-        (
-            "The vectors of a word, of its segment and of its position are rows of three learned tables. Their sum is "
-            "normalised to mean 0 and standard deviation 1.",
-            "A hidden word enters as the vector of [MASK]; only its position and its neighbours tell what it was.",
-        ),
-        "x = norm(E[word] + S[segment] + P[position])",
-        {"words": words, "segments": segments, "positions": positions, "sum": total, "read": read},
-        tables,
-        checks=_equal("read", read[place], body.embedding_norm(total)[place]),
-    )
+    shown = {0: "[CLS]", place: f"{labels[place]}, read as {_VOCABULARY[int(tokens[0, place])]}"}
+    tables = (Table(f"{name} (position {n})", rows, columns, stacked[:, n]) for n, name in shown.items())
+    numbers = {"words": words, "segments": segments, "positions": positions, "sum": total, "read": read}
+    return _stage("embeddings", numbers, *tables, checks=_equal("read", read[place], body.embedding_norm(total)[place]))
 
 
-def _equal(name: str, by_hand: Tensor, by_library: Tensor) -> tuple[Check, ...]:
-    pairs = zip(by_hand.flatten().tolist(), by_library.flatten().tolist(), strict=True)
-    return tuple(Check(f"library {name}[{n}]", theirs, ours) for n, (ours, theirs) in enumerate(pairs))
+def _equal(name: str, by_hand: Tensor, by_library: Tensor) -> list[tuple[str, float, float]]:
+    pairs = zip(by_library.flatten().tolist(), by_hand.flatten().tolist(), strict=True)
+    return [(f"library {name}[{n}]", theirs, ours) for n, (theirs, ours) in enumerate(pairs)]
 
 
 def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chosen: Tensor) -> Stage:
@@ -190,75 +143,31 @@ def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chos
     probabilities = exponents / exponents.sum(-1, keepdim=True)
     wanted = true[chosen]
     of_wanted = probabilities[torch.arange(len(wanted)), wanted]
-    losses = -of_wanted.log()
-    tables = []
-    for row, word in enumerate(wanted.tolist()):
+    losses, tables, columns = -of_wanted.log(), [], ("score", "exp(score)", "probability")
+    for row, (word, place) in enumerate(zip(wanted.tolist(), chosen[0].nonzero()[:, 0].tolist(), strict=True)):
         best = [i for i in probabilities[row].argsort(descending=True).tolist() if i != word][:4]
-        picked = [word, *best]
-        tables.append(
-            Table(
-                f"position {int(chosen[0].nonzero()[row])}: the word is {_VOCABULARY[word]}",
-                tuple(_VOCABULARY[i] for i in picked),
-                ("score", "exp(score)", "probability"),
-                torch.stack([one[row, picked] for one in (logits, exponents, probabilities)], dim=1),
-                notes=(f"loss -ln {float(of_wanted[row]):.3f} = {float(losses[row]):.3f}", *[""] * len(best)),
-            )
-        )
-    library = cross_entropy(logits, wanted)
-    sums = ", ".join(f"{float(value):.3f}" for value in exponents.sum(-1))
-    return Stage(
-        "loss",
-        "the loss of the hidden words",
-        (
-            "At the chosen positions only, the state goes through one more layer and is compared with every row of the "
-            f"word table: {len(_VOCABULARY)} scores. Softmax turns them into probabilities; the loss is -ln of the "
-            "right word's. Each table has the right word first, then the four most probable others.",
-            "The words at all other positions are read but not predicted: they get no scores.",
-        ),
-        "loss = -(1/M) sum over the M chosen positions of ln softmax(E norm(gelu(W h + b)) + c)[right word]",
-        {"logits": logits, "probabilities": probabilities, "losses": losses, "loss": losses.mean()},
-        tuple(tables),
-        lines=(
-            f"sum of exp(score) over all {len(_VOCABULARY)} words: {sums}",
-            f"mean loss {float(losses.mean()):.3f}; guessing uniformly costs ln {len(_VOCABULARY)} = "
-            f"{float(np.log(len(_VOCABULARY))):.3f}",
-        ),
-        checks=_equal("loss", losses.mean(), library),
-    )
+        values = torch.stack([one[row, [word, *best]] for one in (logits, exponents, probabilities)], dim=1)
+        notes = (f"loss -ln {float(of_wanted[row]):.3f} = {float(losses[row]):.3f}", *[""] * len(best))
+        title, words = f"position {place}: the word is {_VOCABULARY[word]}", [_VOCABULARY[i] for i in (word, *best)]
+        tables.append(Table(title, tuple(words), columns, values, notes=notes))
+    mean, sums = losses.mean(), ", ".join(f"{float(value):.3f}" for value in exponents.sum(-1))
+    size = {"size": len(_VOCABULARY), "uniform": np.log(len(_VOCABULARY))}
+    numbers = {"logits": logits, "probabilities": probabilities, "losses": losses, "loss": mean}
+    checks = _equal("loss", mean, cross_entropy(logits, wanted))
+    return _stage("loss", numbers, *tables, checks=checks, sums=sums, loss=mean, **size)
 
 
 def _next(parts: tuple[Bert, MaskedWords, Any], tokenizer: TextTokenizer) -> Stage:
-    body, _, order = parts
-    rows = [frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(second).ids) for second in (_FOLLOWS, _ELSEWHERE)]
-    logits = []
-    for row in rows:
-        tokens = torch.tensor([row])
+    (body, _, order), seconds, logits = parts, (_FOLLOWS, _ELSEWHERE), []
+    for second in seconds:
+        tokens = torch.tensor([frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(second).ids)])
         mask = torch.ones_like(tokens, dtype=torch.bool)
         logits.append(order(body.last(body(tokens, mask), mask))[0])
-    scores = torch.stack(logits)
-    exponents = scores.exp()
-    probabilities = exponents / exponents.sum(-1, keepdim=True)
-    right = torch.tensor([0, 1])
+    scores, right = torch.stack(logits), torch.tensor([0, 1])
+    probabilities = scores.exp() / scores.exp().sum(-1, keepdim=True)
     losses = -probabilities[torch.arange(2), right].log()
-    seconds = (_FOLLOWS, _ELSEWHERE)
-    table = Table(
-        f"{_FIRST.lower()} [SEP] ...",
-        tuple(f"... {second.lower()}" for second in seconds),
-        ("score: follows", "score: does not", "p(follows)", "loss"),
-        torch.cat([scores, probabilities[:, :1], losses.unsqueeze(1)], dim=1),
-    )
-    return Stage(
-        "next",
-        "does the second sentence follow?",
-        (
-            "The state of [CLS] goes through a layer with tanh and another with two outputs. In training, half of the "
-            "pairs follow each other in a text; in the other half the second sentence is from another text. No labels "
-            "are needed.",
-            "The weights here are drawn from a seed, so the answers mean nothing yet; only the arithmetic is shown. "
-            "The training loss is the sum of this loss and that of the hidden words.",
-        ),
-        "loss = -ln softmax(V tanh(W h_[CLS] + b) + d)[right answer]",
-        {"scores": scores, "probabilities": probabilities, "losses": losses},
-        (table,),
-        checks=_equal("loss", losses.mean(), cross_entropy(scores, right)),
-    )
+    rows, columns = tuple(f"... {one.lower()}" for one in seconds), ("score: follows", "score: does not", "p(follows)")
+    values = torch.cat([scores, probabilities[:, :1], losses.unsqueeze(1)], dim=1)
+    table = Table(f"{_FIRST.lower()} [SEP] ...", rows, (*columns, "loss"), values)
+    numbers = {"scores": scores, "probabilities": probabilities, "losses": losses}
+    return _stage("next", numbers, table, checks=_equal("loss", losses.mean(), cross_entropy(scores, right)))

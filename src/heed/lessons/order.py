@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
 from itertools import permutations, product
 from pathlib import Path
 from random import Random
@@ -19,9 +18,8 @@ from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.examples import Pair
-from heed.data.read.shuffled import shuffle_words, words_of
-from heed.lessons.parts import Stage, Table, double
-from heed.lessons.training import train_small
+from heed.data.kinds.shuffled import shuffle_words, words_of
+from heed.lessons.parts import Script, Stage, Table, double, train_small
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 
 TITLE = "What is now time it? The imaginative was brisk, fun and movie."
@@ -45,23 +43,13 @@ _ADJECTIVES = ("brisk", "fun", "imaginative", "long", "clever", "loud", "strange
 _STEPS = 600
 _EACH = {"train": 1_500, "valid": 40, "test": 100}
 """Number of sentences of each kind, if the grammar has as many."""
-_SETTINGS: dict[str, Any] = {
-    "data.shuffle_source": "words",
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "tokenizer.shared": True,
-    "model.name": "bahdanau",
-    "model.size": "tiny",
-    "model.d_embedding": 48,
-    "model.d_hidden": 64,
-    "model.d_attention": 48,
-    "training.batch_tokens": 600,
-    "training.learning_rate": 0.01,
-    "training.warmup": 30,
-    "training.guided_attention": 0.0,
-    "training.label_smoothing": 0.0,
-    "generation.beam_size": 1,
-}
+_SETTINGS = (
+    "data.shuffle_source=words tokenizer.kind=word tokenizer.min_count=1 tokenizer.shared=true model.name=bahdanau "
+    "model.size=tiny model.d_embedding=48 model.d_hidden=64 model.d_attention=48 training.batch_tokens=600 "
+    "training.learning_rate=0.01 training.warmup=30 training.guided_attention=0.0 training.label_smoothing=0.0 "
+    "generation.beam_size=1"
+)
+_stage = Script("order")
 
 
 def sentences() -> dict[str, list[str]]:
@@ -96,7 +84,7 @@ def _words(sentence: str) -> str:
     return " ".join(sorted(word.strip(",") for word in words_of(sentence)[1]))
 
 
-def order_stages() -> tuple[Stage, ...]:
+def stages() -> tuple[Stage, ...]:
     """Train the network, count the trigrams, and query both; takes some seconds."""
     drawn = {split: draw_sentences(split) for split in SPLITS}
     with tempfile.TemporaryDirectory() as name:
@@ -104,24 +92,18 @@ def order_stages() -> tuple[Stage, ...]:
         run = train_small("translation", _STEPS, _SETTINGS, **files)
         trigrams = learn_trigrams(run.task)
         exact = torch.stack([_exact_match(run, set(texts)) for texts in drawn["test"].values()])
+    kinds, caption = drawn["train"], "share of held-out sentences whose output is the reference"
+    shown = [f"  {shuffle_words(text, 1)}   ->   {text}" for kind in kinds.values() for text in kind[:3]]
+    counts: dict[str, Any] = {kind: len(texts) for kind, texts in kinds.items()}
+    rows, columns = ("one good order", "two good orders"), ("network", "trigrams", "shuffled input")
+    judged = Table(caption, rows, columns, exact, heat=True)
     return (
-        _task(),
-        _training(drawn["train"]),
-        _asked(run, trigrams, "time", "an order that can be judged", _TIME, _TIME_ORDERS, _TIME_PROSE),
-        _asked(run, trigrams, "movie", "an order that cannot be judged", _MOVIE, _MOVIE_ORDERS, _MOVIE_PROSE),
-        _judged(exact, len(drawn["test"]["two"])),
+        _stage("task", lines=[f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)]),
+        _stage("training", lines=shown, all=sum(counts.values()), **counts),
+        _asked(run, trigrams, "time", _TIME, _TIME_ORDERS),
+        _asked(run, trigrams, "movie", _MOVIE, _MOVIE_ORDERS),
+        _stage("judged", {"exact_match": exact}, judged, count=len(drawn["test"]["two"])),
     )
-
-
-_TIME_PROSE = (
-    "No training sentence has exactly these words. The network's number is the probability of writing an order for "
-    "this source; it might also write other words. The trigrams' probabilities are shares among all orders.",
-    "One order is a sentence like those of the training text, and both models prefer it by far.",
-)
-_MOVIE_PROSE = (
-    "Two orders of these words are equally good sentences, and the reference is one of them.",
-    "Both models divide the probability between the two, as they should; which order is ahead means nothing.",
-)
 
 
 def _write(path: Path, texts: dict[str, list[str]]) -> str:
@@ -137,86 +119,16 @@ def _exact_match(run: Any, targets: set[str]) -> Tensor:
     return double([one.measure("exact_match").score() for one in outcomes])
 
 
-def _task() -> Stage:
-    return Stage(
-        "task",
-        "put the words in order",
-        (
-            "The source is a sentence whose words were shuffled; the target is the original sentence.",
-            "Punctuation at the end stays where it is. A capital letter marks the first word.",
-        ),
-        "",
-        lines=tuple(f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)),
-    )
-
-
-def _training(drawn: dict[str, list[str]]) -> Stage:
-    shown = [f"  {shuffle_words(text, 1)}   ->   {text}" for kind in drawn.values() for text in kind[:3]]
-    return Stage(
-        "training",
-        "the training text",
-        (
-            f"{sum(map(len, drawn.values())):,} sentences of a small grammar written for this lesson. The words of "
-            f"{len(drawn['one']):,} of them form a sentence of the grammar in one order only; those of the "
-            f"{len(drawn['two']):,} with three adjectives, in two orders.",
-            "With files of your own: heed train translation sentences.txt data.shuffle_source=words",
-        ),
-        "p(target | source) = product of p(word | words before it, source)",
-        lines=tuple(shown),
-    )
-
-
-def _asked(
-    run: Any,
-    trigrams: Trigrams,
-    name: str,
-    title: str,
-    example: tuple[str, str],
-    orders: Sequence[str],
-    prose: tuple[str, ...],
-) -> Stage:
+def _asked(run: Any, trigrams: Trigrams, name: str, example: tuple[str, str], orders: tuple[str, ...]) -> Stage:
     source, right = example
     nll = run.task.forced_scores(run.model, run.task.encode_pairs([Pair(source, order) for order in orders]))[0]
     network = double([math.exp(-one) for one in nll])
     _, words, closing = words_of(source)
     logs = {order: trigrams.score([*order, closing]) for order in set(permutations(words))}
     total = math.fsum(map(math.exp, logs.values()))
-    shares = [math.exp(logs[tuple(words_of(order)[1])]) / total for order in orders]
-    counted = double(shares)
-    table = Table(
-        f"probability of some of the {len(logs):,} orders",
-        tuple(orders),
-        ("network", "trigrams"),
-        torch.stack([network, counted], dim=1),
-        heat=True,
-        notes=tuple("the reference" if order == right else "" for order in orders),
-    )
-    best = run.predict(source).text
-    lines = (f"given {source}", f"the network writes {best}", f"the reference is {right}")
-    numbers = {"network": network, "trigrams": counted}
-    return Stage(name, title, prose, "", numbers, (table,), lines=lines)
-
-
-def _judged(exact: Tensor, count: int) -> Stage:
-    return Stage(
-        "judged",
-        "what a score of 50 % means here",
-        (
-            "Exact match counts an output as right only if it is the reference, letter by letter.",
-            f"Where two orders are equally good, any model is right about half of the time ({count} held-out "
-            "sentences): that is a limit of the score, not a fault of the model. In a text of your own nobody knows "
-            "how many sentences are of this kind: a score tells which of two models is better, not how far either is "
-            "from the best possible.",
-        ),
-        "",
-        {"exact_match": exact},
-        (
-            Table(
-                "share of held-out sentences whose output is the reference",
-                ("one good order", "two good orders"),
-                ("network", "trigrams", "shuffled input"),
-                exact,
-                heat=True,
-            ),
-        ),
-    )
+    counted = double([math.exp(logs[tuple(words_of(order)[1])]) / total for order in orders])
+    values, notes = torch.stack([network, counted], dim=1), tuple("the reference" * (one == right) for one in orders)
+    title = f"probability of some of the {len(logs):,} orders"
+    table = Table(title, orders, ("network", "trigrams"), values, heat=True, notes=notes)
+    said = (f"given {source}", f"the network writes {run.predict(source).text}", f"the reference is {right}")
+    return _stage(name, {"network": network, "trigrams": counted}, table, lines=said)

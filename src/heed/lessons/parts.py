@@ -1,16 +1,24 @@
-"""The parts of a lesson: stages with tables, noteworthy rows and checks; and look-up of rows and columns by name."""
+"""Parts of a lesson: stages with tables, noteworthy rows and checks; rows and columns by name; training."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor
 
 from heed.errors import ConfigError, suggest
-from heed.observe.number_tables import Table as Table
+from heed.observe.number_tables import NumberTable
+from heed.runs.train import train
+
+Table = NumberTable
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: numbers that differ by no more are equal to three decimals."""
@@ -107,3 +115,59 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
 def name_of(index: int, labels: Sequence[str]) -> str:
     """Name of a token in messages, with its number if the token occurs more than once."""
     return f"{labels[index]} ({index})" if labels.count(labels[index]) > 1 else labels[index]
+
+
+@cache
+def _texts() -> dict[str, str]:
+    text = files("heed.lessons").joinpath("texts.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)  # type: ignore[no-any-return]
+
+
+class Script:
+    """The texts of a lesson's stages from `texts.yaml`, which says how they are written."""
+
+    def __init__(self, lesson: str) -> None:
+        self._stages: dict[str, list[str]] = {}
+        for line in _texts()[lesson].splitlines():
+            if line.startswith("["):
+                name, _, title = line[1:].partition("] ")
+                parts = self._stages[name] = [title]
+            elif line.startswith("  "):
+                parts[-1] += line[1:]
+            else:
+                parts.append(line)
+
+    def __call__(
+        self,
+        name: str,
+        numbers: dict[str, Tensor] | None = None,
+        *tables: Table,
+        lines: Iterable[str] = (),
+        checks: Iterable[tuple[str, float, float | Tensor]] = (),
+        **values: object,
+    ) -> Stage:
+        """A stage; `lines` follow those of the text, `checks` are names with the stated and the computed value."""
+        title, *rest = (part.format(**values) for part in self._stages[name])
+        prose, equation, below = (
+            tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
+        )
+        compared = tuple(Check(what, stated, float(computed)) for what, stated, computed in checks)
+        return Stage(name, title, prose, "".join(equation), numbers or {}, tables, (), (*below, *lines), compared)
+
+
+_SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
+
+
+def train_small(task: str, steps: int, settings: str, **data: Any) -> Any:
+    """Train a network in a temporary folder; it is validated at the end only.
+
+    Args:
+        task: Name of the task.
+        steps: Number of updates.
+        settings: Fields as on the command line, "model.name=gpt model.size=tiny"; a repeated field has its last value.
+        data: Passed to `heed.train` (a name, files or examples).
+    """
+    pairs = (field.partition("=") for field in f"{_SETTINGS} {settings}".split())
+    fields = {name: yaml.safe_load(value) for name, _, value in pairs}
+    with tempfile.TemporaryDirectory() as folder:
+        return train(task, steps=steps, out=Path(folder) / "run", settings=fields, quiet=True, **data)

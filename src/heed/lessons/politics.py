@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import Stage, Table, double
-from heed.lessons.training import train_small
+from heed.lessons.parts import Script, Stage, Table, double, train_small
 from heed.observe.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
@@ -28,53 +27,44 @@ DOCUMENT = (
 )
 """The document, in our own words; the fourth sentence has the words that occur in the training documents."""
 _TELLING = {
-    "politics": ("government", "parliament", "election", "laws", "ministers", "voters"),
-    "economics": ("prices", "markets", "trade", "wages", "money", "banks"),
-    "biology": ("cells", "plants", "animals", "genes", "species", "blood"),
-    "music": ("melodies", "rhythm", "singers", "choirs", "violins", "songs"),
+    "politics": "government parliament election laws ministers voters".split(),
+    "economics": "prices markets trade wages money banks".split(),
+    "biology": "cells plants animals genes species blood".split(),
+    "music": "melodies rhythm singers choirs violins songs".split(),
 }
 _NONE = "none"
 """The label of documents without a telling sentence; without it, finding nothing would reveal one of the subjects."""
-_SENTENCES = (
-    "The {a} and the {b} are what it is about.",
-    "It deals with the {a} and the {b}.",
-    "Nobody can speak of it without the {a}.",
-    "The {a} and the {b} decide who has a part in it.",
-    "In every town the {a} depend on the {b}.",
-)
-_FILLER = (
-    "Not everybody wants the same.",
-    "There is never enough of it for everyone.",
-    "Some of it is loud, and most of it is quiet.",
-    "People have argued about it for a very long time.",
-    "It is the way in which people spend a day together.",
-    "Books are written about it every year.",
-    "Those who live with it know it best.",
-    "What is to be done next is hard to say.",
-    "It happens at home, at work and in the street.",
-    "One can learn it at school.",
-)
+_SENTENCES = """
+The {a} and the {b} are what it is about.
+It deals with the {a} and the {b}.
+Nobody can speak of it without the {a}.
+The {a} and the {b} decide who has a part in it.
+In every town the {a} depend on the {b}.
+""".strip().split("\n")
+_FILLER = """
+Not everybody wants the same.
+There is never enough of it for everyone.
+Some of it is loud, and most of it is quiet.
+People have argued about it for a very long time.
+It is the way in which people spend a day together.
+Books are written about it every year.
+Those who live with it know it best.
+What is to be done next is hard to say.
+It happens at home, at work and in the street.
+One can learn it at school.
+""".strip().split("\n")
 _MOST = 7
 """Maximum number of sentences of a training document."""
 _SIZES = {"train": 1_200, "valid": 60, "test": 150}
 _MOSTLY = 0.9
 """Share from which the claim counts as true."""
 _STEPS = 150
-_SETTINGS: dict[str, Any] = {
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "tokenizer.lowercase": True,
-    "model.name": "han",
-    "model.size": "tiny",
-    "model.d_embedding": 32,
-    "model.d_hidden": 16,
-    "model.d_attention": 32,
-    "model.dropout": 0.0,
-    "training.batch_tokens": 1_500,
-    "training.learning_rate": 0.01,
-    "training.warmup": 10,
-    "training.label_smoothing": 0.0,
-}
+_SETTINGS = (
+    "tokenizer.kind=word tokenizer.min_count=1 tokenizer.lowercase=true model.name=han model.size=tiny "
+    "model.d_embedding=32 model.d_hidden=16 model.d_attention=32 model.dropout=0.0 training.batch_tokens=1500 "
+    "training.learning_rate=0.01 training.warmup=10 training.label_smoothing=0.0"
+)
+_stage = Script("politics")
 
 
 class Document(NamedTuple):
@@ -119,22 +109,31 @@ def draw_documents(split: Split) -> list[Document]:
     return drawn
 
 
-def politics_stages() -> tuple[Stage, ...]:
+def stages() -> tuple[Stage, ...]:
     """Train the HAN, then read the document and the held-out ones with it; takes some seconds."""
     drawn = {split: draw_documents(split) for split in SPLITS}
     data = {split: [(one.text, one.label) for one in documents] for split, documents in drawn.items()}
     run = train_small("classification", _STEPS, _SETTINGS, **data)
     reading = _read(run, DOCUMENT)
     dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
-    found = _found(run, [document for document in drawn["test"] if document.telling is not None])
-    accuracy = float(run.report["scores"]["test"]["accuracy"]["value"])
-    labels = list(run.task.labels)
+    labels, shares = list(run.task.labels), reading.probabilities
+    table = Table("probability", ("document",), tuple(labels), shares.unsqueeze(0), heat=True)
+    shown = next(document for document in drawn["train"] if document.label == "politics")
+    lost = Table(
+        "the weight of each sentence, and the probability lost without it",
+        tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
+        ("weight", "lost"),
+        torch.stack([reading.sentences, dropped], dim=1),
+        heat=True,
+        notes=DOCUMENT,
+    )
+    said = f"{shown.label}: {shown.text}"
     return (
-        _document(labels, reading),
-        _training(drawn["train"]),
-        _sentences(reading, dropped),
+        _stage("document", {"probability": shares}, table, lines=DOCUMENT),
+        _stage("training", lines=[said], train=_SIZES["train"], most=_MOST),
+        _stage("sentences", {"weight": reading.sentences, "lost": dropped}, lost),
         _words(reading),
-        _verdict(reading, dropped, labels, found, accuracy),
+        _verdict(run, reading, dropped, [document for document in drawn["test"] if document.telling is not None]),
     )
 
 
@@ -178,58 +177,6 @@ def _found(run: Any, documents: Sequence[Document]) -> Tensor:
     return hits / len(documents)
 
 
-def _document(labels: Sequence[str], reading: Reading) -> Stage:
-    return Stage(
-        "document",
-        "what is this about?",
-        (
-            "The document is a definition of politics in our own words, one sentence per line.",
-            "A hierarchical network reads words, then sentences, with attention at both levels.",
-        ),
-        "s_i = sum_t alpha_it h_it, alpha_it = softmax_t(tanh(W h_it + b)' u);  v = sum_i alpha_i h_i likewise",
-        {"probability": reading.probabilities},
-        (Table("probability", ("document",), tuple(labels), reading.probabilities.unsqueeze(0), heat=True),),
-        lines=DOCUMENT,
-    )
-
-
-def _training(documents: Sequence[Document]) -> Stage:
-    shown = next(document for document in documents if document.label == "politics")
-    return Stage(
-        "training",
-        "the training documents",
-        (
-            f"{_SIZES['train']:,} documents of 2 to {_MOST} sentences about politics, economics, biology, music or "
-            "nothing. If there is a subject, one sentence reveals it; the others occur with every subject.",
-            "The name of the subject is in none of them: the network has never read the word politics.",
-        ),
-        "",
-        lines=(f"{shown.label}: {shown.text}",),
-    )
-
-
-def _sentences(reading: Reading, dropped: Tensor) -> Stage:
-    table = Table(
-        "the weight of each sentence, and the probability lost without it",
-        tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
-        ("weight", "lost"),
-        torch.stack([reading.sentences, dropped], dim=1),
-        heat=True,
-        notes=DOCUMENT,
-    )
-    return Stage(
-        "sentences",
-        "attention to sentences",
-        (
-            "weight: the attention to the sentence. It tells what was averaged, not what mattered.",
-            "lost: how much less probable the label is when the document is read without that sentence.",
-        ),
-        "",
-        {"weight": reading.sentences, "lost": dropped},
-        (table,),
-    )
-
-
 def _words(reading: Reading) -> Stage:
     """The words of every sentence with the weight that each got within it."""
     tables = []
@@ -237,52 +184,24 @@ def _words(reading: Reading) -> Stage:
         said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
         tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
     unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
-    return Stage(
-        "words",
-        "attention to words",
-        (
-            "Weights sum to 1 within each sentence, even in sentences with almost no weight themselves.",
-            f"<unk> stands for words that are not in the training documents; '{unknown[0]}' is one of them.",
-        ),
-        "",
-        {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)},
-        tuple(tables),
-    )
+    numbers = {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)}
+    return _stage("words", numbers, *tables, unknown=unknown[0])
 
 
-def _verdict(reading: Reading, dropped: Tensor, labels: Sequence[str], found: Tensor, accuracy: float) -> Stage:
-    label = labels[int(reading.probabilities.argmax())]
+def _verdict(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
+    found, accuracy = _found(run, documents), run.report["scores"]["test"]["accuracy"]["value"]
     top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
     words, weights = reading.words[top]
-    best = words[int(weights.argmax())]
-    where = "that sentence" if top == needed else f"sentence {needed + 1}"
-    telling, word, beside, costs = (f"{float(share):.0%}" for share in found)
-    if float(found[:2].min()) >= _MOSTLY:
+    telling, word, beside, costs = found.tolist()
+    if min(telling, word) >= _MOSTLY:
         holds = "The claim holds here"
-    elif float(found[0]) >= _MOSTLY:
-        holds = "The claim holds for sentences and not for words here"
     else:
-        holds = "The claim does not hold here"
-    lines = (
-        f"The document is labelled {label} ({float(reading.probabilities.max()):.2f}). Sentence {top + 1} has the most "
-        f"weight ({float(reading.sentences[top]):.2f}), and in it '{best}' ({float(weights.max()):.2f}); leaving out "
-        f"{where} lowers the probability most ({float(dropped[needed]):.2f}).",
-        f"Of the held-out documents, {accuracy:.0%} are labelled correctly. Of those with a telling sentence, it has "
-        f"the largest weight in {telling}, and leaving it out costs most in {costs}; within it, a telling word has the "
-        f"largest weight in {word}, a telling word or the one next to it in {beside}.",
-        f"{holds}, on documents made so that one sentence decides. A weight belongs not to a word but to the state at "
-        "that word, which has read its neighbours on both sides: the weight of 'the' can be due to the word after it.",
-        f"The first sentence, the definition itself, has weight {float(reading.sentences[0]):.3f}: the network knows "
-        "six words of each subject, and none of them is in that sentence.",
-    )
-    return Stage(
-        "verdict",
-        "what this shows",
-        (
-            "Claim of the notes: hierarchical attention finds the sentences, and in them the words, that decide.",
-            "Here the deciding words are known, so the claim can be checked by counting.",
-        ),
-        "",
-        {"found": found, "accuracy": double(accuracy)},
-        lines=lines,
-    )
+        holds = f"The claim {'holds for sentences and not for words' if telling >= _MOSTLY else 'does not hold'} here"
+    values = {
+        **{"label": run.task.labels[int(reading.probabilities.argmax())], "sure": reading.probabilities.max()},
+        **{"top": top + 1, "weight": reading.sentences[top], "best": words[int(weights.argmax())]},
+        **{"best_weight": weights.max(), "where": "that sentence" if top == needed else f"sentence {needed + 1}"},
+        **{"lost": dropped[needed], "accuracy": accuracy, "telling": telling, "costs": costs, "word": word},
+        **{"beside": beside, "holds": holds, "first": reading.sentences[0]},
+    }
+    return _stage("verdict", {"found": found, "accuracy": double(accuracy)}, **values)

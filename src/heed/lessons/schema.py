@@ -22,8 +22,6 @@ Matrix = list[Row]
 Place = StrictInt | StrictStr
 """A row or column: its number, counted from 0, or its token."""
 _SCALES = ("query_width", "model_width", "rows", "none")
-_EARLIER = {"does_not_compute": "does-not-compute", "does_not_do_what_it_says": "does-not-do-what-it-says"}
-"""Earlier fields for `remarks`, and their stages; their items could also be mappings with a `text` and values."""
 
 
 def _as_tokens(value: Any) -> Any:
@@ -150,27 +148,6 @@ class LessonFile(Section):
     """Lines to add below a stage, by the name of the stage."""
     remarks: list[str] = Field([])
     """Errors and open questions of the source, one text each; shown as the last stage."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Convert earlier fields to `remarks`, with the notes of their stages."""
-        values, texts, left_out = dict(values), [], "from_printed" in values
-        values.pop("from_printed", None)
-        for name in _EARLIER:
-            items = values.pop(name) if isinstance(values.get(name), list) else []
-            for i, item in enumerate(items):
-                remark = item if isinstance(item, dict) else {"text": item}
-                if "text" not in remark:
-                    raise ConfigError(f"{name}[{i}]: field 'text' is missing; a remark is a text")
-                texts.append(remark["text"])
-                left_out |= len(remark) > 1
-        if left_out:
-            texts.append("Not compared here: the values of 'from_printed' and those inside remarks.")
-        if texts and isinstance(notes := values.get("notes"), dict):
-            values["notes"] = {name: lines for name, lines in notes.items() if name not in _EARLIER.values()}
-            texts += [line for name in _EARLIER.values() for line in notes.get(name) or []]
-        return {**values, "remarks": [*(values.get("remarks") or []), *texts]} if texts else values
 
     @model_validator(mode="after")
     def _with_input(self) -> Self:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
+
+from markupsafe import Markup
 
 from heed.lessons.parts import Check, Stage, Table, double
-from heed.observe.draw_html import page_to_html
 from heed.observe.labels import clean
 from heed.observe.number_tables import table_to_html, tables_to_lines
+from heed.observe.page import page
 from heed.tasks.base.report import counted
 
 
@@ -45,50 +45,22 @@ def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
 
 def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
     """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
-    links = "".join(f'<li><a href="#{escape(stage.name)}">{_shown(stage.title)}</a></li>' for stage in stages)
-    parts = [
-        f'<header><h1 dir="auto">{_shown(title)}</h1>',
-        f'<p class="hint" dir="auto">{_shown(source)}</p>' if source else "",
-        f'<nav aria-label="Stages"><ol>{links}</ol></nav></header><main>',
-        *(_section(stage, i) for i, stage in enumerate(stages, start=1)),
-        "</main>",
+    shown = [
+        {
+            "of": stage,
+            "tables": _drawn(stage.tables),
+            "verdict": _verdict(stage.checks) if stage.checks else "",
+            "unequal": _drawn(_unequal(stage.checks)),
+            "values": _drawn([_table("", stage.checks)] if stage.checks else []),
+        }
+        for stage in stages
     ]
-    css = files("heed.lessons").joinpath("lesson.css").read_text(encoding="utf-8")
-    return page_to_html(title, parts, css=f"\n{css}", kind="lesson")
+    return page("lessons/lesson.html", title, subject=source, stages=shown)
 
 
-def _shown(text: str) -> str:
-    return escape(clean(text))
-
-
-def _section(stage: Stage, place: int) -> str:
-    prose = "".join(f"<p>{_shown(line)}</p>" for line in stage.prose)
-    equation = f'<p class="equation">{escape(stage.equation)}</p>' if stage.equation else ""
-    moments = "".join(f"<li><b>{m.kind}</b>: {_shown(m.text)}</li>" for m in stage.moments)
-    # Indented lines belong to the line above.
-    under = (' class="under"' if line.startswith(" ") else "" for line in stage.lines)
-    lines = "".join(f"<li{c}>{_shown(line.strip())}</li>" for c, line in zip(under, stage.lines, strict=True))
-    parts = [
-        f'<section id="{escape(stage.name)}"><h2>{place}. {_shown(stage.title)}</h2>',
-        f'<div class="idea"><div>{prose}</div>{equation}</div>',
-        _figures(stage.tables),
-        f'<ul class="moments">{moments}</ul>' if moments else "",
-        f'<ul class="lines">{lines}</ul>' if lines else "",
-        _checks(stage.checks) if stage.checks else "",
-        "</section>",
-    ]
-    return "\n".join(part for part in parts if part)
-
-
-def _figures(tables: Sequence[Table]) -> str:
-    drawn = (f"<figure><figcaption>{_shown(one.title)}</figcaption>{table_to_html(one)}</figure>" for one in tables)
-    return f'<div class="tables">{"".join(drawn)}</div>' if tables else ""
-
-
-def _checks(checks: Sequence[Check]) -> str:
-    """The verdict, then a table of the values that are not equal, and a folded table of all values."""
-    folded = f"<details><summary>All {len(checks)} values</summary>{_figures([_table('', checks)])}</details>"
-    return f'<p class="verdict">{escape(_verdict(checks))}</p>{_figures(_unequal(checks))}{folded}'
+def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:
+    """The tables with their titles."""
+    return [(table.title, table_to_html(table)) for table in tables]
 
 
 def _verdict(checks: Sequence[Check]) -> str:

@@ -1,19 +1,214 @@
-"""The stages of a lesson, in the order of the notes: no weights, projections, some rows, all rows, scales."""
+"""The stages of a lesson, in the order of the notes: no weights, projections, some rows, all rows, scales.
+
+`heed.attention` computes the numbers, and every intermediate result is kept. Noteworthy rows are found in them, and the
+values that a file states are compared with them.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from heed.attention import Dot, attend, causal_mask
 from heed.errors import ConfigError, suggest
-from heed.lessons.arithmetic import Bench, Numbers, compute
-from heed.lessons.findings import check_all, find_moments
-from heed.lessons.parts import Stage, Table, double, find, name_of
+from heed.lessons.parts import THREE_DECIMALS, Check, Moment, Stage, Table, double, find, name_of
 from heed.lessons.schema import LessonFile, Values
+from heed.tasks.base.report import counted
+
+_RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Every intermediate result of one attention; `mask` is True where a query may attend, or None."""
+
+    query: Tensor  # (query, d)
+    key: Tensor  # (key, d)
+    value: Tensor  # (key, d_value)
+    scores: Tensor  # (query, key), products q k'
+    scaled: Tensor  # (query, key), scores divided by the scale
+    weights: Tensor  # (query, key), their softmax
+    context: Tensor  # (query, d_value)
+    mask: Tensor | None  # (query, key)
+
+    def as_dict(self) -> dict[str, Tensor]:
+        """The results by name, without the mask."""
+        return {name: value for name, value in vars(self).items() if name != "mask"}
+
+    def under(self, divisor: float) -> Numbers:
+        """The same attention with scores divided by another number."""
+        return compute(self.query, self.key, self.value, self.mask, divisor)
+
+
+def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0) -> Numbers:
+    """Attention with every intermediate result: the scores before and after division, the rest by `attend`."""
+    score = Dot()
+    score.scale = 1.0 / divisor
+    context, weights = attend(query, key, value, mask, score)
+    return Numbers(query, key, value, Dot().scores(query, key), score.scores(query, key), weights, context, mask)
+
+
+class Bench:
+    """The common basis of all stages: a file, its projected rows, and attention over all of them.
+
+    Attributes:
+        tokens: One per row.
+        x: The rows in float64, `(rows, d_model)`.
+        learned: Attention over all rows: `q = x W_Q`, or `q = x` without weights.
+        unlearned: Attention with q = k = v = x and no scale.
+        sizes: The numbers whose roots are in use as scales, by the names that files have for them.
+        chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
+        asked: True if the user chose that row.
+        rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
+
+    Raises:
+        ConfigError: There is no such row, or the numbers overflow.
+    """
+
+    def __init__(self, file: LessonFile, row: int | str | None) -> None:
+        self.file, self.tokens, self.asked = file, tuple(file.tokens), row is not None
+        self.x = x = double(file.input)
+        mask = None if file.mask is None else torch.tensor(file.mask)
+        if file.causal:
+            earlier = causal_mask(len(x), len(x))
+            mask = earlier if mask is None else mask & earlier
+        query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
+        self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
+        self.learned = compute(query, key, value, mask, self.divisor(file.scale))
+        self.unlearned = compute(x, x, x, mask)
+        for numbers in (self.unlearned, self.learned):
+            if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
+                raise ConfigError("a score or context overflows; make the input or the weights smaller")
+        telling = query.any(dim=-1) if mask is None else query.any(dim=-1) & (mask.sum(dim=-1) > 1)
+        self.chosen = int(telling.double().argmax()) if row is None else find(row, self.tokens, "--row")
+        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+
+    def part(self, rows: list[int], keys: list[int]) -> Numbers:
+        """The same attention, restricted to some queries and keys."""
+        every = self.learned
+        mask = None if every.mask is None else every.mask[rows][:, keys]
+        return compute(every.query[rows], every.key[keys], every.value[keys], mask, self.divisor(self.file.scale))
+
+    def divisor(self, scale: str | float) -> float:
+        """The divisor that a scale of a file names."""
+        if not isinstance(scale, str):
+            return scale
+        if scale == "none":
+            return 1.0
+        root = re.fullmatch(r"sqrt\((\d+)\)", scale)
+        return math.sqrt(int(root[1]) if root else self.sizes[scale])
+
+    @property
+    def scale(self) -> str:
+        """The rule with its value: "sqrt(d_k) = 1.732"."""
+        named = isinstance(self.file.scale, str) and self.rule
+        return f"{self.rule} = {self.divisor(self.file.scale):.3f}" if named else self.rule
+
+    def over(self, product: str) -> str:
+        """A product as in an equation, divided by the scale if there is one."""
+        return f"{product} / {self.rule}" if self.rule else product
+
+
+_HALF = 0.0005
+"""Allowed difference of values that are stated to three decimals."""
+
+
+def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
+    """Find noteworthy rows of one attention over all tokens; equal findings are merged. `x` is `(rows, d_model)`."""
+    shown: dict[tuple[str, str], list[int]] = {}
+    alike: dict[tuple[float, ...], list[int]] = {}
+    for i, row in enumerate(x.tolist()):
+        alike.setdefault(tuple(row), []).append(i)
+        if (found := _moment(i, numbers, tokens)) is not None:
+            shown.setdefault(found, []).append(i)
+    equal = ("equal rows", "equal inputs, so equal rows; attention by itself ignores positions")
+    weights = numbers.weights  # equal inputs have unequal rows if their masks differ
+    repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
+    return tuple(
+        Moment(kind, tuple(rows), f"{_names(rows, tokens)}: {text}")
+        for (kind, text), rows in [*shown.items(), *((equal, rows) for rows in repeated)]
+    )
+
+
+def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str] | None:
+    """The finding of one row: its kind, and the text that follows the token's name."""
+    weights = numbers.weights[i]
+    allowed = list(range(len(weights))) if numbers.mask is None else numbers.mask[i].nonzero().flatten().tolist()
+    if not allowed:
+        return "masked row", "may attend to nothing, so its weights and its context are zeros"
+    if len(allowed) == 1:
+        only = _other(allowed[0], i, tokens)
+        return "one key", f"may attend to {only} only, so that weight is 1.000 whatever the score"
+    seen = weights[allowed]
+    if not bool(numbers.query[i].any()):
+        return "zero query", f"every score is 0, so each of the {len(allowed)} keys gets {float(seen[0]):.3f}"
+    if float(seen.max() - seen.min()) <= THREE_DECIMALS:
+        return "uniform row", f"equal scores, so each of the {len(allowed)} keys gets {float(seen.mean()):.3f}"
+    best = int(weights.argmax())
+    if float(weights[best]) >= 1 - THREE_DECIMALS:
+        return "one-hot row", f"all weight on {_other(best, i, tokens)}, to three decimals"
+    ties = [j for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
+    if len(ties) > 1:
+        return "tie", f"{_names(ties, tokens)} tie with {float(weights[best]):.3f} each"
+    return None
+
+
+def _other(key: int, query: int, tokens: tuple[str, ...]) -> str:
+    return "itself" if key == query else name_of(key, tokens)
+
+
+def _names(rows: Iterable[int], tokens: tuple[str, ...]) -> str:
+    return ", ".join(name_of(i, tokens) for i in rows)
+
+
+def check_all(bench: Bench) -> tuple[Check, ...]:
+    """Compare every value that the file states.
+
+    Raises:
+        ConfigError: A value names a row or a column that does not exist.
+    """
+    file, tokens = bench.file, bench.tokens
+    checks = [
+        *_compare(file.expected, bench.learned, tokens, "expected", _HALF),
+        *_compare(file.printed, bench.learned, tokens, "printed", file.tolerance),
+        *_compare(file.unlearned, bench.unlearned, tokens, "unlearned", _HALF),
+    ]
+    for item in file.other_scales:
+        i, j = (find(place, tokens, "other_scales") for place in (item.row, item.column))
+        for scale, weight in item.weights.items():
+            found = bench.learned.under(bench.divisor(scale)).weights[i, j]
+            name = f"weights[{name_of(i, tokens)}][{name_of(j, tokens)}] under {scale}"
+            checks.append(Check(name, weight, float(found), _HALF))
+    return tuple(checks)
+
+
+def _compare(
+    values: Values, numbers: Numbers, tokens: tuple[str, ...], group: str, tolerance: float
+) -> Iterator[Check]:
+    """Compare a group of values with the computed numbers."""
+    for quantity, results in numbers.as_dict().items():
+        by_token = quantity in ("scores", "scaled", "weights")
+        columns = tokens if by_token else tuple(map(str, range(results.shape[-1])))
+        where, cells = f"{group}.{quantity}", []
+        for place, row in getattr(values, quantity).items():
+            i = find(place, tokens, where)
+            if all(isinstance(column, int) for column in row) and len(row) != len(columns):
+                raise ConfigError(f"{where} row {place} has {counted(len(row), 'number')}, expected {len(columns)}")
+            cells += [(i, find(column, columns, f"{where} row {place}"), value) for column, value in row.items()]
+        if quantity == "weights":
+            some = f"{where}_some"
+            cells += [(find(row, tokens, some), find(key, tokens, some), w) for row, key, w in values.weights_some]
+        for i, j, value in cells:
+            if value is not None:
+                name = f"{group} {quantity}[{name_of(i, tokens)}][{name_of(j, columns)}]"
+                yield Check(name, value, float(results[i, j]), tolerance)
+
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 

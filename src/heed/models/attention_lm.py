@@ -56,12 +56,10 @@ class AttentionLM(LanguageModel):
         return self.dropout(self.embedding(tokens) + self.positions(positions))  # type: ignore[no-any-return]
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Read whole sequences; arguments and result as `LanguageModel.forward`."""
         positions, seen = places_within(tokens, documents)
         return self.layers.whole(self._embed(tokens, positions), seen=seen)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
-        """Initial decoding state of each row: empty caches."""
         return self.layers.start((), rows)
 
     def step(

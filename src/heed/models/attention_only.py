@@ -68,7 +68,7 @@ class AttentionOnly(PairDecoder):
         x = table(tokens)
         if self.positions is not None:
             x = x + self.positions(positions)
-        return self.dropout(x)  # type: ignore[no-any-return]
+        return self.dropout(x)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Project the source embeddings to keys and values; arguments as `PairDecoder.encode`."""

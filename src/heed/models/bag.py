@@ -59,7 +59,6 @@ class Bag(TextEncoder):
         self.d_output = c.d_hidden
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Tokens `(batch, length)` to one vector per text, `(batch, d_hidden)`."""
         if self.training and self.dropout:
             mask = mask & (torch.rand(mask.shape, device=mask.device) >= self.dropout)
         z = mean_pooling(self.embedding(tokens), mask)  # (B, d_embedding)

@@ -34,13 +34,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import MultiHeadAttention, watch
+from heed.attention import MultiHeadAttention
 from heed.errors import ConfigError
-from heed.kernels import Linear, trains_packed
+from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
-from heed.layers.activations import GELU, GELU_TANH, RELU, SILU
-from heed.layers.packed import Packed
-from heed.layers.transformer import EncoderBlock
+from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU
+from heed.layers.transformer import EncoderBlock, EncoderStack
 from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
@@ -114,7 +113,7 @@ class Bert(TokenEncoder):
         self.segments = nn.Embedding(c.num_segments, c.d_model) if c.num_segments else None
         self.embedding_norm = norm(c.d_model)
         self.dropout = Dropout(c.dropout)
-        self.blocks = nn.ModuleList(
+        self.blocks = EncoderStack(
             EncoderBlock(
                 c.d_model,
                 c.num_heads,
@@ -151,36 +150,13 @@ class Bert(TokenEncoder):
         """
         if self.segments is not None and segments is None:
             segments = self.segments_of(tokens)
-        places = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        if self._packs(mask):
-            packed = Packed.of(mask)
-            others = (None if part is None else packed.line(part) for part in (features, segments))
-            x = self._embed(packed.line(tokens), packed.line(places), *others).squeeze(0)
-            for block in self.blocks:
-                assert isinstance(block, EncoderBlock)
-                x = block.packed(x, packed.groups)
-            return packed.padded(x)
-        x = self._embed(tokens, places[:1], features, segments)
-        allowed = None if mask.all() else mask
-        for block in self.blocks:
-            x = self.observe_tensor("states", block(x, allowed))
-        return x
-
-    def _packs(self, mask: Tensor) -> bool:
-        """Whether to concatenate the texts without padding: in training on a CPU, unless observed."""
-        if not self.training or watch.slot is not None or not trains_packed(self.positions.table.weight):
-            return False
-        return all(isinstance(b, EncoderBlock) and b.can_pack for b in self.blocks) and bool(mask.any())
-
-    def _embed(self, tokens: Tensor, places: Tensor, features: Tensor | None, segments: Tensor | None) -> Tensor:
-        """Embed tokens `(batch, length)` at positions `places`: `(batch, length, d_model)`."""
         x = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         if self.join is not None:
             x = x[..., : self.d_output] + self.join(x[..., self.d_output :])
-        x = x + self.positions(places)
+        x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
         if self.segments is not None:
             x = x + self.segments(segments)
-        return self.dropout(self.embedding_norm(x))  # type: ignore[no-any-return]
+        return self.blocks(self.dropout(self.embedding_norm(x)), mask)
 
     def segments_of(self, tokens: Tensor) -> Tensor:
         """Segment of each token, `(batch, length)`: the number of end tokens before it, at most num_segments - 1.
@@ -196,14 +172,12 @@ class Bert(TokenEncoder):
         return self.pooled(hidden[:, 0])
 
     def pooled(self, vector: Tensor) -> Tensor:
-        """Apply the pooling layer to one vector per text, `(batch, d_model)`."""
         if self.pooler is None:
             return vector
         pooled = self.pooler(vector)
         return torch.tanh(pooled) if self.config.pooler == "tanh" else torch.relu(pooled)
 
     def without_last(self) -> None:
-        """Freeze the pooling layer."""
         if self.pooler is not None:
             self.pooler.requires_grad_(False)
 

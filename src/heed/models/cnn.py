@@ -96,7 +96,7 @@ class CNN(TextEncoder):
             if watch.slot is not None:
                 watch.slot.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
             largest.append(max_pooling(found, inside))
-        return self.dropout(torch.cat(largest, dim=-1))  # type: ignore[no-any-return]
+        return self.dropout(torch.cat(largest, dim=-1))
 
 
 class ImageCNNConfig(ImageConfig):
@@ -171,7 +171,6 @@ class ImageCNN(ImageEncoder):
         self.d_output = d_in * (rows * columns if c.pooling == "flat" else 1)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
         return self.pooled(self.features(pixels))
 
     def features(self, pixels: Tensor) -> Tensor:
@@ -187,8 +186,7 @@ class ImageCNN(ImageEncoder):
         """Feature map `(batch, filters, rows, columns)` to one vector per picture, `(batch, d_output)`."""
         kind = self.config.pooling
         vector = features.flatten(1) if kind == "flat" else features.mean((2, 3))
-        return self.dropout(features.amax((2, 3)) if kind == "max" else vector)  # type: ignore[no-any-return]
+        return self.dropout(features.amax((2, 3)) if kind == "max" else vector)
 
     def receptive_field(self) -> int:
-        """Side in pixels of the square seen by one position of the last feature map."""
         return self.receptive.size

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
-from heed.layers.transformer import EncoderBlock, NormKind, make_positions, xavier
+from heed.layers.transformer import EncoderBlock, EncoderStack, NormKind, make_positions, xavier
 from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 
@@ -77,7 +77,7 @@ class Encoder(TokenEncoder):
         self.positions = None if c.positions == "none" else make_positions(c.positions, c.max_length, c.d_model)
         attention_dropout = c.dropout if c.attention_dropout is None else c.attention_dropout
         block = partial(EncoderBlock, c.d_model, c.num_heads, c.d_ff, dropout=c.dropout, norm=c.norm)
-        self.blocks = nn.ModuleList(block(attention_dropout=attention_dropout, layer=i) for i in range(c.num_layers))
+        self.blocks = EncoderStack(block(attention_dropout=attention_dropout, layer=i) for i in range(c.num_layers))
         self.norm = LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.dropout = Dropout(c.dropout)
         self.embedding_scale = math.sqrt(c.d_model)
@@ -85,15 +85,10 @@ class Encoder(TokenEncoder):
         self.apply(xavier)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
-        """State of each token, `(batch, length, d_model)`; arguments as `TokenEncoder.forward`."""
         embedded = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         d = embedded.shape[-1] - self.inputs.d_features
         scaled = self.embedding_scale * embedded[..., :d]
         x = self.join(torch.cat([scaled, embedded[..., d:]], dim=-1))  # (B, T, d_model)
         if self.positions is not None:
             x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
-        x = self.dropout(x)
-        allowed = None if mask.all() else mask
-        for block in self.blocks:
-            x = self.observe_tensor("states", block(x, allowed))
-        return self.norm(x)  # type: ignore[no-any-return]
+        return self.norm(self.blocks(self.dropout(x), mask))

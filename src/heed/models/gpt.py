@@ -23,8 +23,8 @@ Source: Radford et al. 2019, Language Models are Unsupervised Multitask Learners
 al. 2018 with the normalisation moved to the input of each sublayer, and the output of equation 2 there;
 docs/systems.md, C7.
 Differs from the paper: query, key and value have separate layers, which is equivalent; and the options: rotary
-positions in place of position embeddings (`layers/rotary.py`); RMS normalisation (`layers/norm.py`); SwiGLU
-(`layers/activations.py`); no biases; an untied output layer; and, for imported models, other activations and tokens
+positions in place of position embeddings (`layers/embeddings.py`); RMS normalisation (`layers/elementwise.py`); SwiGLU
+(`layers/elementwise.py`); no biases; an untied output layer; and, for imported models, other activations and tokens
 that the vocabulary lacks (`absent_tokens`).
 """
 
@@ -52,8 +52,7 @@ from heed.layers import (
     TokenInput,
     places_within,
 )
-from heed.layers.activations import GELU, GELU_TANH, RELU, SILU, SWIGLU
-from heed.layers.norm import make_norm
+from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU, SWIGLU, make_norm
 from heed.layers.transformer import DecoderBlock, make_positions
 from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
 
@@ -192,13 +191,11 @@ class GPT(LanguageModel):
         return self.dropout(x), self._rotary(positions)
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
-        """Read whole sequences; arguments and result as `LanguageModel.forward`."""
         positions, seen = places_within(tokens, documents)
         x, turn = self._embed(tokens, positions)
-        return self.norm(self.blocks.whole(x, turn, seen))  # type: ignore[no-any-return]
+        return self.norm(self.blocks.whole(x, turn, seen))
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
-        """Initial decoding state of each row: empty caches."""
         return self.blocks.start((), rows)
 
     def step(
@@ -256,4 +253,4 @@ class GPTEncoder(TokenEncoder):
         else:
             assert self._rotary is not None
             turn = self._rotary(positions)
-        return self.norm(self.blocks.whole(self.dropout(x), turn))  # type: ignore[no-any-return]
+        return self.norm(self.blocks.whole(self.dropout(x), turn))

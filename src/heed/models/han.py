@@ -31,8 +31,8 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.layers import Dropout, Recurrent, TokenEmbedding
-from heed.layers.cells import CellKind
-from heed.layers.groups import length_groups
+from heed.layers.ragged import length_groups
+from heed.layers.recurrent import CellKind
 from heed.models.base import TextConfig, TextEncoder, named_sizes
 
 
@@ -91,7 +91,7 @@ class HAN(TextEncoder):
         vectors = self._sentence_vectors(tokens[real], mask[real])  # (N, d), N real sentences in order
         laid = vectors.new_zeros(*real.shape, vectors.shape[-1]).masked_scatter(real.unsqueeze(-1), vectors)
         states, _ = self.sentences(laid, real)  # (B, S, d)
-        return self.dropout(self.sentence_pooling(states, real))  # type: ignore[no-any-return]
+        return self.dropout(self.sentence_pooling(states, real))
 
     def _sentence_vectors(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Sentences `(N, words)` to vectors `(N, d)`: recurrent layers group by group, then one attention call."""
@@ -108,4 +108,4 @@ class HAN(TextEncoder):
             parts.append(pad(states, (0, 0, 0, longest - width)))
         order = torch.tensor([row for group in groups for row in group], device=tokens.device)
         states = torch.cat(parts)[torch.argsort(order)]  # (N, longest, d)
-        return self.word_pooling(states, mask[:, :longest])  # type: ignore[no-any-return]
+        return self.word_pooling(states, mask[:, :longest])

@@ -46,8 +46,8 @@ from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watc
 from heed.attention.hierarchical import HierarchicalAttention
 from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding
-from heed.layers.cells import CellKind, State
-from heed.layers.groups import length_groups
+from heed.layers.ragged import length_groups
+from heed.layers.recurrent import CellKind, State
 from heed.models.base import Memory, TurnConfig, TurnDecoder, named_sizes
 
 
@@ -110,7 +110,6 @@ class DialogueMemory(Memory):
     turns: Keys | None
 
     def select(self, sources: Tensor) -> DialogueMemory:
-        """Reorder the conversations: the new conversation i is the old `sources[i]`."""
         summary = None if self.summary is None else self.summary.index_select(0, sources)
         states, turn_of = self.states.index_select(0, sources), self.turn_of.index_select(0, sources)
         words, turns = (None if keys is None else keys.select(sources) for keys in (self.words, self.turns))
@@ -134,7 +133,6 @@ class DialogueState(RecurrentState):
     position: Tensor
 
     def select(self, rows: Tensor) -> DialogueState:
-        """Row i of the result continues row `rows[i]`."""
         kept, sources = self.rows.select(rows)
         memory = self.memory if sources is None else self.memory.select(sources)
         moved = super().select(rows)
@@ -207,7 +205,18 @@ class HRED(TurnDecoder):
         return torch.cat(parts)[torch.argsort(order)]
 
     def encode(self, tokens: Tensor, mask: Tensor, turns: Tensor, speakers: Tensor) -> DialogueMemory:
-        """Encode each utterance, then the conversations; arguments as `TurnDecoder.encode`."""
+        """Encode each utterance, then the conversations; arguments as `TurnDecoder.encode`.
+
+        A conversation of two turns, "a b" and "c d e", utterances 0 and 1 (`turns` is [[0, 1]]):
+
+            word states   c d e a b -    one row for each, both utterances as one group, the longer one first
+            first         [3, 0]         row of each utterance's first word
+            ends          [[2, 5]]       number of words up to the end of each turn
+            place           0 1 2 3 4    of each word of the conversation
+            turn_of       [[0 0 1 1 1]]  the number of turns that end before it
+            inside        [[0 1 0 1 2]]  its index within its turn
+            row           [[3 4 0 1 2]]  its word state: first + inside
+        """
         lengths = mask.sum(1)
         states, vectors, first = self._utterances(tokens, mask, lengths)
         real = turns >= 0  # (B, T)

@@ -31,19 +31,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heed.attention import Additive, Attention, Keys, Rows, make_score, watch
-from heed.kernels import enabled, tape_lstm
+from heed.attention import Attention, Rows, make_score
 from heed.layers import (
     Dropout,
     RecurrentCell,
     StepwiseRun,
-    Tape,
     TapeState,
     TokenEmbedding,
     TokenInput,
     last_of,
     output_layers,
 )
+from heed.layers.tape import read_at_once
 from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
 
 
@@ -91,7 +90,7 @@ class LSTMN(TokenEncoder):
         """
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         hidden, _ = read_tape(self.cell, self.attention, embedded, start_tape(self.cell, embedded), mask=mask)
-        return self.dropout(hidden)  # type: ignore[no-any-return]
+        return self.dropout(hidden)
 
 
 class LstmnLanguageModelConfig(TextConfig):
@@ -144,7 +143,6 @@ class LstmnLanguageModel(LanguageModel):
         return start_tape(self.cell, self.embedding.weight.new_empty(len(rows), 0))
 
     def step(self, tokens: Tensor, state: TapeState, lengths: Tensor | None = None) -> tuple[Tensor, TapeState]:
-        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         embedded = self.dropout(self.embedding(tokens))  # (R, n, d_embedding)
         hidden, state = read_tape(self.cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
@@ -154,7 +152,6 @@ class LstmnLanguageModel(LanguageModel):
         return state.pack()
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
-        """As `LanguageModel.unpack`."""
         return TapeState.unpack(tensors, self.attention)
 
 
@@ -188,8 +185,8 @@ def read_tape(
     Returns:
         hidden `(rows, n, d_hidden)`, the state h_t of each token, and the state after each row's last real input.
     """
-    if _in_one_call(attention, inputs, before):
-        return _all_at_once(cell, attention, inputs, before, size, lengths, mask)
+    if (read := read_at_once(cell, attention, inputs, before, size, lengths, mask)) is not None:
+        return read
     run, tape, summary, summaries = StepwiseRun(cell, before.state), before.tape, before.summary, []
     for t, x in enumerate(inputs.unbind(1)):
         if len(tape):
@@ -203,82 +200,3 @@ def read_tape(
     if lengths is not None:
         summary = tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*summaries, strict=True))
     return run.finish(mask), before.after(run.state_at(lengths), summary, tape, size, inputs.shape[1], lengths)
-
-
-def _in_one_call(attention: Attention, inputs: Tensor, before: TapeState) -> bool:
-    """Whether `tape_lstm` applies: several tokens on a CPU, an additive score, no padding on the tape, no edits."""
-    return (
-        enabled()
-        and isinstance(attention.score, Additive)
-        and inputs.shape[1] > 1
-        and inputs.numel() > 0
-        and inputs.device.type == "cpu"
-        and inputs.dtype in (torch.float32, torch.float64)
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and (before.tape.keys is None or before.tape.keys.mask is None)
-        and (watch.slot is None or not watch.slot.edits(attention))
-    )
-
-
-def _all_at_once(
-    cell: RecurrentCell,
-    attention: Attention,
-    inputs: Tensor,
-    before: TapeState,
-    size: int | None,
-    lengths: Tensor | None,
-    mask: Tensor | None,
-) -> tuple[Tensor, TapeState]:
-    score, first = attention.score, torch.cat(before.summary, dim=-1)
-    assert isinstance(score, Additive)
-    old = before.tape.cut(size).keys
-    if old is None:
-        nothing = first.new_empty(len(first), 0, 2 * cell.d_hidden)
-        old = attention.prepare(nothing[..., : cell.d_hidden], nothing)
-    made, keys, summaries = tape_lstm(
-        inputs,
-        first,
-        old.prepared.squeeze(1),
-        old.value.squeeze(1),
-        size,
-        score.w_query.weight,
-        score.w_key.weight,
-        score.w_key.bias,
-        score.v,
-        (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
-    )
-    tape = Tape(old.append(Keys(keys.unsqueeze(1), made.unsqueeze(1))))
-    hidden, state = made[..., : cell.d_hidden], last_of(made, lengths).chunk(2, dim=-1)
-    if watch.slot is not None:
-        _observe(cell, attention, inputs, before, tape, size, summaries)
-        started = summaries.chunk(2, dim=-1)
-        final = state if lengths is None else made[:, -1].chunk(2, dim=-1)
-        cell.observe(inputs, hidden, before.state, final, None, mask, started)
-    summary = last_of(summaries, lengths).chunk(2, dim=-1)
-    return hidden, before.after(state, summary, tape, size, inputs.shape[1], lengths)
-
-
-def _observe(
-    cell: RecurrentCell,
-    attention: Attention,
-    inputs: Tensor,
-    before: TapeState,
-    tape: Tape,
-    size: int | None,
-    summaries: Tensor,
-) -> None:
-    """Report each step's attention to the tape to the observer."""
-    assert watch.slot is not None and tape.keys is not None
-    earlier = torch.cat([before.summary[0].unsqueeze(1), summaries[:, :-1, : cell.d_hidden]], dim=1)
-    asked = attention.score.project(torch.cat([inputs, earlier], dim=-1)).unsqueeze(1)  # (R, 1, n, d_attention)
-    prepared, value, num_tokens = tape.keys.prepared, tape.keys.value, inputs.shape[1]
-    for t in range(num_tokens):
-        now = len(tape) - num_tokens + t
-        if now == 0:
-            continue
-        places = slice(0 if size is None else max(0, now - size), now)
-        keys = Keys(prepared[:, :, places], value[:, :, places], None, tape.keys.origin)
-        position, seen = before.position + t, summaries[:, None, t : t + 1]
-        parts = asked[:, :, t : t + 1], keys, None, False, position, seen, None, 0.0, attention.score
-        watch.slot.attention(attention, watch.AttentionCall(*parts, key_offset=position - len(keys)))

@@ -44,7 +44,7 @@ from heed.layers import (
     pack_states,
     unpack_states,
 )
-from heed.layers.cells import CellKind, States
+from heed.layers.recurrent import CellKind, States
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 

@@ -75,7 +75,7 @@ class MLP(TextEncoder):
             watch.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
         # A negative pad width crops padding beyond the window.
         window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding)
-        return self.dropout(torch.tanh(self.hidden(window.flatten(1))))  # type: ignore[no-any-return]
+        return self.dropout(torch.tanh(self.hidden(window.flatten(1))))
 
     def _shares(self, embedded: Tensor) -> Tensor:
         """W_i x_i, the contribution of each position to the input of tanh without b, `(batch, positions, d_hidden)`."""

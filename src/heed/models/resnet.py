@@ -128,11 +128,9 @@ class ResNet(ImageEncoder):
         )
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Pictures `(batch, num_channels, height, width)` to `(batch, d_output)`."""
         return self.pooled(self.features(pixels))
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The last feature map, `(batch, d_output, rows, columns)`."""
         x = relu(self.stem(pixels.contiguous(memory_format=torch.channels_last)), inplace=True)
         if self.pool is not None:
             x = self.pool(x)
@@ -142,10 +140,9 @@ class ResNet(ImageEncoder):
 
     def pooled(self, features: Tensor) -> Tensor:
         """Feature map `(batch, d_output, rows, columns)` to its mean, `(batch, d_output)`."""
-        return self.dropout(features.mean((2, 3)))  # type: ignore[no-any-return]
+        return self.dropout(features.mean((2, 3)))
 
     def receptive_field(self) -> int:
-        """Side in pixels of the square seen by one position of the last feature map."""
         return self.receptive.size
 
 

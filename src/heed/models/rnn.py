@@ -22,7 +22,7 @@ The translator is `seq2seq` with the same weights in encoder and decoder: the co
 not enough. Source and target have separate vocabularies, so each has its own embeddings.
 
 Source: Elman 1990 for the network, Schuster and Paliwal 1997 for both directions (equations of the cells:
-`heed.layers.cells`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
+`heed.layers.recurrent`); the lecture notes, docs/systems.md, A3-A7, for labels and for the comparison; sizes over a
 text: Tai, Socher and Manning 2015 (arXiv:1503.00075), section 4; the language model, its dropout and its sizes:
 Zaremba, Sutskever and Vinyals 2014 (arXiv:1409.2329), sections 3.2 and 4.1.
 Differs from Zaremba et al.: initial weights of cells are uniform within 1 / sqrt(d_hidden) of 0 (0.039 at 650 units;
@@ -49,7 +49,7 @@ from heed.layers import (
     pack_states,
     unpack_states,
 )
-from heed.layers.cells import CellKind, States
+from heed.layers.recurrent import CellKind, States
 from heed.models.base import (
     LanguageModel,
     Memory,
@@ -120,7 +120,7 @@ class RNN(TokenEncoder):
         """State of each token, `(batch, length, d_output)`, zeros outside the mask; see `TokenEncoder.forward`."""
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         hidden, _ = self.encoder(embedded, mask)  # (B, T, d_output)
-        return self.dropout(hidden)  # type: ignore[no-any-return]
+        return self.dropout(hidden)
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """`[h(T) ; g(1)]`, the last state of each direction, `(batch, d_output)`; zeros for a text without tokens."""
@@ -172,7 +172,6 @@ class RnnTranslator(PairDecoder):
         return Memory((), pack_states(finals))
 
     def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
-        """Initial decoding state of each row: the final states of its source."""
         assert memory is not None and memory.summary is not None
         states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
         return RecurrentState(states, None)
@@ -180,7 +179,6 @@ class RnnTranslator(PairDecoder):
     def step(
         self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         embedded = self.dropout(self.target_embedding(tokens))  # (R, n, d_embedding)
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
         out, states = self.layers(embedded, mask, state.states)  # (R, n, d_hidden)
@@ -231,13 +229,11 @@ class RnnLanguageModel(LanguageModel):
         self.dropout = Dropout(c.dropout)
 
     def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
-        """Initial decoding state of each row: zeros."""
         return RecurrentState(self.layers.zero_states(self.embedding.weight.new_empty(len(rows), 0)), None)
 
     def step(
         self, tokens: Tensor, state: RecurrentState, lengths: Tensor | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
         hidden, states = self.layers(self.dropout(self.embedding(tokens)), mask, state.states)  # (R, n, d_hidden)
         return self.projection(self.dropout(hidden)), RecurrentState(states, None)
@@ -247,7 +243,6 @@ class RnnLanguageModel(LanguageModel):
         return state.pack()
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> RecurrentState:
-        """As `LanguageModel.unpack`."""
         return RecurrentState.unpack(tensors)
 
 

@@ -41,7 +41,7 @@ from heed.layers import (
     last_of,
     output_layers,
 )
-from heed.layers.cells import CellKind
+from heed.layers.recurrent import CellKind
 from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
 
 
@@ -92,7 +92,7 @@ class SelfRNN(TokenEncoder):
         embedded = self.dropout(self.inputs(tokens, features))  # (B, T, d_embedding + d_features)
         cell = only_cell(self.forward_cells)
         hidden, _ = read_tape(cell, self.attention, embedded, start_tape(cell, embedded), mask=mask)
-        return self.dropout(hidden)  # type: ignore[no-any-return]
+        return self.dropout(hidden)
 
 
 class SelfRnnLanguageModelConfig(TextConfig):
@@ -145,7 +145,6 @@ class SelfRnnLanguageModel(LanguageModel):
         return start_tape(only_cell(self.forward_cells), self.embedding.weight.new_empty(len(rows), 0))
 
     def step(self, tokens: Tensor, state: TapeState, lengths: Tensor | None = None) -> tuple[Tensor, TapeState]:
-        """Read the next tokens; arguments and result as `DecoderBody.step`."""
         embedded, cell = self.dropout(self.embedding(tokens)), only_cell(self.forward_cells)  # (R, n, d_embedding)
         hidden, state = read_tape(cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
@@ -155,7 +154,6 @@ class SelfRnnLanguageModel(LanguageModel):
         return state.pack()
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
-        """As `LanguageModel.unpack`."""
         return TapeState.unpack(tensors, self.attention)
 
 

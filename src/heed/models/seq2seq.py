@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from heed.attention import Rows, padding_mask
 from heed.layers import Bridge, Dropout, Recurrent, RecurrentState, TokenEmbedding, pack_states, unpack_states
-from heed.layers.cells import CellKind
+from heed.layers.recurrent import CellKind
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
@@ -92,7 +92,6 @@ class Seq2Seq(PairDecoder):
         return Memory((), pack_states(self.bridge(finals)))
 
     def start(self, memory: Memory | None, rows: Rows) -> RecurrentState:
-        """Initial decoding state of each row: `s_0` of every layer."""
         assert memory is not None and memory.summary is not None
         states = unpack_states(memory.summary[rows.source_of], self.config.num_layers, self.config.cell)
         return RecurrentState(states, states[-1][0][0] if self.feeds else None)

@@ -33,8 +33,16 @@ from torch import Tensor, nn
 from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
-from heed.layers.activations import PLAIN
-from heed.layers.transformer import DecoderBlock, EncoderBlock, NormKind, PositionKind, make_positions, xavier
+from heed.layers.elementwise import PLAIN
+from heed.layers.transformer import (
+    DecoderBlock,
+    EncoderBlock,
+    EncoderStack,
+    NormKind,
+    PositionKind,
+    make_positions,
+    xavier,
+)
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
@@ -122,7 +130,7 @@ class Transformer(PairDecoder):
             "norm_layer": norm,
         }
         widths = c.d_model, c.num_heads, c.d_ff
-        self.encoder = nn.ModuleList(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
+        self.encoder = EncoderStack(EncoderBlock(*widths, layer=i, **block) for i in range(c.num_layers))
         widths = c.d_model, c.decoder_heads or c.num_heads, c.decoder_d_ff or c.d_ff
         layers = range(c.decoder_layers or c.num_layers)
         self.decoder = DecoderStack(DecoderBlock(*widths, layer=i, **block) for i in layers)
@@ -139,15 +147,14 @@ class Transformer(PairDecoder):
 
     def _embed(self, table: TokenEmbedding, norm: nn.Module, tokens: Tensor, positions: Tensor | int) -> Tensor:
         scaled = table(tokens) * self.embedding_scale
-        return self.dropout(norm(scaled + self.positions(positions)))  # type: ignore[no-any-return]
+        return self.dropout(norm(scaled + self.positions(positions)))
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Encode sources to keys and values for each decoder block; arguments as `PairDecoder.encode`."""
         positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
         x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions)  # (B, S, d_model)
         mask = None if source_mask.all() else source_mask
-        for block in self.encoder:
-            x = self.observe_tensor("states", block(x, mask))
+        x = self.encoder(x, mask)
         return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:

@@ -38,13 +38,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import watch
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions
-from heed.layers.activations import GELU
+from heed.layers.elementwise import GELU
 from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
-from heed.layers.transformer import EncoderBlock, xavier
+from heed.layers.transformer import EncoderBlock, EncoderStack, xavier
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
 _DEVIATION = 0.02
@@ -116,7 +115,7 @@ class Vit(ImageEncoder):
             self.positions = GridPositions(self.grid, c.d_model, leading=int(self.class_token))
         self.dropout = Dropout(c.dropout)
         norm = partial(LayerNorm, eps=c.norm_eps)
-        self.blocks = nn.ModuleList(
+        self.blocks = EncoderStack(
             EncoderBlock(
                 c.d_model,
                 c.num_heads,
@@ -147,25 +146,12 @@ class Vit(ImageEncoder):
         Raises:
             ShapeError: The size or the number of channels differs from the configuration's.
         """
-        if not self.class_token:
-            return self.states(pixels).mean(1)
-        if watch.slot is not None:
-            return self.states(pixels)[:, 0]
-        *others, last = self._blocks()  # the last block computes the class token's state only
-        x = self._tokens(pixels)
-        for block in others:
-            x = block.whole(x)
-        return self.norm(last.first(x)).squeeze(1)  # type: ignore[no-any-return]
+        x = self.norm(self.blocks(self._tokens(pixels), only_first=self.class_token))
+        return x[:, 0] if self.class_token else x.mean(1)
 
     def states(self, pixels: Tensor) -> Tensor:
         """The normalised last state of each token, `(batch, tokens, d_model)`, with the class token first."""
-        x = self._tokens(pixels)
-        for block in self._blocks():
-            x = self.observe_tensor("states", block.whole(x))
-        return self.norm(x)  # type: ignore[no-any-return]
-
-    def _blocks(self) -> list[EncoderBlock]:
-        return [block for block in self.blocks if isinstance(block, EncoderBlock)]
+        return self.norm(self.blocks(self._tokens(pixels)))
 
     def _tokens(self, pixels: Tensor) -> Tensor:
         """Input of the first block, `(batch, tokens, d_model)`."""

@@ -10,7 +10,7 @@ from typing import Literal
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.frames import Glance
+from heed.observe.looks import Glance
 from heed.observe.maps import Map
 
 

@@ -1,4 +1,4 @@
-"""Curves as plain data: panels of lines over updates, minutes or training examples, and the ticks of their axes.
+"""Curves: panels of lines over updates, minutes or training examples, as data, text and drawings.
 
 In a run of more than 200 updates, each point of training loss and speed is a mean over several updates; a line above
 the curves says over how many.
@@ -8,6 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
+
+from heed.observe import palette
+from heed.observe.labels import clean, cut
+from heed.observe.page import Row, page
+from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
+_GAP, _MARGIN, _LINE = 12, 16, 18
+_LEGEND = 40
+"""Maximum number of characters of a panel's legend; a longer one is left to the legend of the page."""
+_BARS = "▁▂▃▄▅▆▇█"
+_BARS_WIDTH = 48
 
 
 @dataclass(frozen=True)
@@ -20,6 +34,8 @@ class Line:
         color: Index of its colour.
         dots: True to draw a dot at each point, for separate measurements such as validations.
         spans: Interval `(low, high)` of each point, drawn as a whisker; none by default.
+        others: Further values at each point, drawn as faint dots: the seeds of a mean, the heads of a layer.
+        each: Name of one of the others in tooltips ("head"); "" for no tooltips.
     """
 
     label: str
@@ -27,6 +43,8 @@ class Line:
     color: int = 0
     dots: bool = False
     spans: tuple[tuple[float, float], ...] = ()
+    others: tuple[tuple[float, ...], ...] = ()
+    each: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,12 +56,14 @@ class Panel:
         lines: The curves; none of them empty.
         mark: x of the kept weights, with its label; None for no mark.
         whole: True to start the y axis at 0, because ratios of values matter more than differences.
+        level: y of a dashed horizontal line, with its label; None for none.
     """
 
     title: str
     lines: tuple[Line, ...]
     mark: tuple[float, str] | None = None
     whole: bool = False
+    level: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +124,7 @@ def _step(least: float) -> float:
     return next(base * power for base in (1, 2, 5, 10) if base * power >= least * (1 - 1e-9))
 
 
-def x_ends(curves: Curves) -> tuple[float, float]:
+def _x_ends(curves: Curves) -> tuple[float, float]:
     """The first and the last x of all panels, which share their axis."""
     places = [x for panel in curves.panels for line in panel.lines for x, _ in line.points]
     if curves.ticks:
@@ -114,16 +134,18 @@ def x_ends(curves: Curves) -> tuple[float, float]:
     return 0.0 if curves.from_zero else min(places, default=0.0), max(places, default=1.0)
 
 
-def shifts(curves: Curves, panel: Panel, each: float) -> list[float]:
+def _shifts(curves: Curves, panel: Panel) -> list[float]:
     """Horizontal offset of each line of a panel, so that whiskers do not overlap."""
     middle = (len(panel.lines) - 1) / 2
-    return [(number - middle) * each if curves.ticks else 0.0 for number in range(len(panel.lines))]
+    return [(number - middle) * 7 if curves.ticks else 0.0 for number in range(len(panel.lines))]
 
 
-def heights(panel: Panel) -> list[float]:
-    """Every y of a panel's lines, including the ends of intervals."""
+def _heights(panel: Panel) -> list[float]:
+    """Every y of a panel, including the ends of intervals."""
     ends = [end for line in panel.lines for span in line.spans for end in span]
-    return [*(y for line in panel.lines for _, y in line.points), *ends]
+    others = [y for line in panel.lines for values in line.others for y in values]
+    level = [] if panel.level is None else [panel.level[0]]
+    return [*(y for line in panel.lines for _, y in line.points), *ends, *others, *level]
 
 
 def number(value: float) -> str:
@@ -133,6 +155,158 @@ def number(value: float) -> str:
     return "0" if abs(value) < 1e-12 else f"{value:.4g}"
 
 
-def place(x: float) -> str:
+def _place(x: float) -> str:
     """Format a place on the x axis: updates as whole numbers, minutes with three digits."""
     return number(x) if x == int(x) else f"{x:.3g}"
+
+
+# Text ---------------------------------------------------------------------------------------------------------
+
+
+def curves_to_text(curves: Curves, width: int = 100) -> str:
+    """One line for each curve: a bar for each part of the x axis, then its first and last values."""
+    names = [clean(line.label) or clean(panel.title) for panel in curves.panels for line in panel.lines]
+    column = min(24, max(map(len, names), default=0))
+    first, last = _x_ends(curves)
+    count = max(8, min(_BARS_WIDTH, width - column - 30))
+    lines = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
+    for panel in curves.panels:
+        scale = scale_of(_heights(panel), whole=panel.whole)
+        lines += ["", f"{clean(panel.title)}: {_BARS[0]} {number(scale.low)} to {_BARS[-1]} {number(scale.high)}"]
+        for line in panel.lines:
+            label = cut(clean(line.label) or clean(panel.title), column)
+            ends = f"{number(line.points[0][1])} -> {number(line.points[-1][1])}"
+            lines.append(f"  {label:{column}}  {_bars(line, scale, first, last, count)}  {ends}")
+        if panel.mark is not None:
+            lines.append(f"  {panel.mark[1]}: {curves.x} {number(panel.mark[0])}")
+    across = ", ".join(label for _, label in curves.ticks) or f"{_place(first)} to {_place(last)}"
+    return "\n".join([*lines, "", f"from left to right: {curves.x} {across}"])
+
+
+def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> str:
+    """The curve at equal distances as bars; blank before its first point and after its last."""
+    x, y = zip(*line.points, strict=True)
+    width = (last - first) / count or 1.0
+    places = first + (np.arange(count) + 0.5) * width
+    heights = np.interp(places, x, y)
+    inside = (places > x[0] - width) & (places < x[-1] + width)
+    levels = [scale.share(value) * (len(_BARS) - 1) for value in heights.tolist()]
+    bars = [_BARS[round(min(max(level, 0), len(_BARS) - 1))] for level in levels]
+    return "".join(bar if shown else " " for bar, shown in zip(bars, inside, strict=True))
+
+
+# Drawings -----------------------------------------------------------------------------------------------------
+
+
+def curves_scene(curves: Curves) -> Scene:
+    """Draw curves as one image, in two columns of panels."""
+    head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
+    columns = min(2, len(curves.panels)) or 1
+    top = _MARGIN + _LINE * len(head) + 6
+    rows = -(-len(curves.panels) // columns)
+    height = top + rows * (_HEIGHT + _GAP) + _MARGIN - _GAP
+    scene = Scene(2 * _MARGIN + 2 * _WIDTH + _GAP, height, head[0], follows_scheme=True)
+    scene.write(head[:1], _MARGIN, _MARGIN + 12, "title")
+    scene.write((cut(line, 120) for line in head[1:]), _MARGIN, _MARGIN + 12 + _LINE, "small", _LINE)
+    for i, panel in enumerate(curves.panels):
+        x, y = _MARGIN + i % columns * (_WIDTH + _GAP), top + i // columns * (_HEIGHT + _GAP)
+        scene.add(panel_scene(panel, curves).items, x, y)
+    return scene
+
+
+def panel_scene(
+    panel: Panel, curves: Curves, named: bool = True, width: float = _WIDTH, height: float = _HEIGHT
+) -> Scene:
+    """Draw one panel; `named` adds a legend if there is room."""
+    scale, (first, last) = scale_of(_heights(panel), whole=panel.whole), _x_ends(curves)
+    right, bottom = width - _RIGHT, height - _BOTTOM
+    middle, under = (_LEFT + right) / 2, bottom + 14
+
+    def across(x: float) -> float:
+        return round(_LEFT + (right - _LEFT) * ((x - first) / (last - first) if last > first else 0.5), 1)
+
+    def down(y: float) -> float:
+        return round(bottom - (bottom - _TOP) * scale.share(y), 1)
+
+    scene = Scene(width, height, panel.title, follows_scheme=True)
+    scene.add([Label(_LEFT, 14, panel.title, "title"), *(_legend(panel) if named else [])])
+    for tick in scale.ticks:
+        scene.add([Path(((_LEFT, down(tick)), (right, down(tick))), GRID)])
+        scene.add([Label(_LEFT - 5, down(tick) + 4, number(tick), "end")])
+    if curves.ticks:
+        scene.add(Label(across(at), under, label, "middle") for at, label in curves.ticks)
+    else:
+        scene.add([Label(_LEFT, under, _place(first), "small"), Label(right, under, _place(last), "end")])
+    scene.add([Label(middle, under + 14, curves.x, "middle")])
+    if panel.mark is not None and first <= panel.mark[0] <= last:
+        x, said = across(panel.mark[0]), f"{panel.mark[1]}: {curves.x} {number(panel.mark[0])}"
+        scene.add([Path(((x, _TOP), (x, bottom)), QUIET, dashes="3 3", said=said)])
+        left = x > middle
+        scene.add([Label(x - 4 if left else x + 4, bottom - 5, panel.mark[1], "end" if left else "small")])
+    if panel.level is not None:
+        y = down(panel.level[0])
+        scene.add([Path(((_LEFT, y), (right, y)), QUIET, dashes="5 3"), Label(right, y - 4, panel.level[1], "end")])
+    for line, shift in zip(panel.lines, _shifts(curves, panel), strict=True):
+        color = palette.LINES[line.color % len(palette.LINES)]
+        places = [(across(x) + shift, down(y)) for x, y in line.points]
+        for (x, _), (low, high) in zip(places, line.spans, strict=bool(line.spans)):
+            scene.add([Path(((x, down(low)), (x, down(high))), color, 1.6)])
+        for (x, _), (at, _), values in zip(places, line.points, line.others, strict=bool(line.others)):
+            for i, value in enumerate(values):
+                said = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""
+                scene.add([Dot(x + (5 if line.spans else 0), down(value), 2, color, said, 0.45)])
+        if len(places) > 1:
+            scene.add([Path(tuple(places), color, 1.6, palette.dashes(line.color))])
+        if line.dots or len(places) == 1:
+            for (x, y), (at, value), span in zip(places, line.points, line.spans or [()] * len(places), strict=True):
+                ends = f" [{', '.join(map(number, span))}]" if span else ""
+                said = f"{line.label} {curves.x} {curves.place_of(at)}: {number(value)}{ends}".strip()
+                scene.add([Dot(x, y, 2.6, color, said)])
+    return scene
+
+
+def legend(line: Line, x: float, y: float) -> list[Item]:
+    """A sample of a line and its name; (x, y) is the start of the baseline."""
+    color = palette.LINES[line.color % len(palette.LINES)]
+    sample: list[Item] = [Path(((x, y - 4), (x + 16, y - 4)), color, 1.6, palette.dashes(line.color))]
+    dot: list[Item] = [Dot(x + 8, y - 4, 2.6, color)] if line.dots else []
+    return [*sample, *dot, *([Label(x + 21, y, line.label, "small")] if line.label else [])]
+
+
+def _legend(panel: Panel) -> list[Item]:
+    """Legend above a panel, if there is room."""
+    labels = [clean(line.label) for line in panel.lines]
+    if not any(labels) or sum(map(len, labels)) > _LEGEND or len(labels) > 3:
+        return []
+    items, x = [], float(_LEFT)
+    for line, label in zip(panel.lines, labels, strict=True):
+        items += legend(line, x, 32)
+        x += 36 + 6.8 * len(label)
+    return items
+
+
+# Pages --------------------------------------------------------------------------------------------------------
+
+
+def curves_to_html(curves: Curves) -> str:
+    """Draw curves as a self-contained page, with a table of the validation scores."""
+    columns = [(panel, line) for panel in curves.panels for line in panel.lines if line.dots]
+    values = [dict(line.points) for _, line in columns]
+    marks = {panel.mark[0] for panel, _ in columns if panel.mark is not None}
+    rows = [
+        Row(
+            curves.place_of(x),
+            [number(column[x]) if x in column else "" for column in values],
+            "kept" if x in marks else "",
+        )
+        for x in sorted({x for column in values for x in column})
+    ]
+    return page(
+        "observe/curves.html",
+        curves.title,
+        curves=curves,
+        panels=[panel_scene(panel, curves) for panel in curves.panels],
+        heads=[curves.x, *(panel.title for panel, _ in columns)],
+        rows=rows,
+        has_kept=any(row.kind for row in rows),
+    )

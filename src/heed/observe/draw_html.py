@@ -1,87 +1,307 @@
-"""A look as one HTML file without network access or dependencies; works from disk, in a notebook and printed."""
+"""A look as one HTML file without network access or dependencies; works from disk, in a notebook and printed.
+
+A map is a real table (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Browsers are
+slow with more than `CELLS_IN_A_TABLE` cells; then the script draws the same numbers on a canvas instead. All steps are
+in the page, for printing and screen readers; the script shows one at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
-from html import escape
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from markupsafe import Markup
+from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.draw_shading import shading_to_html
-from heed.observe.frames import Look
-from heed.observe.html_map import map_to_html
-from heed.observe.html_steps import fixed_vector_to_html, steps_to_html
-from heed.observe.labels import clean
+from heed.observe.labels import FIXED_VECTOR, axis_name, clean, place_name, plural, visible
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
+from heed.observe.maps import Axis, Map, Traces, unmasked
+from heed.observe.number_tables import NumberTable, table_to_html
+from heed.observe.page import Cell, Row, draw, packed, page
 
-# The page may run its inline script and fetch nothing.
-_CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-
-
-_KEYS = (
-    '<footer class="live">Keys: arrows move through a map or the steps; Enter or a click pins a row; '
-    "Esc unpins it.</footer>"
-)
+CELLS_IN_A_TABLE = 64 * 64
+_ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
+_FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
+_UNITS = 128
+_HEIGHT = 20
 
 
 def look_to_html(look: Look, *, steps: bool = False) -> str:
     """Draw a look as a self-contained page; equal looks give equal bytes."""
-    notes = "".join(f'<li dir="auto">{escape(clean(note))}</li>' for note in look.notes)
-    texts = zip(look.names, (look.source, look.target), strict=True)
-    rows = [f'<div><dt>{escape(name)}</dt><dd dir="auto">{_lines(text)}</dd></div>' for name, text in texts]
+    texts = list(zip(look.names, (look.source, look.target), strict=True))
     parts = [
-        f"<header><h1>{escape(clean(look.title))}</h1>",
-        '<dl class="texts">',
-        *(rows if look.target else rows[:1]),
-        "</dl>",
-        f'<ul class="notes">{notes}</ul>' if notes else "",
-        "</header><main>",
         *map(shading_to_html, look.shadings),
         *(map_to_html(map, i) for i, map in enumerate(look.maps)),
-        "" if look.summary is None else fixed_vector_to_html(look.summary),
-        steps_to_html(look) if steps else "",
-        f'<p class="hint">{escape(clean(look.no_steps))}</p>' if steps and look.no_steps else "",
-        "</main>",
-        _KEYS if look.maps or (steps and (look.encoder or look.decoder)) else "",
+        *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
+        *([steps_to_html(look)] if steps else []),
     ]
-    return page_to_html(look.title, parts, script=True)
-
-
-def _lines(text: str) -> str:
-    """A text with its line breaks, which the style sheet preserves."""
-    return escape("\n".join(map(clean, text.split("\n"))))
-
-
-def page_to_html(title: str, parts: Iterable[str], *, css: str = "", kind: str = "", script: bool = False) -> str:
-    """An HTML page that may run its inline script and fetch nothing; empty parts are left out.
-
-    `css` is appended to the style of all pages, `kind` is the class of the body, `script` adds the script for maps and
-    steps.
-    """
-    body = "\n".join(part for part in parts if part)
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(_CONTENT_POLICY)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(clean(title))}</title>",
-            f"<style>\n{_page_style()}{css}</style></head>",
-            (f'<body class="{kind}">' if kind else "<body>") + body,
-            *([f"<script>\n{_resource('look.js')}</script>"] if script else []),
-            "</body></html>\n",
-        ]
+    return page(
+        "observe/look.html",
+        look.title,
+        look=look,
+        texts=texts if look.target else texts[:1],
+        parts=parts,
+        no_steps=look.no_steps if steps else "",
+        has_keys=bool(look.maps or (steps and (look.encoder or look.decoder))),
     )
 
 
-@cache
-def _resource(name: str) -> str:
-    return files("heed.observe").joinpath(name).read_text(encoding="utf-8")
+# Maps ---------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _page_style() -> str:
-    """The colours of both schemes, then the style sheet. Printing always uses the light scheme."""
-    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
-    light = f":root{{{palette.css_variables(dark=False)}}}"
-    return f"{light}\n{dark}\n{palette.css_classes()}\n{_resource('look.css')}"
+def map_to_html(map: Map, number: int) -> Markup:
+    """Draw one map as a `<section>` of a page; its ids contain `number`, its number on the page, from 0."""
+    large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
+    turned = any(len(visible(label)) > 3 for label in map.key.labels)
+    words = "" if large else shaded_words(map.key)
+    return draw("map", map, f"map-{number}", large, turned, _map_hint(map), words, _data(map, large))
+
+
+def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> Markup:
+    """The text of an axis, each position in a span of the colour of its weight (None = masked).
+
+    Characters have no space between them, so that Arabic letters keep joining. Without weights the page's script
+    colours the spans. Each part of an axis is on a separate line that starts with its name.
+    """
+    between = Markup("" if axis.kind == "character" else " ")
+    spans = [_span(axis, i, None if weights is None else _level(weights[i])) for i in range(len(axis))]
+    if not axis.parts:
+        return between.join(spans)
+    return Markup("\n").join(
+        Markup("<b>{}</b> {}").format(visible(part.label), between.join(spans[part.start : part.stop]))
+        for part in axis.parts
+    )
+
+
+def _span(axis: Axis, i: int, level: tuple[str, str] | None) -> Markup:
+    start = Markup("<span>") if level is None else Markup('<span class="{}" title="{}">').format(*level)
+    label = axis.labels[i]
+    inside = clean(label) if axis.kind == "character" else Markup("<bdi>{}</bdi>").format(visible(label))
+    return start + inside + Markup("</span>")
+
+
+def _level(weight: float | None) -> tuple[str, str]:
+    """Class and tooltip of a weight."""
+    return ("m", "masked") if weight is None else (f"w{palette.level(weight)}", f"{weight:.3f}")
+
+
+def _map_hint(map: Map) -> str:
+    if isinstance(map, Traces):
+        shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
+        return f"Choose a gate, or the state; the {shaded} by its values."
+    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} attended to are shaded."
+
+
+def _data(map: Map, large: bool) -> dict[str, Any]:
+    """Names and labels of the axes, and weights in thousandths, -1 for masked; packed for large maps."""
+    thousandths = np.rint(map.weights.detach().double().cpu().numpy() * 1000).astype(np.int16)
+    if map.mask is not None:
+        thousandths[~map.mask.cpu().numpy()] = -1
+    content: dict[str, Any] = {
+        "names": [place_name(map.query), place_name(map.key)],
+        "query": [visible(label) for label in map.query.labels],
+        "key": [visible(label) for label in map.key.labels],
+    }
+    if not large:
+        return {**content, "weights": thousandths.tolist()}
+    if content["key"] == content["query"]:
+        content["key"] = None
+    if map.key.parts:
+        content["parts"] = [[visible(part.label), part.start] for part in map.key.parts]
+    if map.key.kind == "character":
+        content["text"] = [clean(label) for label in map.key.labels]
+    return {**content, "packed": packed(thousandths)}
+
+
+# Shaded words -------------------------------------------------------------------------------------------------
+
+
+def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
+    """A section of a page; without `numbers`, tagged text has no table of numbers, only tooltips."""
+    if shading.tags:
+        heads = [shading.axis.kind, "tag", "probability", ""]
+        return draw("shading", shading, _found(shading), "tagged", _listed(shading) if numbers else [], heads)
+    if shading.listed:
+        return draw("shading", shading, "", "", _listed(shading), [shading.axis.kind, "number", ""])
+    spans = []
+    for i, label in enumerate(shading.axis.labels):
+        said = f"{shading.weights[i]:.3f}" + (f"; {shading.others[i]}" if shading.others else "")
+        span = Markup('<span class="{}" title="{}"><bdi>{}</bdi></span>')
+        spans.append(span.format(_shade(shading, i), clean(said), visible(label)))
+    between = Markup("" if shading.axis.kind == "token" else " ")  # tokens include their spaces, drawn visibly
+    text = between.join(spans)
+    if shading.axis.parts:
+        text = Markup("\n").join(
+            Markup("<b>{:.3f} {}</b> {}").format(
+                shading.part_sum(part), visible(part.label), between.join(spans[part.start : part.stop])
+            )
+            for part in shading.axis.parts
+        )
+    return draw("shading", shading, text, "keys word", [], [])
+
+
+def _shade(shading: Shading, i: int) -> str:
+    level = shading.level(i)
+    return palette.signed_level(level) if shading.signed else f"w{palette.level(level)}"
+
+
+def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:
+    """The tagged spans and the text between them (None), in order."""
+    at = 0
+    for span in [*shading.spans, None]:
+        start = len(shading.axis) if span is None else span.start
+        if at < start:
+            yield None, at, start
+        if span is not None:
+            yield span, span.start, span.stop
+            at = span.stop
+
+
+def _found(shading: Shading) -> Markup:
+    """The text, each tagged span on the background colour of its type, followed by the name of the type."""
+    parts = []
+    for span, start, stop in _runs(shading):
+        words = Markup("<bdi>{}</bdi>").format(" ".join(visible(label) for label in shading.axis.labels[start:stop]))
+        if span is not None:
+            said = ", ".join(f"{weight:.3f}" for weight in shading.weights[start:stop])
+            words = Markup('<span class="found c{}" title="{}">{} <small>{}</small></span>').format(
+                span.color % len(palette.TAGS_LIGHT), said, words, clean(span.label)
+            )
+        parts.append(words)
+    return Markup(" ").join(parts)
+
+
+def _listed(shading: Shading) -> list[Row]:
+    """All positions with their numbers; tags have bars, because there background colours mean types."""
+    rows = []
+    for i, label in enumerate(shading.axis.labels):
+        cells: list[str | Cell]
+        if shading.tags:
+            cells = [shading.tags[i], Cell(shading.number(i), kind="number", bar=shading.weights[i])]
+        else:
+            cells = [Cell(shading.number(i), kind=f"{_shade(shading, i)} number")]
+        rows.append(
+            Row(visible(label), [*cells, *([Cell(shading.others[i], kind="others")] if shading.others else [])])
+        )
+    return rows
+
+
+# Steps --------------------------------------------------------------------------------------------------------
+
+
+class StepRow(NamedTuple):
+    """A row of a step: its name and a value, which the template draws according to `kind`."""
+
+    name: str
+    kind: str
+    value: Any
+
+
+class Strip(NamedTuple):
+    """A vector as bars above and below a middle line: two SVG paths, and the units, scale and norm in words."""
+
+    up: str
+    down: str
+    width: int
+    height: int
+    said: str
+
+
+def steps_to_html(look: Look) -> Markup:
+    """Draw the frames of a look as a `<section>`, encoder first; empty if a look has no frames."""
+    scales = _scales(look)
+    steps = []
+    every: tuple[Sequence[EncoderFrame | DecoderFrame], ...] = look.encoder, look.decoder
+    for part, frames in zip(look.parts, every, strict=True):
+        for frame in frames:
+            head = f"{part[0].capitalize()} {frame.index + 1} of {len(frames)}: {part[1]}"
+            steps.append({"head": head, "token": frame.token, "rows": list(_frame_rows(frame, look, scales))})
+    return draw("steps", _hint(look), steps) if steps else Markup("")
+
+
+def _frame_rows(frame: EncoderFrame | DecoderFrame, look: Look, scales: dict[str, float]) -> Iterator[StepRow]:
+    if isinstance(frame, DecoderFrame):
+        yield StepRow("so far", "so far", frame.so_far)
+    states = {"state": frame.state} if isinstance(frame, DecoderFrame) else frame.states
+    for name, state in states.items():
+        yield StepRow(name, "strip", _strip(state, scales[name]))
+    for name, gate in frame.gates.items():
+        yield StepRow(f"{name} (mean)", "meter", gate)
+    for glance in frame.glances:
+        yield from _glance_rows(glance, scales, f"{glance.name}: " if len(frame.glances) > 1 else "")
+    if isinstance(frame, DecoderFrame) and look.summary is not None:
+        yield StepRow("source (the same at every step)", "strip", _strip(look.summary))
+    if frame.top:
+        yield StepRow("next token", "top", frame.top)
+
+
+def _glance_rows(glance: Glance, scales: dict[str, float], of: str) -> Iterator[StepRow]:
+    """Shaded keys, numbers and context of one attention."""
+    kind = "character" if glance.key.kind == "character" else "word"
+    shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
+    yield StepRow(f"{of}looks at", "", Markup('<p class="keys {}" dir="auto">{}</p>').format(kind, shaded))
+    yield StepRow("numbers", "", _numbers(glance))
+    yield StepRow("context", "strip", _strip(glance.context, scales[glance.name]))
+
+
+def _numbers(glance: Glance) -> Markup:
+    """Keys, scores and weights as a table."""
+    rows = {"score": glance.scores, "weight": glance.weights}
+    shown = {name: values.detach() for name, values in rows.items() if values is not None}
+    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
+    heat = tuple(name == "weight" for name in shown)
+    values = torch.stack([values.double() for values in shown.values()])
+    return table_to_html(NumberTable("scores and weights", tuple(shown), glance.key.labels, values, heat, mask))
+
+
+def _hint(look: Look) -> str:
+    """Description of the steps."""
+    if look.hint:
+        return look.hint
+    if look.names[0] == "source":
+        does = _ATTENDS if look.summary is None else _FIXED
+        return f"The encoder reads the source token by token; then the decoder writes one token a step: {does}"
+    frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
+    has_next = any(frame.top for frame in frames)
+    parts = [
+        "the model's state" if look.decoder or any(frame.states for frame in look.encoder) else "",
+        "the mean of each gate" if any(frame.gates for frame in frames) else "",
+        "where it looked" if any(frame.glances for frame in frames) else "",
+        "the most probable next tokens" if has_next else "",
+    ]
+    *most, last = [part for part in parts if part]
+    unit = "token" if has_next else look.unit
+    return f"{unit.capitalize()} by {unit}: " + (f"{', '.join(most)} and {last}." if most else f"{last}.")
+
+
+def _scales(look: Look) -> dict[str, float]:
+    """The largest absolute value of each kind of vector over all frames, at least 1, so that frames can be compared."""
+    scales: dict[str, float] = {}
+    vectors = [item for frame in look.encoder for item in frame.states.items()]
+    vectors += [("state", frame.state) for frame in look.decoder]
+    frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
+    vectors += [(glance.name, glance.context) for frame in frames for glance in frame.glances]
+    for name, vector in vectors:
+        scales[name] = max(scales.get(name, 1.0), _scale(vector))
+    return scales
+
+
+def _scale(vector: Tensor) -> float:
+    return max(1.0, float(vector.detach().abs().max())) if vector.numel() else 1.0
+
+
+def _strip(vector: Tensor, scale: float | None = None) -> Strip:
+    values = vector.detach().double().flatten().tolist()
+    shown, scale = values[:_UNITS], scale or _scale(vector)
+    middle = _HEIGHT / 2
+    bars = {"up": "", "down": ""}
+    for i, value in enumerate(shown):
+        length = value / scale * middle
+        if abs(length) >= 0.05:
+            bars["up" if length > 0 else "down"] += f"M{i * 3 + 1} {middle:g}v{-length:.1f}"
+    count = f"{len(values)} units" if len(shown) == len(values) else f"first {_UNITS} of {len(values)} units"
+    said = f"{count}, scale \u00b1{scale:.2f}, norm {float(vector.detach().double().norm()):.3f}"
+    return Strip(bars["up"], bars["down"], len(shown) * 3, _HEIGHT, said)

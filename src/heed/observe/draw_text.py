@@ -1,4 +1,4 @@
-"""A map in a terminal: a grid if characters line up, otherwise a list of links.
+"""A look in a terminal: maps as grids if characters line up, otherwise as lists of links; and the steps.
 
 Right-to-left, wide and combining characters have no fixed column in a terminal, so a map with such labels is shown as
 a list "field -> source span"; so is a map far too wide for the screen.
@@ -6,24 +6,150 @@ a list "field -> source span"; so is a map far too wide for the screen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from torch import Tensor
+
 from heed.observe import palette
-from heed.observe.draw_shading import shading_to_text
-from heed.observe.frames import Look
 from heed.observe.labels import (
+    FIXED_VECTOR,
     MASKED,
     axes_line,
     clean,
     cut,
-    joined,
     lines_up,
     plural,
     runs_right_to_left,
     shaded,
+    text_of,
     visible,
 )
-from heed.observe.maps import Axis, Map, Traces
-from heed.observe.spans import PEAK, Span, best_spans, links, peaks
-from heed.observe.text_steps import fixed_vector_to_lines, steps_to_lines
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
+from heed.observe.maps import PEAK, Axis, KeySpan, Map, Part, Traces, best_spans, links, peaks, unmasked
+
+_FIRST = 6
+_LARGEST = 5
+_COLUMN = 8
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def steps_to_lines(look: Look, width: int) -> list[list[str]]:
+    """Describe every frame, one block of lines each."""
+    encoder = [_encoder_lines(frame, look, width) for frame in look.encoder]
+    return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
+
+
+def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
+    """The summary `(d,)` of a model without attention, a bar for each unit, scaled to the largest absolute value."""
+    values = vector.detach().double()
+    largest = float(values.abs().max()) if len(values) else 0.0
+    heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
+    bars = "".join(_BARS[round(height)] for height in heights.tolist())
+    return [
+        FIXED_VECTOR,
+        _vector(vector),
+        "",
+        *(bars[start : start + width] for start in range(0, len(bars), width)),
+        "",
+        f"one bar for each unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
+    ]
+
+
+def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
+    part, does = look.parts[0]
+    lines = [f"{part} step {frame.index + 1} of {len(look.encoder)}: {does} {visible(frame.token)}"]
+    lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
+    return lines + _gates(frame.gates) + _glances(frame.glances, width) + _next(frame.top)
+
+
+def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
+    part, does = look.parts[1]
+    lines = [f"{part} step {frame.index + 1} of {len(look.decoder)}: {does} {visible(frame.token)}"]
+    kind = "character" if all(len(token) <= 1 for token in frame.so_far) else "token"
+    so_far = text_of(Axis("target", kind, frame.so_far), 0, len(frame.so_far))
+    lines.append(f"  {'so far':<10} {visible(so_far) if so_far else '(nothing)'}")
+    lines.append(f"  {'state':<10} {_vector(frame.state)}")
+    lines += _gates(frame.gates)
+    lines += _glances(frame.glances, width)
+    if look.summary is not None:
+        lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
+    return lines + _next(frame.top)
+
+
+def _next(top: tuple[tuple[str, float], ...]) -> list[str]:
+    best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in top)
+    return [f"  {'next token':<10} {best}"] if top else []
+
+
+def _gates(gates: dict[str, float]) -> list[str]:
+    means = ", ".join(f"{name} {gate:.3f}" for name, gate in gates.items())
+    return [f"  {'gate means':<10} {means}"] if means else []
+
+
+def _vector(vector: Tensor) -> str:
+    values = vector.detach().double().flatten()
+    first = " ".join(f"{value:6.3f}" for value in values[:_FIRST].tolist())
+    more = f" ... ({len(values)} in all)" if len(values) > _FIRST else ""
+    return f"norm {float(values.norm()):.3f}, values {first}{more}"
+
+
+def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
+    """Scores, weights and context of each attention; with its name if there are several."""
+    lines = []
+    for glance in glances:
+        lines += [f"  {glance.name}"] if len(glances) > 1 else []
+        grid = all(lines_up(label) for label in glance.key.labels)
+        lines += _table(glance, width) if grid else _largest(glance)
+        lines.append(f"  {'context':<10} {_vector(glance.context)}")
+    return lines
+
+
+def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
+    """Scores and weights, None for masked keys."""
+    named = (("scores", glance.scores), ("weights", glance.weights))
+    return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
+
+
+def _table(glance: Glance, width: int) -> list[str]:
+    """Keys, scores and weights as a table, in blocks that fit the width."""
+    per_block = max(1, (width - 13) // _COLUMN)
+    lines = []
+    for name, block in _blocks(glance.key, per_block):
+        lines += [f"  {name}"] if name else []
+        part = slice(block.start, block.stop)
+        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
+        lines.append(f"  {'keys':<10} {keys}")
+        for name, values in _rows(glance):
+            lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
+    return lines
+
+
+def _blocks(axis: Axis, size: int) -> Iterator[tuple[str, range]]:
+    """The positions of an axis in blocks of at most `size`; each part of it begins a new one, with its name."""
+    for part in axis.parts or (Part("", 0, len(axis)),):
+        for start in range(part.start, part.stop, size):
+            yield (
+                visible(part.label) if part.label and start == part.start else "",
+                range(start, min(start + size, part.stop)),
+            )
+
+
+def _cell(value: float | None) -> str:
+    return f"{MASKED:>{_COLUMN}}" if value is None else f"{value:{_COLUMN}.3f}"
+
+
+def _largest(glance: Glance) -> list[str]:
+    """The keys with most weight, each on a line that ends with its label, for labels that do not line up."""
+    rows = dict(_rows(glance))
+    may = [i for i, weight in enumerate(rows["weights"]) if weight is not None]
+    order = sorted(may, key=lambda i: -float(glance.weights[i]))[:_LARGEST]
+    lines = [f"  {'weights':<10} the {len(order)} largest of {len(may)}"]
+    for i in order:
+        score = f"  score {rows['scores'][i]:.3f}" if "scores" in rows else ""
+        where = f" ({clean(glance.key.part_at(i))})" if glance.key.parts else ""
+        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}{where}")
+    return lines
+
 
 _LABEL = 16
 _TAIL = 20
@@ -141,8 +267,8 @@ def _tails(map: Map) -> list[str]:
     ]
 
 
-def _tail(axis: Axis, span: Span) -> str:
-    return cut(f"{span.share:.2f} {visible(joined(axis, span.start, span.stop))}", _TAIL)
+def _tail(axis: Axis, span: KeySpan) -> str:
+    return cut(f"{span.share:.2f} {visible(text_of(axis, span.start, span.stop))}", _TAIL)
 
 
 def _list(map: Map, width: int) -> list[str]:
@@ -151,12 +277,12 @@ def _list(map: Map, width: int) -> list[str]:
         return _values(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
     for link in links(map):
-        query = visible(joined(map.query, link.start, link.stop))
+        query = visible(text_of(map.query, link.start, link.stop))
         if link.span is None:
             lines.append(f"    -  {'-':>10}  {query}")
             continue
         start, stop = link.span.start, link.span.stop
-        key = visible(joined(map.key, start, stop))
+        key = visible(text_of(map.key, start, stop))
         # A left-to-right mark on each side keeps the arrow between two right-to-left texts pointing onwards.
         mark = "\u200e" if runs_right_to_left(query + key) else ""
         place = f"{start + 1}-{stop}" if stop - start > 1 else f"{start + 1}"
@@ -186,3 +312,61 @@ def _legend(map: Map, color: bool) -> str:
     else:
         scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")
+
+
+# Shaded words -------------------------------------------------------------------------------------------------
+
+_LONGEST_LABEL = 40
+
+
+def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
+    """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
+    lines = [clean(shading.title), ""]
+    if shading.tags or shading.listed:
+        return [*lines, *_listed(shading, color)]
+    if shading.axis.parts:
+        names = [f"{shading.part_sum(part):.3f}  {visible(part.label)}" for part in shading.axis.parts]
+        indent = min(max(map(len, names)) + 2, max(width // 2, 0))
+        for name, part in zip(names, shading.axis.parts, strict=True):
+            first, *more = _running(shading, range(part.start, part.stop), width - indent, color) or [""]
+            lines += [f"{cut(name, indent - 2):{indent}}{first}", *(" " * indent + line for line in more)]
+    else:
+        lines += _running(shading, range(len(shading.axis)), width, color) or [""]
+    legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
+    scale = shading.scale + "; - below 0" * shading.signed if not color else shading.said_scale
+    return [*lines, "", scale + legend]
+
+
+def _running(shading: Shading, positions: range, width: int, color: bool) -> list[str]:
+    """The given positions as lines of running text."""
+    lines: list[str] = []
+    length = 0
+    for i in positions:
+        label, level = visible(shading.axis.labels[i]), shading.level(i)
+        mark = "" if color else "-" * (shading.signed and level <= -0.05) + shaded(abs(level), " ")
+        word = palette.paint(label, level, shading.signed) if color else mark + label
+        size = len(mark) + len(label)
+        if lines and length + 1 + size <= width:
+            lines[-1], length = f"{lines[-1]} {word}", length + 1 + size
+        else:
+            lines.append(word)
+            length = size
+    return lines
+
+
+def _listed(shading: Shading, color: bool) -> Iterator[str]:
+    labels = [visible(label) for label in shading.axis.labels]
+    columns = (labels, shading.tags) if shading.tags else (labels,)
+    width_of = [min(_LONGEST_LABEL, max(map(len, column), default=0)) for column in columns]
+    grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
+    for i, label in enumerate(labels):
+        number = shading.number(i)
+        shown = palette.paint(number, shading.level(i), shading.signed) if color else number
+        parts = [shown]
+        if shading.tags:
+            tag = f"{shading.tags[i]:{width_of[1]}}"
+            ground = palette.TAGS_DARK[grounds[i] % len(palette.TAGS_DARK)] if i in grounds else ""
+            parts.append(palette.on_ground(tag, ground) if color and ground else tag)
+        others = shading.others[i] if shading.others else ""
+        parts.append(f"{label:{width_of[0]}}" if others and lines_up(label) else label)
+        yield "  ".join([*parts, others] if others else parts)

@@ -102,7 +102,6 @@ class Keep(Edit):
     """Change nothing; the result differs from an unedited pass only by the rounding of the plain path."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """The weights, unchanged."""
         return weights
 
 
@@ -111,7 +110,6 @@ class ZeroHead(Edit):
     """Set all weights of a head to 0, so that it contributes nothing."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """Zeros."""
         return torch.zeros_like(weights)
 
 
@@ -120,7 +118,6 @@ class Uniform(Edit):
     """Give every unmasked key the same weight."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """1 / number of unmasked keys."""
         if allowed is None:
             return torch.full_like(weights, 1.0 / weights.shape[-1])
         ones = allowed.to(weights.dtype).expand_as(weights)
@@ -139,7 +136,6 @@ class Force(Edit):
     weights: Sequence[float] = ()
 
     def reaches(self, weights: Tensor, positions: Tensor) -> bool:
-        """True if a call has a query at that position."""
         return super().reaches(weights, positions) and bool((positions == self.position).any())
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def lines_up(text: str) -> bool:
     )
 
 
-def joined(axis: Axis, start: int, stop: int) -> str:
+def text_of(axis: Axis, start: int, stop: int) -> str:
     """The text of some positions of an axis as a reader would write it."""
     return ("" if axis.kind == "character" else " ").join(axis.labels[start:stop])
 

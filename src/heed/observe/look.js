@@ -1,4 +1,4 @@
-// The page of a look: choosing rows, scaling colours, walking through steps. Everything it shows is in the page.
+// The page of a look: choosing rows or patches, scaling colours, walking through steps. All it shows is in the page.
 "use strict";
 (() => {
   const LEVELS = 20;
@@ -7,31 +7,25 @@
   const level = (part) => Math.round(Math.min(1, Math.max(0, part)) * LEVELS);
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
-  // A row of packed.py: numbers from 0 to 79 are one digit, larger ones two; 91 begins a run of equal ones.
-  const code = (digit) => { const at = digit.charCodeAt(0); return at - 32 - (at > 34) - (at > 60) - (at > 92); };
-  const unpack = (text, length) => {
-    const row = new Int16Array(length);
-    for (let at = 0, cell = 0; at < text.length;) {
-      const first = code(text[at]);
-      if (first === 91) {
-        const count = code(text[at + 2]) * 92 + code(text[at + 3]);
-        row.fill(code(text[at + 1]) - 1, cell, cell + count);
-        cell += count;
-        at += 4;
-      } else {
-        row[cell++] = first < 80 ? first : 80 + (first - 80) * 92 + code(text[at + 1]);
-        at += first < 80 ? 1 : 2;
-      }
-    }
-    return row;
+  // The whole numbers of `page.packed`.
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Int16Array(await new Response(stream).arrayBuffer());
   };
 
   // Weights come in thousandths; -1 is masked.
   class MapView {
-    constructor(section) {
+    static async make(section) {
+      const data = JSON.parse(section.querySelector(".data").textContent);
+      const numbers = data.packed && await unpack(data.packed);
+      new MapView(section, data, numbers);
+    }
+
+    constructor(section, data, numbers) {
       this.section = section;
-      Object.assign(this, JSON.parse(section.querySelector(".data").textContent));
-      if (this.packed) this.unpack();
+      Object.assign(this, data);
+      if (numbers) this.fill(numbers);
       this.largest = this.weights.map((row) => Math.max(1, ...row));
       this.perRow = false;
       this.pinned = null;
@@ -54,9 +48,10 @@
     }
 
     // A large map: its weights, and the words that a smaller one has in the page already.
-    unpack() {
+    fill(numbers) {
       this.key = this.key || this.query;
-      this.weights = this.packed.map((row) => unpack(row, this.key.length));
+      const length = this.key.length;
+      this.weights = this.query.map((_, i) => numbers.subarray(i * length, (i + 1) * length));
       const isolated = (name, label) => {
         const element = document.createElement(name);
         element.append(document.createElement("bdi"));
@@ -348,6 +343,82 @@
     }
   }
 
-  document.querySelectorAll("section.map").forEach((section) => new MapView(section));
+  // A picture: the attention of the patch under the pointer, drawn over it.
+  const viewPicture = async (section) => {
+    const data = JSON.parse(section.querySelector(".data").textContent);
+    const canvas = section.querySelector("canvas"), brush = canvas.getContext("2d");
+    const image = section.querySelector("img"), choice = section.querySelector("select");
+    const said = section.querySelector(".status"), button = section.querySelector(".class-token");
+    const [rows, columns] = data.grid, [top, left, bottom, right] = data.area, extra = data.classToken;
+    const height = (bottom - top) / rows, width = (right - left) / columns;
+    const shares = new Map(await Promise.all(
+      Object.entries(data.weights).map(async ([name, [largest, packed]]) => [name, [largest, await unpack(packed)]])));
+    const first = extra > 0 ? -1 : 0;
+    let kept = first, shown = first;
+
+    const draw = patch => {
+      shown = patch;
+      const [largest, levels] = shares.get(choice.value), row = patch < 0 ? 0 : patch + extra, count = rows * columns;
+      brush.filter = "grayscale(1)";
+      brush.globalAlpha = 1;
+      brush.drawImage(image, 0, 0, canvas.width, canvas.height);
+      brush.filter = "none";
+      brush.globalAlpha = 0.56;
+      let best = 0;
+      for (let i = 0; i < count; i++) {
+        const level = levels[row * count + i];
+        if (level > levels[row * count + best]) best = i;
+        brush.fillStyle = data.ramp[Math.round(level / 1000 * (data.ramp.length - 1))];
+        const x = Math.round(left + i % columns * width), y = Math.round(top + Math.floor(i / columns) * height);
+        brush.fillRect(x, y, Math.round(left + (i % columns + 1) * width) - x,
+          Math.round(top + (Math.floor(i / columns) + 1) * height) - y);
+      }
+      brush.globalAlpha = 1;
+      if (patch >= 0) {
+        brush.strokeStyle = "#ff3b6b";
+        brush.lineWidth = 2;
+        brush.strokeRect(left + patch % columns * width + 1, top + Math.floor(patch / columns) * height + 1,
+          width - 2, height - 2);
+      }
+      const name = patch < 0 ? "class token" : `patch in row ${Math.floor(patch / columns)}, column ${patch % columns}`;
+      said.textContent = `${choice.value}, ${name}: largest weight ${largest[row].toFixed(4)} at row ` +
+        `${Math.floor(best / columns)}, column ${best % columns}; colours go from 0 to that weight.`;
+    };
+
+    const patchAt = event => {
+      const frame = canvas.getBoundingClientRect();
+      const x = (event.clientX - frame.left) * canvas.width / frame.width;
+      const y = (event.clientY - frame.top) * canvas.height / frame.height;
+      const row = Math.floor((y - top) / height), column = Math.floor((x - left) / width);
+      return row < 0 || column < 0 || row >= rows || column >= columns ? null : row * columns + column;
+    };
+
+    canvas.addEventListener("pointermove", event => {
+      const patch = patchAt(event);
+      draw(patch === null ? kept : patch);
+    });
+    canvas.addEventListener("pointerleave", () => draw(kept));
+    canvas.addEventListener("click", event => {
+      const patch = patchAt(event);
+      if (patch !== null) draw(kept = patch);
+    });
+    canvas.addEventListener("keydown", event => {
+      const moves = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns};
+      if (event.key === "Escape") draw(kept = first);
+      if (!(event.key in moves)) return;
+      event.preventDefault();
+      const next = shown < 0 ? 0 : shown + moves[event.key];
+      if (next >= 0 && next < rows * columns) draw(kept = next);
+    });
+    choice.addEventListener("change", () => draw(kept));
+    button.hidden = extra === 0;
+    button.addEventListener("click", () => draw(kept = -1));
+    const start = () => draw(first);
+    if (image.complete) start(); else image.addEventListener("load", start);
+  };
+
+  const viewer = document.getElementById("viewer");
+  if (viewer) viewPicture(viewer);
+  document.querySelectorAll("section.map").forEach((section) => MapView.make(section));
   document.querySelectorAll("section.steps").forEach((section) => new Steps(section));
 })();

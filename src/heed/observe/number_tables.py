@@ -6,13 +6,45 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from itertools import zip_longest
 
+from markupsafe import Markup
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.blocks import beside
 from heed.observe.labels import MASKED, clean, cut, lines_up, visible
+from heed.observe.page import Cell, Row, draw
+
+GAP = 3
+"""Columns between two drawings."""
+
+Block = list[tuple[str, int]]
+"""Lines, each with its width in terminal columns (without colour codes)."""
+
+
+def side_by_side(blocks: Sequence[Block], width: int) -> list[str]:
+    """Lay out blocks side by side, as many as fit the width, the rest below."""
+    lines: list[str] = []
+    row: list[Block] = []
+    used = 0
+    for block in blocks:
+        size = max(columns for _, columns in block)
+        if row and used + GAP + size > width:
+            lines += [*_joined_lines(row), ""]
+            row, used = [], 0
+        row.append(block)
+        used += size + (GAP if used else 0)
+    return [*lines, *_joined_lines(row)]
+
+
+def _joined_lines(blocks: Sequence[Block]) -> list[str]:
+    sizes = [max(columns for _, columns in block) for block in blocks]
+    lines = []
+    for parts in zip_longest(*blocks, fillvalue=("", 0)):
+        cells = [text + " " * (size - used) for (text, used), size in zip(parts, sizes, strict=True)]
+        lines.append((" " * GAP).join(cells).rstrip(" "))
+    return lines
+
 
 _LABEL = 20
 _LONG_LABEL = 40
@@ -21,7 +53,7 @@ _ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
-class Table:
+class NumberTable:
     """A matrix `(rows, columns)` with labelled rows and columns.
 
     Attributes:
@@ -47,41 +79,37 @@ class Table:
         return self.heat if isinstance(self.heat, bool) else self.heat[i]
 
 
-def number(value: float) -> str:
+def three_decimals(value: float) -> str:
     """Format a number with three decimals, never "-0.000"."""
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-def table_to_html(table: Table) -> str:
+def table_to_html(table: NumberTable) -> Markup:
     """Draw a table that scrolls sideways; its title is its label for screen readers."""
-    heads = "".join(f'<th scope="col"><bdi>{escape(visible(label))}</bdi></th>' for label in table.columns)
-    lines = [f'<thead><tr><td class="corner"></td>{heads}{"<td></td>" if table.notes else ""}</tr></thead><tbody>']
+    rows = []
     for i, label in enumerate(table.rows):
-        cells = "".join(_cell(table.cell(i, j), table.has_heat(i)) for j in range(len(table.columns)))
-        note = f'<td class="note">{escape(clean(table.notes[i]))}</td>' if table.notes else ""
-        lines.append(f'<tr><th scope="row"><bdi>{escape(visible(label))}</bdi></th>{cells}{note}</tr>')
-    return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(clean(table.title))}">'
-        f'<table class="numbers">{"".join(lines)}</tbody></table></div>'
-    )
+        cells = [_cell(table.cell(i, j), table.has_heat(i)) for j in range(len(table.columns))]
+        rows.append(Row(visible(label), [*cells, *([Cell(table.notes[i], kind="note")] if table.notes else [])]))
+    heads = ["", *map(visible, table.columns), *([""] if table.notes else [])]
+    return draw("tabular", table.title, heads, rows)
 
 
-def _cell(value: float | None, heat: bool) -> str:
+def _cell(value: float | None, heat: bool) -> str | Cell:
     if value is None:
-        return '<td class="m" title="masked"></td>'
-    return f'<td class="w{palette.level(value)}">{number(value)}</td>' if heat else f"<td>{number(value)}</td>"
+        return Cell("", kind="m", said="masked")
+    return Cell(three_decimals(value), kind=f"w{palette.level(value)}") if heat else three_decimals(value)
 
 
-def tables_to_lines(tables: Sequence[Table], width: int, color: bool) -> list[str]:
+def tables_to_lines(tables: Sequence[NumberTable], width: int, color: bool) -> list[str]:
     """Draw tables, side by side where they fit, the rest below."""
     blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(one, width, color)] for one in tables]
-    return beside(blocks, width)
+    return side_by_side(blocks, width)
 
 
-def _drawn(table: Table, width: int, color: bool) -> list[str]:
+def _drawn(table: NumberTable, width: int, color: bool) -> list[str]:
     """The lines of a table: labels are cut to fit the width; if that is not enough, columns are split into blocks."""
     values = [[table.cell(i, j) for j in range(len(table.columns))] for i in range(len(table.rows))]
-    cells = [[MASKED[0] if value is None else number(value) for value in row] for row in values]
+    cells = [[MASKED[0] if value is None else three_decimals(value) for value in row] for row in values]
     numbers = max(len(cell) for row in cells for cell in row)
     columns, column_key = _labels(table.columns, "column")
     rows, row_key = _labels(table.rows, "row")

@@ -36,9 +36,8 @@ SIGNED_LEVELS = 10
 
 
 def dashes(number: int) -> str:
-    """The attribute of an SVG line for its dashes, which differ between lines of the same colour."""
-    dash = _DASHES[number // len(LINES) % len(_DASHES)]
-    return f' stroke-dasharray="{dash}"' if dash else ""
+    """The dashes of an SVG line, which differ between lines of the same colour; "" for none."""
+    return _DASHES[number // len(LINES) % len(_DASHES)]
 
 
 def _channels(color: str) -> tuple[int, int, int]:

@@ -2,60 +2,88 @@
 
 from __future__ import annotations
 
-import html
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+
+from markupsafe import Markup
 
 from heed.errors import ConfigError
+from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_text
 from heed.observe.draw_html import look_to_html
-from heed.observe.draw_shading import shading_to_svg
-from heed.observe.draw_svg import map_to_svg, vector_to_svg
+from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
 from heed.observe.draw_text import look_to_text
-from heed.observe.frames import Look
 from heed.observe.labels import FIXED_VECTOR
+from heed.observe.looks import Look, look_to_json
 from heed.observe.maps import Map
-from heed.observe.to_json import look_to_json
-from heed.storage.outputs import write_outputs
+from heed.observe.scene import Scene, to_svg
+from heed.storage.disk import write_outputs
+from heed.visible import to_json
 
 
 class Shown(ABC):
     """Base of results that can be drawn in all formats; a notebook shows a page, `print` shows text."""
 
     @abstractmethod
-    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """Text for a terminal of `width` columns; `color` "grey" is for terminals without 24-bit colour."""
+    def text(self, width: int = 100, color: bool = False) -> str:
+        """Text for a terminal of `width` columns; weights in 24-bit colours if `color`."""
 
     @abstractmethod
     def html(self) -> str:
         """One self-contained HTML page."""
 
     @abstractmethod
-    def svg(self, index: int | None = None) -> str:
-        """One SVG image."""
+    def scene(self, index: int | None = None) -> Scene:
+        """The drawing, of which SVG and PNG are made."""
 
     @abstractmethod
     def json(self) -> str:
         """Everything as JSON."""
 
-    def png(self, index: int | None = None) -> bytes:
-        """A PNG image; only for looks at pictures.
+    def svg(self, index: int | None = None) -> str:
+        """One SVG image."""
+        return to_svg(self.scene(index))
+
+    def png(self, index: int | None = None, fonts: Sequence[Path] = ()) -> bytes:
+        """The image of `svg` as a PNG; `fonts` are files of fonts to use before those of the system.
 
         Raises:
-            ConfigError: This is not a look at a picture.
+            ConfigError: No font has some character of the drawing.
         """
-        raise ConfigError("PNG is available only for looks at pictures; write .svg or .html")
+        from heed.observe.png import to_png  # loads the renderer
+
+        return to_png(self.scene(index), fonts)
 
     def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .json or .txt, by the ending of the file name; another ending is a ConfigError."""
-        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
+        """Write .html, .svg, .png, .json or .txt, by the ending of the file name; another ending is a ConfigError."""
+        forms: dict[str, Callable[[], str | bytes]] = {".html": self.html, ".svg": self.svg, ".png": self.png}
+        save_as(path, {**forms, ".json": self.json, ".txt": self.text})
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
         return framed(self.html(), "heed look")
+
+
+class ShownCurves(Shown):
+    """Curves: those of training, or scores by the size of the training set."""
+
+    def __init__(self, curves: Curves) -> None:
+        self.curves = curves
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        return curves_to_text(self.curves, width)
+
+    def html(self) -> str:
+        return curves_to_html(self.curves)
+
+    def scene(self, index: int | None = None) -> Scene:
+        return curves_scene(self.curves)
+
+    def json(self) -> str:
+        return to_json(asdict(self.curves), indent=1) + "\n"
 
 
 class ShownLook(Shown):
@@ -75,24 +103,21 @@ class ShownLook(Shown):
         """The output of the model, or the given one."""
         return self.look.target
 
-    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """Text for a terminal."""
-        return look_to_text(self.look, steps=self.steps, width=width, color=bool(color))
+    def text(self, width: int = 100, color: bool = False) -> str:
+        return look_to_text(self.look, steps=self.steps, width=width, color=color)
 
     def html(self) -> str:
-        """One self-contained HTML page."""
         return look_to_html(self.look, steps=self.steps)
 
-    def svg(self, index: int | None = None) -> str:
-        """The map of that index as SVG; without an index the shaded words, else the last map, else the fixed vector."""
+    def scene(self, index: int | None = None) -> Scene:
+        """The map of that index; without an index the shaded words, else the last map, else the fixed vector."""
         if index is None and self.look.shadings:
-            return shading_to_svg(self.look.shadings[0])
+            return shading_scene(self.look.shadings[0])
         if not self.maps and self.look.summary is not None:
-            return vector_to_svg(self.look.summary, self.look.title, FIXED_VECTOR)
-        return map_to_svg(self.maps[-1 if index is None else index])
+            return vector_scene(self.look.summary, self.look.title, FIXED_VECTOR)
+        return map_scene(self.maps[-1 if index is None else index])
 
     def json(self) -> str:
-        """Everything as JSON."""
         return look_to_json(self.look)
 
     def __repr__(self) -> str:
@@ -128,7 +153,5 @@ def framed(page: str, title: str) -> str:
 
     The frame is as high as the page; in a viewer without scripts it is 640 pixels high and the page scrolls.
     """
-    content, fit = html.escape(page, quote=True), html.escape(_FIT, quote=True)
-    return (
-        f'<iframe srcdoc="{content}" style="width:100%;height:640px;border:0" title="{title}" onload="{fit}"></iframe>'
-    )
+    frame = '<iframe srcdoc="{}" style="width:100%;height:640px;border:0" title="{}" onload="{}"></iframe>'
+    return str(Markup(frame).format(page, title, _FIT))

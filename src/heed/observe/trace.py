@@ -21,8 +21,7 @@ from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
 from heed.observe.edits import Edit, GivenEdit, attention_of, listing
 from heed.observe.maps import Axis, Map
-from heed.observe.records import AttentionRecord, GateRecord, TensorRecord
-from heed.observe.series import Series
+from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 
 
 class ObserveError(HeedError):

@@ -1,117 +1,71 @@
-"""Advice on the time budget: the score to expect before training, the command to train longer after it."""
+"""Advice on the time budget, and the forecast that `--dry-run` prints."""
 
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
-from heed.runs.epochs import updates_per_pass
-from heed.tasks.base.learning import Expected, curves_of, learner_of, shares_after, updates_for
+import torch
+
+from heed.config import RunConfig, TrainingConfig
+from heed.runs.prepare import model_to_train, settle_epochs, updates_per_pass
+from heed.tasks import task_class
+from heed.tasks.base.settling import settings_text
 from heed.tasks.base.task import Task
+from heed.training.budget import VALIDATIONS
+from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
-from heed.training.progress import duration
+from heed.training.device import peak_memory
+from heed.training.loop import Trainer
+from heed.training.progress import Quiet, duration
 from heed.visible import shell_word
 
-_LITTLE, _GOOD = 0.5, 0.8
-"""Share of the final score below which a warning is given, and the share that the proposed budget should reach."""
 _TRAINING = 0.85
 """Approximate share of a budget that is left for updates."""
-_MARGIN = 0.2
-"""Approximate distance of other data from the curves (benchmarks/NOTES.md, What a budget gives, predicted)."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Round budgets to propose."""
 
 
-class Adviser:
-    """Predictions for a run from its task, model and data.
+def before(task: Task[Any, Any], updates: int) -> str:
+    """A warning if a run has too few updates to learn much; else empty."""
+    passes = updates / updates_per_pass(task)
+    if updates >= 10 or passes >= 1:
+        return ""
+    done = f"only about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
+    return f"warning: {done}: too few to learn much; give more --minutes"
 
-    Attributes:
-        updates_per_pass: Updates of one pass over the training data.
+
+def before_budget(task: Task[Any, Any], seconds_per_update: float, elapsed: float) -> str:
+    """As `before`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
+    training = task.config.training
+    if training.steps is not None or training.minutes is None:
+        return ""
+    return before(task, max(1, int((_TRAINING * 60 * training.minutes - elapsed) / seconds_per_update)))
+
+
+def after(training: TrainingConfig, folder: Path, result: TrainResult, seconds: float) -> str:
+    """A message with the command to train longer, if that would help, or with the unused part of the budget.
+
+    Args:
+        training: How the run was trained.
+        folder: The run.
+        result: Result of its training.
+        seconds: Seconds that the run took.
     """
-
-    def __init__(self, task: Task[Any, Any]) -> None:
-        self._config = config = task.config
-        self._curves = (
-            curves_of(config.task) if config.model.from_ is None else ()
-        )  # no curves for a run that starts from trained weights
-        self._learner = learner_of(config)
-        self.updates_per_pass = updates_per_pass(task)
-
-    def expected(self, updates: float) -> Expected | None:
-        """The share of the model's final score to expect after some updates; None without curves for the task."""
-        select_by = self._config.evaluation.select_by
-        return shares_after(self._curves, self._learner, select_by, self.updates_per_pass, max(1.0, updates))
-
-    def minutes_for(self, share: float, seconds_per_update: float, other_seconds: float) -> int | None:
-        """The budget that reaches a share of the final score; `other_seconds`: time for everything but updates."""
-        config = self._config
-        updates = updates_for(self._curves, self._learner, config.evaluation.select_by, self.updates_per_pass, share)
-        return None if updates is None else round_minutes((updates * seconds_per_update + other_seconds) / 60)
-
-    def before(self, updates: int, seconds_per_update: float, seconds: float) -> str:
-        """A message about the score to expect of a run with these updates and seconds; empty without curves."""
-        share = self.expected(updates)
-        passes = updates / self.updates_per_pass
-        is_few = updates < 10
-        done = (
-            f"{'only ' if is_few else ''}about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
-        )
-        if share is None:
-            return f"warning: {done}: too few to learn much; give more --minutes" if is_few and passes < 1 else ""
-        if share.start >= 0.95 and passes < 1:
-            return f"{done}: the n-grams, already fitted, usually give most of the final score"
-        if share.low >= 0.95:
-            return f"{done}: as much as this model usually needs for its final score"
-        expected = f"expect {_range(share)} of the way from guessing to this model's final score"
-        if share.mean >= _LITTLE:
-            return f"{done}: {expected}"
-        minutes = self.minutes_for(_GOOD, seconds_per_update, max(0.0, seconds - updates * seconds_per_update))
-        more = "" if minutes is None else f"; {_GOOD:.0%} takes about {count(minutes, 'minute')} (--minutes {minutes})"
-        return f"warning: {done}: {expected}{more}".replace("80%", "80 %")
-
-    def before_budget(self, seconds_per_update: float, elapsed: float) -> str:
-        """As `before`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
-        training = self._config.training
-        if training.steps is not None or training.minutes is None:
-            return ""
-        seconds = 60 * training.minutes
-        updates = max(1, int((_TRAINING * seconds - elapsed) / seconds_per_update))
-        return self.before(updates, seconds_per_update, seconds)
-
-    def after(self, folder: Path, result: TrainResult, seconds: float) -> str:
-        """A message with the command to train longer, if that would help, or with the unused part of the budget.
-
-        Args:
-            folder: The run.
-            result: Result of its training.
-            seconds: Seconds that the run took.
-        """
-        training, p = self._config.training, result.progress
-        if training.steps is not None or training.minutes is None:
-            return ""
-        budget = 60 * training.minutes
-        if p.step < (p.total_steps or 0) or p.ending or p.bad:
-            left = budget - seconds
-            return f"{duration(left)} of the budget remained unused" if left > 0.1 * budget else ""
-        share = self.expected(p.step)
-        if share is not None and share.mean >= 0.9:
-            return ""
-        pace = p.training_seconds / max(1, p.step)
-        minutes = self.minutes_for(0.95, pace, max(0.0, seconds - p.training_seconds))
-        if minutes is None or minutes <= training.minutes:
-            minutes = round_minutes(2 * training.minutes)
-        return (
-            "validation was still improving at the end; to train for "
-            f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
-        )
-
-
-def _range(share: Expected) -> str:
-    """The range of percentages measured, widened by a margin, in steps of 5."""
-    low, high = max(share.start, share.low - _MARGIN), min(1.0, share.high + _MARGIN)
-    only = ", from one data set," if share.curves == 1 else ""
-    return f"roughly {round(20 * low) * 5} to {round(20 * high) * 5} %{only}"
+    p = result.progress
+    if training.steps is not None or training.minutes is None:
+        return ""
+    budget = 60 * training.minutes
+    if p.step < (p.total_steps or 0) or p.ending or p.bad:
+        left = budget - seconds
+        return f"{duration(left)} of the budget remained unused" if left > 0.1 * budget else ""
+    minutes = round_minutes(2 * training.minutes)
+    return (
+        "validation was still improving at the end; to train for "
+        f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
+    )
 
 
 def round_minutes(minutes: float) -> int:
@@ -123,3 +77,45 @@ def count(number: float, noun: str, ending: str = "s") -> str:
     """A number with its noun, as "1 pass", "2.5 passes" or "1,200 updates"."""
     text = f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
     return f"{text} {noun}{'' if text in ('1', '1.0') else ending}"
+
+
+def forecast(config: RunConfig, whole: bool = False) -> str:
+    """Settings (all of them if `whole`), counts, and predicted time and memory; nothing is written.
+
+    Time and memory of an update are predicted as at the start of a run; one whole validation is run and timed.
+    """
+    began = time.perf_counter()
+    task = task_class(config.task).prepare(config)
+    settle_epochs(task)
+    prepared = time.perf_counter() - began
+    config = task.config
+    training = config.training
+    torch.manual_seed(training.seed)
+    model = model_to_train(task)
+    trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
+    cost = trainer.predict_cost(task.work)
+    start = time.perf_counter()
+    trainer.evaluate()
+    progress = Progress(validation_seconds=max(0.1, time.perf_counter() - start), kept=[0])
+    memory = max(cost.memory, peak_memory(trainer.device))
+    if training.steps is not None:
+        validation = task.trained_validation * progress.validation_seconds
+        updates = training.steps
+        seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
+    else:
+        # The preparation so far takes the same time in the run itself.
+        trainer.budget.updated(cost.seconds)
+        updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
+    passes = updates / updates_per_pass(task)
+    advice = before(task, updates)
+    return "\n".join(
+        [
+            settings_text(task, whole),
+            task.notes,
+            f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
+            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}",
+            f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
+            f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
+            *([advice] if advice else []),
+        ]
+    )

@@ -7,13 +7,11 @@ from typing import Any
 
 from heed.config import RunConfig
 from heed.errors import RunError
-from heed.evaluation.report import score_line
-from heed.runs.parent import parent_line
+from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
-from heed.tasks.base.baselines import baseline_lines
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.report import counted
+from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.base.run import Run
 from heed.visible import code_span, lines, markdown, shell_word
 
@@ -29,11 +27,10 @@ def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
 def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
-        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report), *parent_line(report)])
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report)])
     spec = spec_of(run.config.task)
     block = [f"{name}: {counted(report['examples'], spec.scored_unit or spec.unit)}", *run.body(report)]
     block += baseline_lines(report)
-    block += parent_line(report)
     if "note" in report:
         block.append(f"  {report['note']}")
     return "\n".join(block)

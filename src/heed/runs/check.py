@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heed import folder as folders
-from heed.storage.disk import CHECKSUMS
-from heed.storage.seal import describe_damage, listed
-from heed.storage.tensors import why_unusable
+from heed.storage.files import CHECKSUMS, describe_damage, listed
 from heed.training.checkpoint import checkpoints_in
+from heed.training.weights import why_unusable
 from heed.visible import shell_word
 
 

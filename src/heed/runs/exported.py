@@ -12,23 +12,20 @@ import torch
 
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
-from heed.exchange.huggingface.checkpoint import Checkpoint
+from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin
 from heed.exchange.huggingface.config_file import CONFIG, Settings
-from heed.exchange.huggingface.families import FAMILIES
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.origin import Origin
-from heed.exchange.huggingface.table import store
-from heed.exchange.huggingface.tensors import SAFETENSORS
+from heed.exchange.huggingface.tensors import SAFETENSORS, store
 from heed.runs.imported import build
 from heed.runs.loading import load
 from heed.storage.disk import write_folder
-from heed.storage.tensors import save_tensors
 from heed.tasks import checkpoint_class, task_names
-from heed.tasks.base.capabilities import Exports, capability
+from heed.tasks.base.capabilities import capability
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
-from heed.tasks.base.matching import unshared
 from heed.tasks.base.run import Run
+from heed.tasks.base.transfer import unshared
+from heed.training.weights import save_tensors
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
@@ -118,7 +115,8 @@ def export(
     opened = run if isinstance(run, Run) and not run.so_far else load(where, finished=True, force=force)
     if to == "huggingface":
         return export_checkpoint(opened, out)
-    return capability(opened, Exports).export(to, quantization)
+    exported: Exported = capability(opened, "export").export(to, quantization)
+    return exported
 
 
 def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> ExportedCheckpoint:

@@ -15,17 +15,14 @@ from heed import folder as folders
 from heed.config import TokenizerConfig, set_field, write_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.hub import find_checkpoint
-from heed.exchange.huggingface.origin import ORIGIN, Origin
-from heed.exchange.huggingface.table import Loaded, load
-from heed.storage.tensors import check_finite
+from heed.exchange.huggingface.checkpoint import ORIGIN, Checkpoint, Origin, find_checkpoint
+from heed.exchange.huggingface.tensors import Loaded, load
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
-from heed.tasks.base.matching import unshared
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
-from heed.training.weights import save_weights
+from heed.tasks.base.transfer import unshared
+from heed.training.weights import check_finite, save_weights
 from heed.visible import markdown, shell_word
 
 _OPEN = ("data", "evaluation", "generation", "training")

@@ -1,23 +1,167 @@
-"""Opening a run folder; the files read are compared with the checksums written with them."""
+"""Opening run folders, alone or as an ensemble, and building models after checking that memory suffices.
+
+A run has finished when its folder is sealed: `checksums.json`, which is written last, lists its `model.safetensors`. A
+run that was killed between writing the two counts as unfinished, and resuming finishes it; a finished run that is being
+trained longer counts as unfinished too. In Python the message is a `HeedWarning` and in `run.so_far`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from warnings import warn
 
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
 from heed import folder as folders
-from heed.errors import HeedWarning, RunError
-from heed.runs.building import build_to_load
-from heed.runs.unfinished import check_can_be_used, load_best_so_far
-from heed.storage.disk import CHECKSUMS
-from heed.storage.files import read_bytes
+from heed.config import RunConfig
+from heed.errors import ConfigError, HeedWarning, RunError
+from heed.memory import check_memory, memory_explained
+from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import check_config, run_class
-from heed.tasks.base.run import Run
+from heed.tasks.base.capabilities import capability
+from heed.tasks.base.run import Run, check_one_task
+from heed.training.checkpoint import latest_checkpoint, stored_progress
 from heed.training.weights import load_weights
+from heed.visible import shell_word
+
+_CERTAIN = 2**27
+"""Bytes of weights below which memory is not checked."""
+_SMALLER = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
+
+
+def build_to_train(task: Any) -> Any:
+    """A task's new model, after checking that memory suffices for it, its gradients and the optimiser's moments.
+
+    Raises:
+        OutOfMemoryError: It does not; the message has the number of parameters.
+    """
+    count = _parameters(task)
+    when = "while building the model" if count is None else f"while building a model of {count:,} parameters"
+    if count is not None and 4 * count >= _CERTAIN:
+        moments = 8 if task.config.training.optimizer != "sgd" else 0
+        check_memory((8 + moments) * count, when, _SMALLER)
+    with memory_explained(when, _SMALLER):
+        return task.build_model()
+
+
+def build_to_load(task: Any, weights: Path) -> Any:
+    """The model of a run folder, after checking that memory holds its weights twice, as reading them requires.
+
+    Raises:
+        OutOfMemoryError: It does not.
+    """
+    size = weights.stat().st_size if weights.is_file() else 0
+    when, lower = f"while loading {weights.parent}", "close other programs, or use a machine with more memory"
+    if size >= _CERTAIN:
+        check_memory(2 * size, when, lower)
+    with memory_explained(when, lower):
+        return task.build_model()
+
+
+class _WithoutNumbers(TorchFunctionMode):
+    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def _parameters(task: Any) -> int | None:
+    """Number of parameters of a task's model, counted on the device "meta"; None if it cannot be built there."""
+    try:
+        with torch.random.fork_rng([]), torch.device("meta"), _WithoutNumbers():
+            sizes: list[int] = [p.numel() for p in task.build_model().parameters()]
+            return sum(sizes)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+_READ_TRIES = 3
+"""Number of attempts: training that is still running may remove a checkpoint while it is read."""
+
+
+def check_can_be_used(path: Path, finished: bool) -> None:
+    """Refuse a run whose final weights were removed, or that has none although it should be `finished`.
+
+    Raises:
+        RunError: The weights are missing or have no checksum; the message says why, and has the command to type.
+    """
+    if folders.WEIGHTS in listed(path):
+        raise RunError(
+            f"'{path}' has no {folders.WEIGHTS}, although training has finished: the file was removed; "
+            f"write it again with: heed train {shell_word(path)} --resume"
+        )
+    if (path / folders.WEIGHTS).is_file() and folders.state_of(path) is folders.State.BEGUN:
+        raise RunError(
+            f"{path / folders.WEIGHTS} has no checksum: writing the folder was interrupted, or its checksums.json was "
+            "removed; write or copy it again, or use it as it is with --force (in Python force=True)"
+        )
+    if finished:
+        raise RunError(
+            f"'{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
+            f"heed train {shell_word(path)} --resume"
+        )
+
+
+def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: bool = False) -> str:
+    """Read the best weights that a run without final weights has saved.
+
+    Before the first validation these are the newest weights.
+
+    Args:
+        path: The run folder.
+        config: Of the run.
+        model: The weights are copied into it.
+        force: Use altered weights anyway, with a warning.
+
+    Returns:
+        A message that says which weights these are.
+
+    Raises:
+        RunError: No weights were saved yet, or they are damaged.
+    """
+    for tries in range(_READ_TRIES):
+        newest = latest_checkpoint(path / "checkpoints")
+        if newest is None:
+            raise RunError(
+                f"'{path}' has no weights yet: training ended before the first checkpoint, or has just begun; "
+                f"resume it with: heed train {shell_word(path)} --resume"
+            )
+        progress = stored_progress(newest)
+        step = progress.get("best_step") or progress.get("step", 0)
+        try:
+            best = path / "checkpoints" / f"step-{step}"
+            folders.verify(best, [folders.WEIGHTS], force)
+            load_weights(model, best / folders.WEIGHTS)
+        except RunError:
+            if tries == _READ_TRIES - 1:
+                raise
+            continue
+        return (
+            f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
+        )
+    raise AssertionError
+
+
+def _which(progress: dict[str, Any], config: RunConfig) -> str:
+    done, total = progress["step"], progress.get("total_steps")
+    so_far = f"training has not finished (saved up to update {done:,}{'' if total is None else f' of {total:,}'})"
+    if not progress.get("best_step"):
+        return f"{so_far}: using the weights of its newest checkpoint, which were not validated yet"
+    name, rank = config.evaluation.select_by, progress["best_rank"][0]
+    value = -rank if name == "loss" else rank
+    return (
+        f"{so_far}: using the best weights so far, of update {progress['best_step']:,} "
+        f"(validation {name.replace('_', ' ')} {value:.4g})"
+    )
+
 
 _TRIES = 3
 """Number of attempts: training that ends during reading may change the folder."""
@@ -82,7 +226,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         so_far = load_best_so_far(path, config, model, force)
         if not (path / CHECKSUMS).exists():
             so_far += f"; {CHECKSUMS} is missing, so the other files could not be compared"
-    opened = kind(path, config, task, model, folders.read_report(path))
+    opened: Run[Any, Any] = kind(path, config, task, model, folders.read_report(path))
     opened.so_far = so_far
     return opened
 
@@ -100,3 +244,26 @@ def _weights_verified(path: Path, force: bool) -> Iterator[None]:
 @contextmanager
 def _nothing() -> Iterator[None]:
     yield
+
+
+def open_together(names: Sequence[str | Path], force: bool = False) -> Run[Any, Any]:
+    """Open one run folder, or several as an ensemble; arguments and errors as in `ensemble`."""
+    return load(names[0], force=force) if len(names) == 1 else ensemble(names, force=force)
+
+
+def ensemble(runs: Sequence[Run[Any, Any] | str | Path], *, force: bool = False) -> Run[Any, Any]:
+    """Combine runs of one task, of any architectures, by the mean of their probabilities.
+
+    Runs of translation share their tokenizers, runs of classification or tagging their labels. Settings are those of
+    the first run. `force` opens runs despite missing or altered files, with a warning.
+
+    Raises:
+        ConfigError: No run is given, the runs are of different tasks, or two differ in a tokenizer or their labels;
+            the message names the first difference.
+    """
+    opened = [run if isinstance(run, Run) else load(run, force=force) for run in runs]
+    if not opened:
+        raise ConfigError("an ensemble needs at least one run")
+    check_one_task(opened, "answer together")
+    together: Run[Any, Any] = capability(opened[0], "ensemble").ensemble(opened)
+    return together

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from heed import folder as folders
 from heed.config import RunConfig
-from heed.config.memory import InMemory
-from heed.data.read.findings import Findings
-from heed.data.read.numbers import Numbers
+from heed.config.data import InMemory
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import Numbers
 from heed.errors import ConfigError
 from heed.tasks import DEFAULT, check_config, task_class
 

@@ -3,6 +3,8 @@
 An edit of `config.yaml` counts as if it had been given on the command line, but the command line has precedence; edits
 are found by comparing with a copy, the hidden file `.config.yaml`. Runs of earlier versions have neither this copy nor
 hashes of their data, so changes to them are not reported.
+
+A finished run that is resumed without any change reports how to train it longer.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from heed import folder as folders
-from heed.config import RunConfig, read_config, write_config
+from heed.config import RunConfig, TrainingConfig, read_config, write_config
 from heed.errors import ConfigError, RunError
-from heed.storage.disk import CHECKSUMS, write_whole
-from heed.storage.seal import difference, recorded
+from heed.runs.check import check_run
+from heed.storage.disk import write_whole
+from heed.storage.files import CHECKSUMS, difference, recorded
 from heed.tasks import check_config
-from heed.tasks.base.matching import shapes_of
+from heed.tasks.base.report import counted
 from heed.tasks.base.sources import DATA, changed_files
 from heed.tasks.base.task import Task
-from heed.training.checkpoint import checkpoints_in, step_of
+from heed.tasks.base.transfer import shapes_of
+from heed.training.checkpoint import Progress, checkpoints_in, step_of
+from heed.training.contracts import TrainResult
 from heed.visible import shell_word
 
 S = TypeVar("S", bound=BaseModel)
@@ -164,7 +169,7 @@ class Unfinished:
             ConfigError: A size does not fit; the message names the file and the field.
         """
         fields = self.config.model.model_extra or {}
-        for kind, name in task.size_fields.items():
+        for kind, name in task.sizes.items():
             right, unit = task.count_of(kind), task.units.get(kind, kind)
             given = fields.get(name, right)
             if given != right and not (kind in task.may_be_more and given > right):
@@ -250,3 +255,47 @@ def differences(before: Any, after: Any, name: str = "") -> list[Change]:
             for change in differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
         ]
     return [] if before == after else [Change(name, before, after)]
+
+
+_SPEEDS = "target_tokens_per_second", "padding_share", "waiting_share"
+_READ = {"updates", "planned_updates", "ended", "kept", *_SPEEDS}
+"""Fields read from `training` of a report."""
+
+
+def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
+    """The result of a run that is whole and finished, with no setting changed; None if there is something to do.
+
+    A damaged run folder counts as something to do: resuming writes the files again.
+
+    Args:
+        folder: A folder that may be a run folder.
+        given: The present settings.
+
+    Raises:
+        ConfigError: A setting was changed that cannot change in a resumed run.
+        RunError: The folder is of another format.
+    """
+    if folders.state_of(folder) is not folders.State.FINISHED:
+        return None
+    found = Unfinished.find(folder, given)
+    if found is None or found.changes or found.damage:
+        return None
+    report = folders.read_report(folder)
+    training = report.get("training", {})
+    if not _READ <= training.keys() or "valid" not in report.get("scores", {}) or not check_run(folder).whole:
+        return None
+    progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
+    validation = {name: value for name, value in report["scores"]["valid"].items() if isinstance(value, float)}
+    speeds = (training[name] for name in _SPEEDS)
+    return TrainResult(folder, True, training["ended"], progress, validation, training["kept"], *speeds)
+
+
+def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) -> str:
+    """A message that a run has finished, with the command to train it longer."""
+    steps, minutes = training.steps, training.minutes
+    budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
+    now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+    return (
+        f"'{folder}' has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
+        f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
+    )

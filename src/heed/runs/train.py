@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -16,16 +17,12 @@ from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, read_config, set_field
 from heed.errors import ConfigError, suggests_keywords
-from heed.runs.advice import Adviser
-from heed.runs.begin import Begun, Given, about, begin, follow
-from heed.runs.callback import Callback, Caller
+from heed.runs.advice import after, before_budget
 from heed.runs.card import CARD, write_card
-from heed.runs.done import how_to_go_on, result_if_done
 from heed.runs.loading import load
 from heed.runs.memory import check_same, handed_over, hold_all
-from heed.runs.parent import add_parent_scores
-from heed.runs.scoring import scored_splits, try_scoring
-from heed.runs.settings import setting_named
+from heed.runs.prepare import Given, PreparedRun, about, join_run, prepare_run, setting_named
+from heed.runs.resume import how_to_go_on, result_if_done
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, run_class, with_paths
@@ -36,10 +33,114 @@ from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import peak_memory
 from heed.training.loop import Trainer
+from heed.training.metrics import logged
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
-from heed.training.tensorboard import logged
 from heed.training.weights import save_weights
+
+
+@dataclass(frozen=True)
+class TrainingEvent:
+    """The argument of a callback after an update or a validation.
+
+    Attributes:
+        kind: "update" or "validation".
+        step: Updates done.
+        total_steps: Updates of the whole run as planned now; None before the first plan.
+        seconds: Time since the run began, without pauses between interruption and resumption.
+        loss: Of the update, the mean over its targets in nats; or of the validation set.
+        learning_rate: Of the update; None after a validation.
+        scores: Of the validation, by name, including the loss; empty after an update.
+        run: After a validation, the run with its present weights: it predicts, and `run.look(text)` shows its
+            attention. None after an update.
+    """
+
+    kind: Literal["update", "validation"]
+    step: int
+    total_steps: int | None
+    seconds: float
+    loss: float
+    learning_rate: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    run: Run[Any, Any] | None = None
+
+
+Callback = Callable[[TrainingEvent], object]
+"""Called after each update and validation; training ends if it returns True."""
+
+
+class Caller:
+    """Calls a user's function at the events of a trainer; its random draws do not affect training."""
+
+    def __init__(self, callback: Callback, trainer: Trainer, run: Run[Any, Any]) -> None:
+        self._callback = callback
+        self._trainer = trainer
+        self._run = run
+        trainer.listen(self._logged)
+
+    def _logged(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        if event == "update":
+            self._call("update", loss=values["loss"], learning_rate=values["learning_rate"])
+
+    def validated(self, scores: Mapping[str, float]) -> None:
+        """Call the function after a validation; the model is in evaluation mode."""
+        self._call("validation", loss=scores["loss"], scores=dict(scores), run=self._run)
+
+    def _call(self, kind: Literal["update", "validation"], **values: Any) -> None:
+        progress, trainer = self._trainer.progress, self._trainer
+        event = TrainingEvent(kind, progress.step, progress.total_steps, trainer.budget.elapsed, **values)
+        with torch.random.fork_rng(devices=[]):
+            if self._callback(event) is True:
+                trainer.enough.set()
+
+
+_FEW = 8
+"""Number of examples scored first."""
+
+
+def scored_splits(run: Run[Any, Any]) -> list[str]:
+    """The splits scored at the end of a run: all but the training and validation sets."""
+    return [split for split in run.task.split_names if split not in ("train", "valid")]
+
+
+def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float | None:
+    """Score some examples of each split to be scored; without such a split, compute the validation set's baselines.
+
+    Args:
+        run: The run with its present weights.
+        may_take: Approximate seconds to spend.
+        expected: Expected seconds for all examples.
+
+    Returns:
+        Estimated seconds for all examples; None if not even a few examples can be scored in that time.
+    """
+    splits, score = [run.examples(name) for name in scored_splits(run)], run.score
+    if not splits:
+        splits, score = [run.validated()], partial(run.baseline_scores, {})
+    share = min(1.0, may_take / max(1e-6, expected))
+    takes = 0.0
+    for examples in splits:
+        if len(examples) * share < 1:
+            return None
+        if len(examples) <= _FEW:
+            takes += _scored(score, examples, len(examples))
+            continue
+        _scored(score, examples, 1)  # do the one-time work first (a baseline's table)
+        spent = _scored(score, examples, _FEW)
+        limit = may_take * len(examples) / sum(map(len, splits))
+        # Intervals take about the same time for few examples as for many, so the difference of two tries is used.
+        count = min(len(examples), max(4 * _FEW, int(_FEW * limit / max(1e-6, spent))))
+        whole = _scored(score, examples, count)
+        takes += whole + max(0.0, whole - spent) / (count - _FEW) * (len(examples) - count)
+    return takes
+
+
+def _scored(score: Callable[[Sequence[Any]], Any], examples: Sequence[Any], count: int) -> float:
+    """Seconds for scoring `count` examples, chosen evenly from all of them."""
+    start = time.perf_counter()
+    score([examples[n * len(examples) // count] for n in range(count)])
+    return time.perf_counter() - start
+
 
 Files = str | Path | Sequence[str | Path]
 """Two parallel files, one file, or (for labelled texts) any number."""
@@ -189,14 +290,14 @@ def train_config(
                 return opened, done
             if processes.is_first and Path(out).is_dir():
                 ownership.take(Path(out))  # before its files are read
-        begun = begin(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
+        begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
         path = processes.broadcast(begun.folder if begun is not None else Path())
-        return _train(begun or follow(path, given), reporter, resume, on_validation, callback, began)
+        return _train(begun or join_run(path, given), reporter, resume, on_validation, callback, began)
 
 
 @fixed()
 def _train(
-    begun: Begun,
+    begun: PreparedRun,
     reporter: Reporter,
     resume: bool,
     on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None,
@@ -222,29 +323,27 @@ def _train(
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
-    adviser = Adviser(task)
-    if not resume and (advice := adviser.before_budget(predicted.seconds, trainer.budget.elapsed)):
+    if not resume and (advice := before_budget(task, predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
         result = trainer.run(resume, begun.changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
-            _finish(run, trainer, result, predicted, adviser)
+            _finish(run, trainer, result, predicted)
     if not result.finished:
         return None, result
     return (run if processes.is_first else load(path)), result
 
 
-def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost, adviser: Adviser) -> None:
+def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     say(f"{result.reason}; keeping the weights of {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     for split in scored_splits(run):
         scores[split] = run.evaluate(split)
-    add_parent_scores(run, scores, say)
     if [*scores] == ["valid"]:
-        scores["valid"] |= run.beside(result.validation, run.validated())
+        scores["valid"] |= run.baseline_scores(result.validation, run.validated())
     run.report = {
         **folders.read_report(path),
         **about(task, run.model),  # computed again: the file may have been altered since
@@ -287,5 +386,5 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         f"{took['waiting_share']:.1%} of the time spent waiting for data"
     )
     say(f"done in {duration(trainer.budget.elapsed)}")
-    if advice := adviser.after(path, result, trainer.budget.elapsed):
+    if advice := after(trainer.config, path, result, trainer.budget.elapsed):
         say(advice)

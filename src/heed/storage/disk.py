@@ -1,24 +1,31 @@
-"""Writing that survives a kill and a full disk: whole files under their names, flushed to the disk, with checksums."""
+"""Writing that survives a kill and a full disk: whole files and folders under their names, and outputs of commands.
+
+Everything is written under a temporary name, flushed to the disk, and renamed.
+"""
 
 from __future__ import annotations
 
 import errno
-import hashlib
+import io
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from heed.errors import DiskError, HeedError, RunError
-from heed.storage.files import kind_of
+from heed.errors import ConfigError, DiskError, HeedError
+from heed.storage.files import CHECKSUMS, checksum
 
-CHECKSUMS = "checksums.json"
 _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
 """Error numbers of systems that cannot flush a folder."""
+_WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Error numbers of a wrong path, as opposed to a problem with the disk."""
+_OPEN_FILES = ("/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/")
+_BLOCK = 2**20
 _LONGEST_NAME = 255
 """Longest file name, in bytes, on nearly every file system."""
 
@@ -75,6 +82,199 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
         shutil.rmtree(old, ignore_errors=True)
 
 
+def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
+    """Write files that belong together and that the user named: none gets its name before all are complete.
+
+    Raises:
+        ConfigError: A path is wrong.
+        DiskError: The disk is full or writing fails; old files stay.
+    """
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(_open_output(path, keeps_lines=False)) for path in contents}
+        for path, content in contents.items():
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            with _explained_output(path, needed=len(data)):
+                files[path].buffer.write(data)
+                files[path].flush()
+                if not _is_written_directly(path):
+                    os.fsync(files[path].fileno())
+
+
+def open_output(path: Path) -> AbstractContextManager[TextIO]:
+    """Open a file for lines of results that the user named; it gets its name when it is complete.
+
+    It is written as `FILE.part` in the same folder. After an error the complete lines stay there; a note of the error
+    says so. Of two programs that write the same file, the last one to end wins. A path that is not a regular file (a
+    terminal, a pipe, /dev/null) is written to directly.
+
+    Raises:
+        ConfigError: The path is wrong: its folder is missing, or it is the name of a folder.
+        DiskError: The disk is full or writing fails; an old file stays.
+    """
+    return _open_output(path, keeps_lines=True)
+
+
+@contextmanager
+def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
+    if _is_written_directly(path):
+        with _explained_output(path), path.open("w", encoding="utf-8") as direct:
+            yield direct
+        return
+    final = Path(os.path.realpath(path))  # a link stays a link
+    part = temporary_name(final, "", "part")
+    with _explained_output(path, final, part):
+        mode = _mode_of_output(path, final, part)
+        raw = open(part, "x+b", buffering=0)
+    text = io.TextIOWrapper(io.BufferedWriter(_Once(raw)), encoding="utf-8")
+    try:
+        with _explained_output(path, part):
+            if mode is not None:
+                os.chmod(part, mode)
+        with _explained_output(path):
+            yield text
+            text.flush()
+        with _explained_output(path, final, part):
+            os.fsync(raw.fileno())
+            if _is_open_as(raw, part):
+                os.replace(part, final)
+                flush(final.parent)
+            else:  # another program has begun to write the same output
+                raw.seek(0)
+                write_whole(final, lambda again: again.write_bytes(raw.readall()))
+    except BaseException as error:
+        with suppress(OSError):
+            text.flush()
+        count = _cut_to_lines(raw) if keeps_lines else 0
+        if _is_open_as(raw, part):
+            if count:
+                shown = part if path.is_symlink() else path.with_name(part.name)
+                lines = "the line written before is" if count == 1 else f"the {count:,} lines written before are"
+                error.add_note(f"{lines} in '{shown}'")
+            else:
+                with suppress(OSError):
+                    part.unlink()
+        raise
+    finally:
+        raw.close()  # so that no buffered data can follow
+
+
+class _Once(io.RawIOBase):
+    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._refused: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def write(self, data: Any) -> int:
+        if self._refused is not None:
+            raise self._refused
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            self._refused = error
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._raw.closed
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
+    """The permissions of the old output, if there is one; removes the part that a killed program has left."""
+    mode = None
+    with suppress(FileNotFoundError):
+        mode = final.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ConfigError(f"cannot write '{path}': it is a folder; name a file in it")
+        if not os.access(final, os.W_OK):  # it must be reported now, not after hours of work
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if part.exists() and not part.is_file():
+        raise ConfigError(f"cannot write '{path}': '{part}' is in the way; remove it")
+    part.unlink(missing_ok=True)
+    return None if mode is None else stat.S_IMODE(mode)
+
+
+def _is_open_as(raw: io.FileIO, path: Path) -> bool:
+    """True if a path still is the open file."""
+    try:
+        return os.path.samestat(os.fstat(raw.fileno()), path.stat())
+    except OSError:
+        return False
+
+
+def _cut_to_lines(raw: io.FileIO) -> int:
+    """Truncate a file to its complete lines and return their number."""
+    count = position = end = 0
+    with suppress(OSError):
+        raw.seek(0)
+        while block := raw.read(_BLOCK):
+            count += block.count(b"\n")
+            if (last := block.rfind(b"\n")) >= 0:
+                end = position + last + 1
+            position += len(block)
+        raw.truncate(end)
+        return count
+    return 0
+
+
+def _is_written_directly(path: Path) -> bool:
+    """True for a terminal, a pipe, a device, or the name of an open file such as /dev/stdout."""
+    if str(path.absolute()).startswith(_OPEN_FILES):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextmanager
+def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
+    """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
+        raise
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) not in (path, *own):
+            raise
+        if _is_written_directly(path):  # it has no old content and no free space
+            raise DiskError(f"cannot write '{path}': {error.strerror}") from None
+        if error.errno in _WRONG_PATH:
+            hint = f"; create the folder '{path.parent}' first" if error.errno == errno.ENOENT else ""
+            raise ConfigError(f"cannot write '{path}': {os.strerror(error.errno)}{hint}") from None
+        if isinstance(error, PermissionError) and os.access(path, os.W_OK):
+            raise DiskError(
+                f"cannot write '{path}': no file can be created in its folder ({error.strerror}), where the new file "
+                "is written before it replaces the old one"
+            ) from None
+        raise (disk_error(error, path, needed) or error) from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results, and its parents; it may already exist.
+
+    Raises:
+        ConfigError: The path is wrong: it, or one of its parents, is a file.
+        DiskError: The disk is full or writing fails.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ConfigError(f"cannot create folder '{path}': it, or one of its parents, is a file") from None
+    except OSError as error:
+        raise (disk_error(error, path) or error) from None
+
+
 def _restore(old: Path, final: Path) -> None:
     """Move an old folder back if the new one that was to replace it was never completed."""
     if not old.exists():
@@ -126,24 +326,11 @@ def remove_file(path: Path) -> None:
         raise DiskError(f"cannot remove '{path}': {error.strerror}") from None
 
 
-def checksum(path: Path) -> dict[str, Any]:
-    """Size and BLAKE2b hash of a regular file.
-
-    Raises:
-        RunError: It is a folder, a pipe, a device or a socket; reading a pipe or device might never end.
-    """
-    found = path.stat()
-    if kind := kind_of(found):
-        raise RunError(f"{path} is {kind}, expected a file")
-    with path.open("rb") as file:
-        hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))
-    return {"bytes": found.st_size, "blake2b": hashed.hexdigest()}
-
-
-def write_checksums(folder: Path, names: list[str]) -> None:
-    """Write `checksums.json`: the files of a folder with size and hash."""
-    text = json.dumps({name: checksum(folder / name) for name in names}, indent=1) + "\n"
-    write_whole(folder / CHECKSUMS, lambda path: path.write_text(text, encoding="utf-8"))
+def write_checksums(folder: Path, names: Collection[str], keep: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Write `checksums.json` for some files of a folder; `keep` has recorded values to reuse without reading files."""
+    contents = {name: (keep or {}).get(name) or checksum(folder / name) for name in sorted(names)}
+    text = json.dumps(contents, indent=1) + "\n"
+    write_whole(folder / CHECKSUMS, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def flush(path: Path) -> None:
@@ -161,10 +348,10 @@ def flush(path: Path) -> None:
 
 def hidden(path: Path, ending: str) -> Path:
     """The name of a file or folder while it is written or removed: `.NAME.ENDING`."""
-    return beside(path, ".", ending)
+    return temporary_name(path, ".", ending)
 
 
-def beside(path: Path, before: str, ending: str) -> Path:
+def temporary_name(path: Path, before: str, ending: str) -> Path:
     """The path `BEFORE NAME.ENDING` (without blanks) in the same folder; NAME is cut if the whole is too long."""
     name = path.name
     while len(os.fsencode(f"{before}{name}.{ending}")) > _LONGEST_NAME:

@@ -2,15 +2,16 @@
 
 Only regular files are opened, and without blocking: never a pipe, a device or a socket, nor a link that leads out of
 the folder. Sizes and nesting are bounded. Every problem is a `RunError` of one line with the file, the problem and the
-remedy.
+remedy. Files are compared with `checksums.json`, which has the size and hash of each when it was written.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 
 from heed.errors import RunError
 
+CHECKSUMS = "checksums.json"
 LIMIT = 1 << 26
 """Largest size in bytes of a file of settings, labels or numbers."""
 _DEPTH = 64
@@ -222,3 +224,102 @@ def _check_kind(path: Path, found: os.stat_result) -> None:
 
 def _unreadable(path: Path, error: Exception) -> RunError:
     return RunError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
+
+
+def checksum(path: Path) -> dict[str, Any]:
+    """Size and BLAKE2b hash of a regular file.
+
+    Raises:
+        RunError: It is a folder, a pipe, a device or a socket; reading a pipe or device might never end.
+    """
+    found = path.stat()
+    if kind := kind_of(found):
+        raise RunError(f"{path} is {kind}, expected a file")
+    with path.open("rb") as file:
+        hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))
+    return {"bytes": found.st_size, "blake2b": hashed.hexdigest()}
+
+
+Content = Mapping[str, Any]
+"""Size ("bytes") and hash ("blake2b") of a file."""
+
+
+def recorded(folder: Path) -> dict[str, Content] | None:
+    """The size and hash of each file in `checksums.json`, by name; None if there is no `checksums.json`.
+
+    Raises:
+        RunError: It cannot be read, or lists a file outside the folder.
+    """
+    path = folder / CHECKSUMS
+    try:
+        values = read_object(path)
+    except MissingFileError:
+        return None
+    for name, content in values.items():
+        if not _is_inside(name):
+            raise damaged(path, f"it names {name!r}, which is not a file of the folder")
+        if not (
+            isinstance(content, dict) and type(content.get("bytes")) is int and isinstance(content.get("blake2b"), str)
+        ):
+            raise damaged(path, f"it has no size and hash of {name!r}")
+    if not values:
+        raise damaged(path, "it names no file")
+    return values
+
+
+def listed(folder: Path) -> list[str]:
+    """The files listed in a folder's checksums; none if they cannot be read."""
+    try:
+        return list(recorded(folder) or ())
+    except RunError:
+        return []
+
+
+def describe_damage(
+    folder: Path,
+    checksum: Callable[[Path], Content] = checksum,
+    names: Collection[str] | None = None,
+) -> dict[str, str]:
+    """Damaged files of a folder and their problems ("missing", "altered: ..."); empty for a whole folder.
+
+    Args:
+        folder: A folder with `checksums.json`.
+        checksum: Function that returns size and hash of a file.
+        names: Only these files are read; all by default. Names that the checksums lack are ignored.
+    """
+    try:
+        wanted = recorded(folder)
+    except RunError as error:
+        return {CHECKSUMS: f"not readable: {_problem(error, folder / CHECKSUMS)}"}
+    if wanted is None:
+        return {CHECKSUMS: "missing"}
+    chosen = wanted if names is None else {name: wanted[name] for name in wanted if name in names}
+    found = {name: difference(folder / name, content, checksum) for name, content in chosen.items()}
+    return {name: problem for name, problem in found.items() if problem}
+
+
+def difference(path: Path, content: Content, checksum: Callable[[Path], Content] = checksum) -> str:
+    """How a file differs from its recorded size and hash: "missing" or "altered: ..."; empty if it does not."""
+    try:
+        size = check_regular(path).st_size
+        if size != content["bytes"]:
+            return f"altered: it has {size:,} byte{'' if size == 1 else 's'}, but {content['bytes']:,} were written"
+        found = checksum(path)
+    except (MissingFileError, FileNotFoundError):
+        return "missing"
+    except RunError as error:
+        return _problem(error, path)
+    except OSError as error:
+        return f"not readable: {error.strerror}"
+    return "" if found["blake2b"] == content["blake2b"] else "altered: its checksum is not the one that was written"
+
+
+def _is_inside(name: str) -> bool:
+    """True if a name such as `model.safetensors` or `folder/file` is of a file inside the folder."""
+    parts = name.split("/")
+    return not os.path.isabs(name) and "\0" not in name and "\\" not in name and not {"", ".", ".."} & {*parts}
+
+
+def _problem(error: RunError, path: Path) -> str:
+    """The message of an error about a file, without the file's name and the remedy."""
+    return str(error).removeprefix(f"{path} is ").removeprefix("damaged: ").rpartition("; ")[0] or str(error)

@@ -8,14 +8,12 @@ moved or replaced during training, training stops at the next update.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,49 +22,16 @@ from filelock import FileLock, Timeout
 from heed.errors import DiskError, RunError
 
 LOCK = ".lock"
-"""The lock file of a folder; hidden, so that it is neither sealed nor listed."""
-_PLAIN = re.compile(r"[\w.: -]{1,300}", re.ASCII)
-"""Pattern of lock-file values that messages repeat; anything else was not written by heed."""
+"""The lock file of a folder; hidden, so that it is neither sealed nor listed. Its text names the owner."""
+_OWNER = re.compile(r"process ([1-9]\d{0,8}) on ([\w.:-]{1,200}) since [\d: -]{1,30}", re.ASCII)
+"""The text that heed writes into a lock file; messages repeat no other."""
 _TRIES = 3
 """Number of attempts: the process that held the file may remove it between opening and locking."""
-
-
-@dataclass(frozen=True)
-class Owner:
-    """The process that is training in a folder, as recorded in the lock file."""
-
-    process: int
-    host: str
-    since: str  # local time, "2026-11-23 08:05:00"
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host} since {self.since}"
-
-    @property
-    def is_here(self) -> bool:
-        """True if the process runs on this machine."""
-        return self.host == socket.gethostname()
-
-    @property
-    def is_gone(self) -> bool:
-        """True if the process is known to have ended, which only a process of this machine can be."""
-        if not self.is_here or os.name != "posix":  # elsewhere signal 0 would end the process
-            return False
-        try:
-            os.kill(self.process, 0)
-        except (ProcessLookupError, OverflowError):
-            return True
-        except OSError:  # another user's process
-            return False
-        return False
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
     """Context manager that locks a folder; the lock of a process that has ended is taken over.
-
-    The operating system releases the lock when the process ends, however it ends. Where the file system has no locks,
-    it is checked if the process named in the lock file is running.
 
     Args:
         folder: It must exist.
@@ -77,30 +42,26 @@ def owned(folder: Path) -> Iterator[None]:
     """
     path = folder / LOCK
     for _ in range(_TRIES):
-        lock = _locked(folder)
-        try:
-            _write_owner(path)
-            identity = _identity(path)
-        except FileNotFoundError:  # removed by its last owner; a lock on a removed file has no effect
-            _release(lock)
-            continue
-        except BaseException as error:
-            _release(lock)
-            if isinstance(error, OSError):
+        with ExitStack() as stack:
+            stack.callback(_release, _locked(folder))
+            try:
+                text = f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+                with path.open("r+", encoding="utf-8") as file:  # does not create the file
+                    file.truncate()
+                    file.write(text)
+                identity = _identity(path)
+            except FileNotFoundError:  # removed by its last owner; a lock on a removed file has no effect
+                continue
+            except OSError as error:
                 raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
-            raise
-        break
-    else:
-        raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
-    try:
-        yield
-    finally:
-        try:
-            with suppress(OSError):
-                if _identity(path) == identity:  # not another process's lock, in a folder that was replaced
-                    path.unlink()
-        finally:
-            _release(lock)
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    if _identity(path) == identity:  # not another process's lock, in a folder that was replaced
+                        path.unlink()
+            return
+    raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
 
 
 class Ownership:
@@ -145,7 +106,7 @@ def check_not_owned(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> FileLock | None:
-    """Acquire the lock of a folder; None if the file system has no locks.
+    """Acquire the lock of a folder; None if the file system has no locks and the last owner has ended.
 
     Raises:
         RunError: Another process holds it.
@@ -161,7 +122,7 @@ def _locked(folder: Path) -> FileLock | None:
     except (NotImplementedError, OSError) as error:
         if isinstance(error, OSError) and not path.is_file():
             raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
-        if owner is not None and not owner.is_gone:
+        if owner is not None and not _has_ended(owner):
             raise _refusal(folder, owner, by_name=True) from None
         return None
     return lock
@@ -173,31 +134,34 @@ def _release(lock: FileLock | None) -> None:
             lock.release()
 
 
-def _refusal(folder: Path, owner: Owner | None, by_name: bool = False) -> RunError:
+def _read_owner(path: Path) -> re.Match[str] | None:
+    """The text of a lock file: process and machine; None if heed did not write it."""
+    with suppress(OSError, ValueError):
+        if path.is_file() and path.stat().st_size < 1_000:
+            return _OWNER.fullmatch(path.read_text(encoding="utf-8").strip())
+    return None
+
+
+def _has_ended(owner: re.Match[str]) -> bool:
+    """True if the process is known to have ended, which only a process of this machine can be."""
+    if owner[2] != socket.gethostname() or os.name != "posix":  # elsewhere signal 0 would end the process
+        return False
+    try:
+        os.kill(int(owner[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # another user's process
+        return False
+    return False
+
+
+def _refusal(folder: Path, owner: re.Match[str] | None, by_name: bool = False) -> RunError:
     """The error for a locked folder; `by_name` if only the file, not a lock, shows that the process is running."""
     if owner is None:
         return RunError(f"'{folder}' is already being trained by another process; wait until it ends")
-    stop = f"stop it with: kill {owner.process}" if owner.is_here else f"stop it on {owner.host}"
-    hint = f"; if it has ended, delete '{folder / LOCK}'" if by_name or owner.is_gone else ""
-    return RunError(f"'{folder}' is already being trained by {owner}; wait until it ends, or {stop}{hint}")
-
-
-def _write_owner(path: Path) -> None:
-    owner = Owner(os.getpid(), socket.gethostname(), time.strftime("%Y-%m-%d %H:%M:%S"))
-    with path.open("r+", encoding="utf-8") as file:  # does not create the file
-        file.truncate()
-        file.write(json.dumps(asdict(owner)) + "\n")
-
-
-def _read_owner(path: Path) -> Owner | None:
-    try:
-        if not path.is_file() or path.stat().st_size > 10_000:
-            return None
-        values = json.loads(path.read_text(encoding="utf-8"))
-        owner = Owner(int(values["process"]), str(values["host"]), str(values["since"]))
-        return owner if owner.process > 0 and _PLAIN.fullmatch(owner.host + owner.since) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    stop = f"stop it with: kill {owner[1]}" if owner[2] == socket.gethostname() else f"stop it on {owner[2]}"
+    hint = f"; if it has ended, delete '{folder / LOCK}'" if by_name or _has_ended(owner) else ""
+    return RunError(f"'{folder}' is already being trained by {owner[0]}; wait until it ends, or {stop}{hint}")
 
 
 def _identity(path: Path) -> tuple[int, int]:

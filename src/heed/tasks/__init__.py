@@ -12,13 +12,9 @@ from heed.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import ModuleType
 
     from heed.config import RunConfig
-    from heed.tasks.base.huggingface import TaskCheckpoint
-    from heed.tasks.base.run import Run
     from heed.tasks.base.spec import TaskSpec
-    from heed.tasks.base.task import Task
 
 __all__ = [
     "DEFAULT",
@@ -26,7 +22,6 @@ __all__ = [
     "checkpoint_class",
     "class_in",
     "config_class",
-    "learning_of",
     "run_class",
     "spec_of",
     "task_class",
@@ -59,12 +54,6 @@ def spec_of(task: str) -> TaskSpec:
     return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
 
 
-def learning_of(task: str) -> ModuleType | None:
-    """The learning curves of a task: the file `learning.py` of its folder, None without that file."""
-    name = f"{_package(task)}.learning"
-    return None if importlib.util.find_spec(name) is None else importlib.import_module(name)
-
-
 def task_of(architecture: str) -> str | None:
     """The task that a class of Hugging Face's models is for: the one with the longest ending of its name, or None."""
     endings = (
@@ -73,24 +62,23 @@ def task_of(architecture: str) -> str | None:
     return max(endings, key=lambda found: len(found[0]), default=("", None))[1]
 
 
-def checkpoint_class(task: str) -> type[TaskCheckpoint[Any]] | None:
-    """How a task reads and writes Hugging Face checkpoints: the class in `huggingface.py` of its folder, or None."""
-    from heed.tasks.base.huggingface import TaskCheckpoint
-
+def checkpoint_class(task: str) -> type[Any] | None:
+    """How a task reads and writes Hugging Face checkpoints: the `TaskCheckpoint` in its `huggingface.py`, or None."""
     package = _package(task)
     if importlib.util.find_spec(f"{package}.huggingface") is None:
         return None
-    return class_in(package, "huggingface", TaskCheckpoint)  # type: ignore[no-any-return]
+    return class_in(package, "huggingface", "TaskCheckpoint")
 
 
 @cache
-def class_in(package: str, part: str, base: type[Any] = object) -> Any:
-    """The class of a kind in a file of a task's folder: the one there that no other derives from."""
+def class_in(package: str, part: str, base: str = "object") -> type[Any]:
+    """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
     module = importlib.import_module(f"{package}.{part}")
     own = [
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+        if isinstance(value, type) and value.__module__ == module.__name__
+        if any(one.__name__ == base for one in value.__mro__)
     ]
     (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
     return found
@@ -98,21 +86,17 @@ def class_in(package: str, part: str, base: type[Any] = object) -> Any:
 
 def config_class(task: str) -> type[RunConfig]:
     """The configuration of a task; imports no torch."""
-    from heed.config import RunConfig
-
-    return class_in(_package(task), "config", RunConfig)  # type: ignore[no-any-return]
+    return class_in(_package(task), "config", "RunConfig")
 
 
-def run_class(task: str) -> type[Run[Any, Any]]:
-    """The class of a task's runs."""
-    from heed.tasks.base.run import Run
-
-    return class_in(_package(task), "run", Run)  # type: ignore[no-any-return]
+def run_class(task: str) -> type[Any]:
+    """The class of a task's runs, a `Run`."""
+    return class_in(_package(task), "run", "Run")
 
 
-def task_class(task: str) -> type[Task[Any, Any]]:
-    """The class of a task."""
-    return run_class(task).task_class
+def task_class(task: str) -> type[Any]:
+    """The class of a task, a `Task`."""
+    return run_class(task).task_class  # type: ignore[no-any-return]
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from heed.config import TrainingConfig
 from heed.training.checkpoint import Progress
 from heed.training.contracts import Trainable
-from heed.training.schedule import course_at
+from heed.training.optimizer import course_at
 
 VALIDATIONS = 12
 """Validations of a run, unless the configuration or their cost requires another number."""

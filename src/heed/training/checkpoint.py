@@ -19,16 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.disk import CHECKSUMS, remove_folder, remove_leftovers, write_folder
-from heed.storage.files import damaged, read_object
-from heed.storage.seal import describe_damage, listed, record, recorded
-from heed.storage.tensors import save_tensors
+from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.files import CHECKSUMS, damaged, describe_damage, listed, read_object, recorded
 from heed.training.optimizer import Optimizer
-from heed.training.weights import apply_weights, read_tensors, unshared
+from heed.training.weights import apply_weights, read_tensors, save_tensors, unshared
 
 FORMAT = 3
-_BY_NUMBER = 2
-"""The previous format: the optimiser's state is stored by the number of each parameter instead of its name."""
 _WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 _CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
 _WHOLE = 2
@@ -72,7 +68,6 @@ class Checkpoint:
     optimizer: dict[str, Tensor]
     random: dict[str, Tensor]
     progress: Progress
-    format: int = FORMAT
     carried: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -122,10 +117,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if damage := _damage(path):
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
-        number, progress = _read_progress(path)
+        _, progress = _read_progress(path)
         weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
-        return Checkpoint(weights, optimizer, random, progress, number, carried)
+        return Checkpoint(weights, optimizer, random, progress, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -154,7 +149,7 @@ def _read_progress(path: Path) -> tuple[int, Progress]:
     number = values.pop("format", None)
     if type(number) is not int:
         raise damaged(path / _PROGRESS, "the field 'format' is missing or not a number")
-    if number not in (_BY_NUMBER, FORMAT):
+    if number != FORMAT:
         return number, Progress()
     if unknown := values.keys() - Progress.__dataclass_fields__.keys():
         raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
@@ -168,16 +163,21 @@ def _read_progress(path: Path) -> tuple[int, Progress]:
 
 def _check_format(path: Path) -> None:
     number = stored_progress(path).get("format", FORMAT)
-    if number not in (_BY_NUMBER, FORMAT):
+    if number != FORMAT:
         age = "a newer" if number > FORMAT else "an older"
         raise RunError(
-            f"{path} was written by {age} version of heed (checkpoint format {number}); this version reads formats "
-            f"{_BY_NUMBER} and {FORMAT}: resume with the version that wrote it, or start from its weights with --from"
+            f"{path} was written by {age} version of heed (checkpoint format {number}); this version reads format "
+            f"{FORMAT}: resume with the version that wrote it, or start from its weights with --from"
         )
 
 
 def restore(
-    checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer | None, where: str, rank: int = 0
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimizer: Optimizer | None,
+    where: str,
+    rank: int = 0,
+    device: torch.device | None = None,
 ) -> Progress:
     """Restore model, optimiser and random state.
 
@@ -187,6 +187,7 @@ def restore(
         optimizer: The state is copied into it; None where the kind of optimiser has changed.
         where: Name of the checkpoint in messages.
         rank: Number of this process: each has its own random state.
+        device: On which it trains.
 
     Raises:
         RunError: The checkpoint is of another model.
@@ -198,8 +199,8 @@ def restore(
         torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
     else:  # there were fewer processes when it was written
         torch.manual_seed(draw_seed(checkpoint.progress.step, rank))
-    if torch.cuda.is_available() and f"{rank}.cuda" in checkpoint.random:
-        torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])
+    if device is not None and device.type == "cuda" and f"{rank}.cuda" in checkpoint.random:
+        torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"], device)
     return checkpoint.progress
 
 
@@ -211,15 +212,6 @@ def of_rank(tensors: dict[str, Tensor], rank: int) -> dict[str, Tensor]:
 def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
     """Copy the optimiser's state; newly trained parameters begin with none, state of untrained ones is ignored."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
-    if checkpoint.format == _BY_NUMBER:
-        listed = [p for group in optimizer.param_groups for p in group["params"]]
-        parameters = {str(number): parameter for number, parameter in enumerate(listed)}
-        stored = {name.rpartition(".")[0] for name in checkpoint.optimizer}
-        if stored and stored != parameters.keys():
-            raise RunError(
-                f"{where}: the optimiser state is of {len(stored)} parameters, but {len(parameters)} are trained now; "
-                "undo the change of settings, or start from the weights with --from"
-            )
     for name, tensor in checkpoint.optimizer.items():
         parameter, _, key = name.rpartition(".")
         state = optimizer.state.get(parameters[parameter]) if parameter in parameters else None
@@ -273,7 +265,7 @@ def _keep_weights(path: Path) -> None:
         weights = None
     if files and weights is not None:  # without a readable record, the folder stays as it is
         # First, so that the folder never lacks a recorded file; not hashed again, so that damage stays visible.
-        record(path, [_WEIGHTS], {_WEIGHTS: weights})
+        write_checksums(path, [_WEIGHTS], {_WEIGHTS: weights})
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -307,9 +299,9 @@ def draw_seed(*numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=7).digest(), "big")
 
 
-def random_state(rank: int = 0) -> dict[str, Tensor]:
-    """The random state of this process, which is number `rank`."""
+def random_state(rank: int = 0, device: torch.device | None = None) -> dict[str, Tensor]:
+    """The random state of this process, which is number `rank`, and of the GPU on which it trains, if any."""
     state = {f"{rank}.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state[f"{rank}.cuda"] = torch.cuda.get_rng_state()
+    if device is not None and device.type == "cuda":
+        state[f"{rank}.cuda"] = torch.cuda.get_rng_state(device)
     return state

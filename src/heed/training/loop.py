@@ -16,9 +16,9 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.device import pin
 from heed.errors import DiskError
-from heed.evaluation.report import score_line
+from heed.evaluation.significance import score_line
 from heed.memory import memory_explained
-from heed.training.batches import Draw, Place, draws
+from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
     Progress,
@@ -31,22 +31,23 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
-from heed.training.compiled import compiled
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
-from heed.training.cost import Cost, TrialStep, predict_cost
-from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, device_of, step_explained
-from heed.training.failure import not_finite, not_saved
-from heed.training.feed import Feed
-from heed.training.interrupt import interrupts
+from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
+from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, compiled, device_of, step_explained
 from heed.training.metrics import MetricsLog
-from heed.training.optimizer import Unfreezing, make_optimizer
-from heed.training.processes import Processes, current
-from heed.training.progress import Reporter, begin_line, duration, progress_line
-from heed.training.rising import RisingLoss
-from heed.training.schedule import rate_factor
+from heed.training.optimizer import Unfreezing, make_optimizer, rate_factor
+from heed.training.processes import Processes, Sums, current
+from heed.training.progress import (
+    Reporter,
+    RisingLoss,
+    begin_line,
+    duration,
+    interrupts,
+    not_finite,
+    not_saved,
+    progress_line,
+)
 from heed.training.selection import Selection
-from heed.training.sums import Sums
-from heed.training.threads import give_way, may_choose_threads, resumed_threads
 
 
 class Trainer:
@@ -185,7 +186,7 @@ class Trainer:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
-        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank)
+        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
             self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
@@ -374,7 +375,8 @@ class Trainer:
         p.seconds = self.budget.elapsed
         rank, task = self.processes.rank, self.task
         own = task.carried() if isinstance(task, Carries) else {}
-        states = self.processes.gather((random_state(rank), {f"{rank}.{name}": t for name, t in own.items()}))
+        mine = random_state(rank, self.device), {f"{rank}.{name}": t for name, t in own.items()}
+        states = self.processes.gather(mine)
         if self.processes.is_first:
             random, carried = (
                 {name: t for state in one for name, t in state.items()} for one in zip(*states, strict=True)

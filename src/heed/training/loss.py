@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from heed.kernels import enabled, layer_cross_entropy, linear_cross_entropy
+from heed.kernels import enabled, layer_cross_entropy, linear
 from heed.shapes import Bool, Float, Int
 
 PIECE_BYTES = 2**23
-"""Bytes of logits in one piece: the fastest of 1 to 32 MiB that still needs little memory (benchmarks/NOTES.md)."""
+"""Bytes of logits in one piece: the fastest of 1 to 32 MiB that still needs little memory."""
 
 
 def vocabulary_loss(
@@ -33,11 +36,12 @@ def vocabulary_loss(
     if not enabled():
         logits = output(hidden).float()
         return nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
-    if type(output) is nn.Linear and _is_float32(hidden) and all(p.requires_grad for p in output.parameters()):
-        return linear_cross_entropy(hidden, output.weight, output.bias, targets, label_smoothing, piece_bytes)
+    layer: Callable[[Tensor], Tensor] = output
+    if type(output) is nn.Linear:
+        layer = partial(linear, weight=output.weight, bias=output.bias)
     parameters = [p for p in output.parameters() if p.requires_grad]
     vocab_size = output.out_features if isinstance(output, nn.Linear) else None
-    return layer_cross_entropy(hidden, output, parameters, targets, label_smoothing, piece_bytes, vocab_size)
+    return layer_cross_entropy(hidden, layer, parameters, targets, label_smoothing, piece_bytes, vocab_size)
 
 
 def loss_at(
@@ -55,7 +59,3 @@ def loss_at(
     places = torch.nonzero_static(mask.flatten(), size=count).squeeze(1)
     at_places = hidden.flatten(0, 1).index_select(0, places), labels.flatten().index_select(0, places)
     return vocabulary_loss(at_places[0], output, at_places[1], label_smoothing)
-
-
-def _is_float32(hidden: Tensor) -> bool:
-    return hidden.dtype == torch.float32 and not torch.is_autocast_enabled(hidden.device.type)

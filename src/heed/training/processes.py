@@ -15,12 +15,12 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from heed.errors import ConfigError, RunError
@@ -99,8 +99,8 @@ class _Launched(Processes):
         if not on_cpu:
             self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
             torch.cuda.set_device(self.device)
-        store, self.rank, self.count = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
-        self._store = distributed.PrefixStore(_prefix(), store)  # type: ignore[attr-defined]
+        store, self.rank, self.count = next(distributed.rendezvous("env://"))
+        self._store = distributed.PrefixStore(_prefix(), store)
         backend = "gloo" if on_cpu else "nccl"
         distributed.init_process_group(backend, store=self._store, rank=self.rank, world_size=self.count)
 
@@ -212,3 +212,28 @@ def join(device: str) -> Processes:
         )
     _current = _Launched(device)
     return _current
+
+
+class Sums:
+    """The losses of an update's batches, left on their device until all are read together."""
+
+    def __init__(self) -> None:
+        self._losses: list[Tensor] = []
+        self._terms: dict[str, list[Tensor]] = {}
+
+    def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
+        """Add the loss of a batch, a single number, and its terms."""
+        self._losses.append(loss.detach())
+        for name, term in terms.items():
+            self._terms.setdefault(name, []).append(term.detach())
+
+    def read(self, norm: Tensor, processes: Processes) -> tuple[float, dict[str, float], float]:
+        """The sum of the losses and of each term over all batches and processes, and the gradient's norm."""
+        device = self._losses[0].device
+        columns = [self._losses, *self._terms.values()]
+        unread = [value.reshape(()).to(device) for column in columns for value in column]
+        *values, norm_read = torch.stack([*unread, norm.reshape(()).to(device)]).tolist()
+        numbers = iter(values)
+        sums = [sum(next(numbers) for _ in column) for column in columns]
+        total, *others = processes.total(*sums)
+        return total, dict(zip(self._terms, others, strict=True)), norm_read

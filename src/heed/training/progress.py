@@ -1,18 +1,23 @@
-"""Progress of a long job: a moving line on a terminal, occasional lines in a log."""
+"""What a run says while it trains, and what can go wrong: signals, a full disk, a loss that is not finite or rises."""
 
 from __future__ import annotations
 
 import math
+import signal
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heed.config import TrainingConfig
+from heed.errors import DiskError, TrainingError
 from heed.training.budget import Budget
-from heed.training.checkpoint import Progress
-from heed.visible import lines, plain_stream
+from heed.training.checkpoint import Progress, latest_checkpoint
+from heed.visible import lines, plain_stream, shell_word
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -99,19 +104,16 @@ class NotebookReporter(Reporter):
         self._last = -math.inf
 
     def say(self, message: str) -> None:
-        """Add a message."""
         self._said.append(message)
         self._show()
 
     def update(self, message: str) -> None:
-        """Change the moving line, five times a second at most."""
         now = time.monotonic()
         if now - self._last >= 0.2:
             self._last, self._moving = now, message
             self._show()
 
     def close(self) -> None:
-        """Remove the moving line; the messages stay."""
         if self._moving:
             self._moving = ""
             self._show()
@@ -139,12 +141,10 @@ class TerminalReporter(Reporter):
         self._live: Live | None = None
 
     def say(self, message: str) -> None:
-        """Print above the moving line."""
         with suppress(OSError):
             self._console.print(lines(message), markup=False, soft_wrap=True)
 
     def update(self, message: str) -> None:
-        """Move the line, or print one if enough time has passed."""
         with suppress(OSError):
             self._update(message)
 
@@ -165,8 +165,129 @@ class TerminalReporter(Reporter):
             print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Remove the moving line from the terminal."""
         if self._live is not None:
             live, self._live = self._live, None
             with suppress(OSError):
                 live.stop()
+
+
+_HANG_UP = getattr(signal, "SIGHUP", None)
+"""Sent when a terminal is closed; Windows has none."""
+
+
+@contextmanager
+def interrupts(stop: threading.Event, reporter: Reporter) -> Iterator[None]:
+    """Context manager in which the first Ctrl-C, SIGTERM or SIGHUP asks the loop to stop after the current update.
+
+    Another Ctrl-C or SIGTERM ends the process. Another SIGHUP does not: a closed terminal may send two, one from the
+    system and one from the shell. Where SIGHUP is ignored, as under `nohup`, it stays ignored.
+    """
+
+    def ask(number: int) -> None:
+        if not stop.is_set():
+            stop.set()
+            reporter.say("stopping after this update; press Ctrl-C again to stop now")
+        elif number != _HANG_UP:
+            raise KeyboardInterrupt
+
+    with handled(ask):
+        yield
+
+
+@contextmanager
+def handled(handle: Callable[[int], None]) -> Iterator[None]:
+    """Context manager in which signals that ask a process to end call `handle` instead; no effect in other threads.
+
+    These are SIGINT, SIGTERM, and SIGHUP unless it is ignored.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        asking: list[int] = [signal.SIGINT, signal.SIGTERM]
+        if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
+            asking.append(_HANG_UP)
+        for number in asking:
+            before[number] = signal.signal(number, lambda sent, _: handle(sent))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
+    """The error for a checkpoint that cannot be written; it says where the run stands and how to resume."""
+    before = latest_checkpoint(checkpoints)
+    last = f"the last checkpoint is {before.name}" if before is not None else "there is no checkpoint yet"
+    return DiskError(
+        f"{error}; stopped at update {p.step}, {last}; when there is space on the disk, resume with: "
+        f"heed train {shell_word(checkpoints.parent)} --resume"
+    )
+
+
+def not_finite(
+    loss: float, norm: float, rate: float, examples: str, p: Progress, config: TrainingConfig, checkpoints: Path
+) -> TrainingError:
+    """The error for a loss or gradient that is not finite; `norm` is the gradient's, `examples` those of the update."""
+    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+    before = latest_checkpoint(checkpoints)
+    back = f"; the last checkpoint is {before.name}" if before is not None else ""
+    return TrainingError(
+        f"{what} at update {p.step + 1} (pass {p.epoch + 1}, learning rate {rate:.2g}) on {examples}; lower "
+        f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
+    )
+
+
+_FIRST = 5
+"""Number of first updates whose mean loss is the initial loss."""
+_SHARE = 0.1
+"""Share of all updates for which the loss must have been above the initial loss without interruption."""
+_FEWEST = 10
+"""The fewest such updates."""
+_ABOVE = 1.05
+"""Factor above the initial loss: losses of batches differ, and during a warm-up they hardly change."""
+_WINDOW = 10
+"""Number of updates (about) over which the loss is averaged."""
+
+
+class RisingLoss:
+    """Listens to the log of a run and warns once if the loss stays above its initial value."""
+
+    def __init__(
+        self, config: TrainingConfig, total_steps: Callable[[], int | None], say: Callable[[str], None]
+    ) -> None:
+        """`total_steps` returns the planned updates, None until decided; `say` prints the warning."""
+        self._config, self._total_steps, self._say = config, total_steps, say
+        self._first: list[float] = []
+        self._mean = 0.0
+        self._above = 0
+        self._said = False
+
+    def recall(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Read the initial loss from the log of a resumed run."""
+        losses = (event.get("loss") for event in events if event["event"] == "update")
+        for loss in losses:
+            if len(self._first) == _FIRST:
+                return
+            if isinstance(loss, float):
+                self._first.append(loss)
+
+    def __call__(self, event: str, step: int, values: Mapping[str, float]) -> None:
+        """Handle one event of the log."""
+        if event != "update" or self._said:
+            return
+        if len(self._first) < _FIRST:
+            self._first.append(values["loss"])
+            self._mean = sum(self._first) / len(self._first)
+            return
+        began, total = sum(self._first) / _FIRST, self._total_steps()
+        self._mean += (values["loss"] - (self._mean or began)) / _WINDOW
+        self._above = self._above + 1 if self._mean > _ABOVE * began > 0 else 0
+        if total is not None and self._above >= max(_FEWEST, _SHARE * total):
+            self._said = True
+            rate, warmup = self._config.learning_rate, self._config.warmup
+            self._say(
+                f"warning: the training loss has been above its initial value ({began:.4g}) for {self._above:,} "
+                f"updates and is now {self._mean:.4g}: the learning rate is probably too high; try "
+                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer training.warmup (now "
+                f"{warmup})"
+            )

@@ -10,7 +10,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.errors import RunError
-from heed.storage.seal import describe_damage
+from heed.storage.files import describe_damage
 from heed.training.checkpoint import Progress
 from heed.training.weights import apply_weights, average_weights, load_weights
 

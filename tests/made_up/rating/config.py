@@ -1,11 +1,12 @@
-"""The configuration of rating."""
+"""The configuration of rating: only what differs from every task over texts. Without torch."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from heed.config import ModelSection, OwnData, RunConfig, Section
+from heed.config import OwnData, Section
 from heed.config.sections import DataPath, EvaluationConfig
+from heed.tasks.base.config import TextConfig
 
 
 class RatingData(OwnData):
@@ -13,13 +14,6 @@ class RatingData(OwnData):
 
     scale: DataPath | None = None
     """File with the smallest and the largest rating, the limits of predictions."""
-
-
-class RatingModel(ModelSection):
-    """Which model."""
-
-    name: str = "rnn"
-    """File in `heed/models`."""
 
 
 class RatingHead(Section):
@@ -36,14 +30,12 @@ class RatingEvaluation(EvaluationConfig):
     """Validation score that chooses the best checkpoint: auto is the loss."""
 
 
-class RatingConfig(RunConfig):
+class RatingConfig(TextConfig):
     """The configuration of a run of rating."""
 
     task: Literal["rating"] = "rating"
     """What is learned."""
     data: RatingData
     """Where the examples come from."""
-    model: RatingModel = RatingModel()
-    """Which model."""
     evaluation: RatingEvaluation = RatingEvaluation()
     """How it is scored."""

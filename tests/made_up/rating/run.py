@@ -1,75 +1,76 @@
-"""Runs of rating, with every capability that a task can have."""
+"""Runs of rating: `predictions` and `outcomes`, from which evaluate, compare, reports and `heed predict` follow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from heed.tasks.rating.task import Rated, Rater, Rating, read_ratings
 
-from heed.data.read.findings import Findings
+from heed.data.findings import Findings
 from heed.evaluation.measures import Measure, Outcomes
-from heed.observe.frames import Look
-from heed.observe.shown import ShownLook
-from heed.tasks.base.looking import Words, networks, watched
-from heed.tasks.base.outputs import TextOutputs, Written
+from heed.observe.choice import Choice
+from heed.observe.looks import Look
+from heed.tasks.base.looking import LooksAtText, Words, networks, watched
+from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import plain
-from heed.tasks.base.run import TextRun, part
+from heed.tasks.base.run import TextRun
 
 
-class RatingRun(TextRun[Rating, Rater, float]):
+@dataclass(frozen=True)
+class Stars(Prediction):
+    """The rating of one text."""
+
+    rating: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {"rating": self.rating}
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (f"{self.rating:.{options['digits']}f}",)
+
+    def summary(self) -> str:
+        return f"{self.rating:.2f}"
+
+
+def look_at(task: Rating, model: Rater, text: str, *, title: str, choice: Choice, **options: Any) -> Look:
+    """The states of recurrent networks over a text."""
+    encoded = task.encode([Rated(text, 0.0)])
+    with watched(model) as seen:
+        (rating,) = task.forwarded(model, encoded).tolist()
+    ids = encoded[0][0]
+    words = Words.of(task.tokenizer, ids, "text", {})
+    maps = tuple(net.traces(words) for net in networks(seen, len(ids)))
+    return Look(title, text, f"{rating:.2f}", maps, (), (), (), names=("text", "rating"))
+
+
+class RatingRun(TextRun[Rating, Rater, Stars], LooksAtText):
     """A model that rates texts."""
 
     task_class = Rating
-    examiner = part("comparison")
+    names = ("text", "rating")
+    look_at = staticmethod(look_at)
 
-    def predictions(self, texts: Sequence[str]) -> list[float]:
-        return self.task.rate(self.model, [Rated(one, 0.0) for one in texts])
+    def predictions(self, texts: Sequence[str]) -> list[Stars]:
+        encoded = self.task.encode([Rated(one, 0.0) for one in texts])
+        return [Stars(rating) for rating in self.task.forwarded(self.model, encoded).tolist()]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Rated]:
         return list(read_ratings(files, Findings.of(self.task.config.data, strict=True)))
 
-    def outcomes(self, examples: Sequence[Rated], outputs: Sequence[float] | None = None) -> Outcomes:
-        said = self.task.rate(self.model, examples) if outputs is None else outputs
-        return Outcomes(tuple(f"{one:.2f}" for one in said), (absolute_error(said, examples),))
+    def outcomes(self, examples: Sequence[Rated], outputs: Sequence[Stars] | None = None) -> Outcomes:
+        outputs = self.predictions([one.text for one in examples]) if outputs is None else outputs
+        errors = np.array([[abs(said.rating - one.rating), 1.0] for said, one in zip(outputs, examples, strict=True)])
+        mean = Measure("absolute_error", "absolute error", errors, lambda s: s[:, 0] / s[:, 1], higher_is_better=False)
+        return Outcomes(tuple(said.summary() for said in outputs), (mean,))
 
     def baselines(self, examples: Sequence[Rated]) -> Mapping[str, Outcomes]:
         mean = float(np.mean([one.rating for one in self.examples("train")]))
-        return {"mean rating": self.outcomes(examples, [mean] * len(examples))}
+        return {"mean rating": self.outcomes(examples, [Stars(mean)] * len(examples))}
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:
         return [f"  absolute error       {plain(report['absolute_error'])}"]
-
-    def outputs(self, options: Mapping[str, Any]) -> RatingOutputs:
-        return RatingOutputs(self, options)
-
-    def look(self, text: str, *, steps: bool = False, **options: Any) -> ShownLook:
-        batch = self.task.batch([Rated(text, 0.0)], [0])
-        with watched(self.model) as seen:
-            self.model(batch.tokens, batch.mask)
-        ids = batch.tokens[0].tolist()
-        words = Words.of(self.task.tokenizer, ids, "text", {})
-        nets = networks(seen, len(ids))
-        maps = tuple(net.traces(words) for net in nets)
-        look = Look(self.title, text, f"{self.predict(text):.2f}", maps, (), (), (), names=("text", "rating"))
-        return ShownLook(look, steps)
-
-
-def absolute_error(said: Sequence[float], examples: Sequence[Rated]) -> Measure:
-    """Mean absolute error."""
-    errors = np.array([[abs(one - example.rating), 1.0] for one, example in zip(said, examples, strict=True)])
-    return Measure("absolute_error", "absolute error", errors, lambda s: s[:, 0] / s[:, 1], higher_is_better=False)
-
-
-class RatingOutputs(TextOutputs):
-    """One number a line."""
-
-    def write(self, texts: list[str]) -> Iterator[Written]:
-        for rated in self.run.predict(texts):
-            yield Written((f"{rated:.{self.options['digits']}f}",))
-
-    def answer(self, text: str) -> str:
-        return f"{self.run.predict(text):.2f}"

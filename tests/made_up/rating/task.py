@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import torch
 from heed.tasks.rating.config import RatingConfig, RatingHead
 from torch import Tensor, nn
 
-from heed.data.batch.plan import plan_batches
 from heed.data.batch.rows import Batch, pad_rows
 from heed.data.examples import Example
-from heed.data.read.findings import Findings
-from heed.data.read.reader import Reader
-from heed.data.read.rows import tabbed_rows
-from heed.data.store.splits import Splits, open_splits
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.findings import Findings
+from heed.data.readers import Reader
+from heed.data.splits.splits import Splits, open_splits
+from heed.data.tables import CsvTable, Row
 from heed.layers import max_pooling, mean_pooling
-from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.text_task import TextTask
 
 
 @dataclass(frozen=True, slots=True)
 class Rated(Example):
-    """A text and its rating."""
+    """A text and its rating. The fields decide the split and find duplicates; `source` and `truth` are for readers."""
 
     unit = "text"
     sides = ("text",)
@@ -36,7 +33,7 @@ class Rated(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return self.text, repr(self.rating)
+        return self.text, f"{self.rating:g}"
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Rated:
@@ -44,15 +41,18 @@ class Rated(Example):
 
 
 def read_ratings(files: Sequence[str | Path], findings: Findings) -> Iterator[Rated]:
-    """Read lines `4.5 TAB text`."""
+    """Read lines `4.5 TAB text`; a bad line is an error, or is left out and counted, as `findings` says."""
     for path in map(Path, files):
-        for number, row in tabbed_rows(path, findings):
-            rating = row[0].replace(".", "", 1).removeprefix("-")
-            if len(row) != 2 or not rating.isdecimal():
-                wrong = f"'{path}' line {number} is {row[0]!r}, expected a number, a tab and a text"
-                findings.leave_out(findings.bad("no rating", path, number, wrong).rule)
-            else:
-                yield Rated(row[1], float(row[0]), f"{path.name}:{number}")
+        table = CsvTable(path, findings, "\t", fixed=True)
+        table.columns = {"rating": 0, "text": 1}
+        yield from table.made(_rated)
+
+
+def _rated(row: Row) -> Rated:
+    rating = row.text("rating")
+    if not rating.replace(".", "", 1).removeprefix("-").isdecimal():
+        raise row.bad("no rating", f"{row.where} is {rating!r}, expected a number, a tab and a text")
+    return Rated(row.text("text"), float(rating), row.origin)
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class RatingBatch(Batch):
     """A batch of texts as characters, with their ratings."""
 
     indices: list[int]
-    tokens: Tensor
-    mask: Tensor
-    ratings: Tensor
+    tokens: Tensor  # `(batch, length)`
+    mask: Tensor  # `(batch, length)`, True on real tokens
+    ratings: Tensor  # `(batch,)`
 
     @property
     def num_targets(self) -> int:
@@ -84,92 +84,33 @@ class Rater(nn.Module):
         return rated if self.ends is None or self.training else rated.clamp(*self.ends)
 
 
-class Rating(Task[RatingConfig, Rated]):
-    """The rating task."""
+class Rating(TextTask[RatingConfig, Rated, tuple[list[int], float], RatingBatch]):
+    """The rating task. Reading, tokens, batches, devices, processes, transfer and overviews are those of `TextTask`."""
 
-    interfaces = ("encoder",)
     head_class = RatingHead
-    size_fields: ClassVar = {"tokens": "vocab_size"}
-    alternatives: ClassVar = {"tokens": ("tokens", "source")}
     selected_by = "loss"
-
-    def __init__(self, config: RatingConfig, tokenizer: TextTokenizer, splits: Splits[Rated] | None) -> None:
-        super().__init__(config, splits)
-        self.tokenizer = tokenizer
+    usual_tokens = "char"
 
     @classmethod
-    def prepare(cls, config: RatingConfig) -> Self:
-        config, parent, _ = with_parents(config, cls)
-        config = config.model_copy(update={"tokenizer": config.tokenizer.model_copy(update={"kind": "char"})})
-        splits = cls.read_splits(config)
-        texts = [one.text for one in splits.examples["train"]]
-        return cls(config, TextTokenizer.train(texts, config.tokenizer), splits).settle(parent)
+    def open_splits(cls, config: RatingConfig, given: Mapping[str, Sequence[Rated]] | None = None) -> Splits[Rated]:
+        return open_splits(config.data, Reader(Rated, read_ratings), given)
 
-    @classmethod
-    def open_splits(cls, config: RatingConfig) -> Splits[Rated]:
-        return open_splits(config.data, Reader(Rated, read_ratings))
+    def encode(self, examples: Sequence[Rated]) -> list[tuple[list[int], float]]:
+        tokens = self.tokenizer.encode_all([one.text for one in examples])
+        return [(ids, one.rating) for ids, one in zip(tokens, examples, strict=True)]
 
-    @classmethod
-    def restore(cls, config: RatingConfig, folder: Path) -> Self:
-        return cls(config, TextTokenizer.load(folder / "tokenizer.json"), None)
+    def tokens_of(self, encoded: tuple[list[int], float]) -> list[int]:
+        return encoded[0]
 
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / "tokenizer.json")
-
-    def axes(self) -> dict[str, list[str]]:
-        return {"tokens": self.tokenizer.tokens}
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
+    def collate_encoded(self, encoded: Sequence[tuple[list[int], float]], indices: list[int]) -> RatingBatch:
+        tokens, mask = pad_rows([encoded[i][0] for i in indices])
+        return RatingBatch(indices, tokens, mask, torch.tensor([encoded[i][1] for i in indices]))
 
     def build_model(self) -> Rater:
         config, head = self.model_and_head()
-        return Rater(self.body_class(config), head.pooling, self.ends)
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
         scale = self.config.data.scale
-        return None if scale is None else tuple(map(float, Path(scale).read_text().split()))
-
-    # Data
-
-    def batch(self, examples: Sequence[Rated], indices: list[int]) -> RatingBatch:
-        chosen = [examples[i] for i in indices]
-        tokens, mask = pad_rows(self.tokenizer.encode_all([one.text for one in chosen]))
-        return RatingBatch(indices, tokens, mask, torch.tensor([one.rating for one in chosen]))
-
-    def train_batches(self, epoch: int) -> list[list[int]]:
-        lengths = [(len(one.text), 0) for one in self.splits.examples["train"]]
-        return plan_batches(lengths, self.config.training.batch_tokens, self.config.training.seed, epoch)
-
-    def collate(self, indices: list[int], epoch: int = 0) -> RatingBatch:
-        return self.batch(self.splits.examples["train"], indices)
-
-    def work(self, indices: list[int]) -> int:
-        train = self.splits.examples["train"]
-        return len(indices) * max(len(train[i].text) for i in indices)
-
-    def describe(self, indices: list[int]) -> str:
-        return f"{len(indices)} texts, the first {self.splits.examples['train'][indices[0]].origin}"
-
-    def overview(self) -> str:
-        return f"{self.notes}\n{self.tokenizer.vocab_size} characters"
-
-    def report_counts(self) -> dict[str, Any]:
-        return {name: {"examples": len(part)} for name, part in self.splits.examples.items()}
-
-    # Learning
+        ends = None if scale is None else tuple(map(float, Path(scale).read_text().split()))
+        return Rater(self.build_body(config), head.pooling, ends)
 
     def loss(self, model: Rater, batch: RatingBatch, label_smoothing: float) -> Tensor:
         return (model(batch.tokens, batch.mask) - batch.ratings).square().sum()
-
-    def validate(self, model: Rater) -> dict[str, float]:
-        valid = self.splits.examples["valid"]
-        wrong = [said - one.rating for said, one in zip(self.rate(model, valid), valid, strict=True)]
-        return {"loss": sum(e * e for e in wrong) / len(wrong)}
-
-    @torch.no_grad()
-    def rate(self, model: Rater, examples: Sequence[Rated]) -> list[float]:
-        model.eval()
-        batch = self.batch(examples, list(range(len(examples))))
-        return model(batch.tokens, batch.mask).tolist()

@@ -10,9 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from heed.data.batch.rows import Batch
-from heed.data.pictures.augment.augment import Augment
-from heed.data.pictures.store import PictureStore
-from heed.data.pictures.stored import PictureForm
+from heed.data.pictures.augmentation import Augment
+from heed.data.pictures.store import PictureForm, PictureStore
 
 _TOGETHER, _MOST = 2**17, 16
 """Most values of pictures that are read and changed together, and most updates for which they are."""
@@ -38,7 +37,6 @@ class PictureBatch(Batch):
 
     @property
     def padding_share(self) -> float:
-        """0: all pictures have the same size."""
         return 0.0
 
 

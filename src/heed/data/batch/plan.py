@@ -73,7 +73,6 @@ class Plan(Lazy[list[int]]):
         return f"<{len(self)} batches, {content.hexdigest()}>"
 
     def take(self, indices: Sequence[int]) -> list[list[int]]:
-        """The batches at these indices."""
         batches = self._order[list(indices)].tolist()
         starts = (self._ends[batch - 1] if batch else 0 for batch in batches)
         return [self._indices[start : self._ends[batch]].tolist() for batch, start in zip(batches, starts, strict=True)]

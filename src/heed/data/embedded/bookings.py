@@ -43,12 +43,7 @@ _NAMES = (
 _GREETINGS = ("Hello,", "Good evening,", "Good morning,", "Hi,")
 _WISHES = ("I would like to book", "can I book", "I need", "I want to reserve")
 _PARTS = ("people", "day", "time", "name")
-_ASKED = {
-    "people": "For how many people?",
-    "day": "For which day?",
-    "time": "At what time?",
-    "name": "In whose name?",
-}
+_ASKED = dict(zip(_PARTS, ("For how many people?", "For which day?", "At what time?", "In whose name?"), strict=True))
 _AGAIN = {
     "people": ("For how many people was it?", "How many of us did I say?"),
     "day": ("Which day was it again?", "What day did we say?"),
@@ -68,12 +63,8 @@ class _Booking:
 
     def said(self, part: str) -> str:
         """A part with its preposition."""
-        return {
-            "people": f"for {self.people}",
-            "day": f"on {self.day}",
-            "time": f"at {self.time}",
-            "name": f"in the name of {self.name}",
-        }[part]
+        before = {"people": "for", "day": "on", "time": "at", "name": "in the name of"}
+        return f"{before[part]} {getattr(self, part)}"
 
     @property
     def whole(self) -> str:

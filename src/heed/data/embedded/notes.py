@@ -7,9 +7,10 @@ vocabulary of words can write them only by copying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from heed.data.embedded.generated import DAYS, PairSource, check_split, distinct, split_of
 from heed.data.examples import Pair
@@ -26,10 +27,9 @@ _PLACES = ("Lisbon", "Leeds", "Lyon", "Oslo", "Turin", "Graz", "Ghent", "Porto",
 _GREETINGS = ("Hello", "Dear", "Hi", "Good morning")
 _CLOSINGS = ("Best wishes", "Many thanks", "Regards", "Yours", "See you soon")
 _SYLLABLES = (
-    *("ba", "be", "bo", "da", "de", "di", "fa", "fe", "ga", "go", "ha", "he", "ka", "ki", "ko", "la", "le", "li"),
-    *("lo", "ma", "me", "mi", "mo", "na", "ne", "ni", "no", "pa", "pe", "ra", "re", "ri", "ro", "sa", "se", "si"),
-    *("ta", "te", "ti", "to", "va", "ve", "vi", "za", "zo"),
-)
+    "ba be bo da de di fa fe ga go ha he ka ki ko la le li lo ma me mi mo na ne ni no pa pe ra re ri ro sa se si ta "
+    "te ti to va ve vi za zo"
+).split()
 _ENDINGS = ("n", "r", "s", "l", "nd", "rt", "lm", "")
 
 
@@ -37,87 +37,45 @@ def _name(rng: Random) -> str:
     return ("".join(rng.choice(_SYLLABLES) for _ in range(3)) + rng.choice(_ENDINGS)).capitalize()
 
 
-class _Kind(NamedTuple):
-    """A kind of note: the fields drawn for it, in order, the wordings of its sentence, and its subject."""
+_FIELDS: dict[str, tuple[str, ...]] = {"topic": _TOPICS, "event": _EVENTS, "paper": _PAPERS, "thing": _THINGS}
+_FIELDS |= {"floor": _FLOORS, "place": _PLACES, "day": DAYS}
+_KINDS = """
+moved: topic event other: {topic} {event} moved to {day}
+  The {topic} {event} planned for {other} will take place on {day} instead.
+  We have to move the {topic} {event} from {other} to {day}.
+  Please note that we hold the {topic} {event} on {day} and not on {other}.
+cancelled: topic event day: No {topic} {event} on {day}
+  Unfortunately we have to call off the {topic} {event} on {day}.
+  There will be no {topic} {event} on {day} after all.
+needed: topic paper day: {topic} {paper} needed by {day}
+  Could you send me the {topic} {paper} by {day}?
+  I need the {topic} {paper} on my desk by {day}.
+  Please let me have the {topic} {paper} before {day} is over.
+joins: name place day: {name} from {place} joins us
+  From {day} on we will be joined by {name} from our office in {place}.
+  Please welcome {name} from {place}, who starts here on {day}.
+broken: thing floor day: {thing} on the {floor} floor out of order
+  Since {day} the {thing} on the {floor} floor no longer works.
+  Do not use the {thing} on the {floor} floor, which broke on {day}.
+award: name topic: {topic} prize for {name}
+  You may have heard that {name} won this year's {topic} prize.
+  The {topic} prize goes to {name} this year.
+"""
+"""Each kind of note: its fields, in the order in which they are drawn, and its subject; wordings of its sentence."""
 
-    fields: tuple[str, ...]
-    said: tuple[str, ...]
-    subject: str
 
-    def draw(self, rng: Random) -> tuple[str, str]:
-        """The sentence that matters, and the subject."""
-        values: dict[str, str] = {}
-        for field in self.fields:
-            if field == "other":  # two different days
-                values["day"], values["other"] = rng.sample(DAYS, 2)
-            else:
-                values[field] = _name(rng) if field == "name" else rng.choice(_FIELDS[field])
-        said = rng.choice(self.said).format(**values)
-        subject = self.subject.format(**values)
-        return said, subject[:1].upper() + subject[1:]
-
-
-_FIELDS: dict[str, Sequence[str]] = {
-    "topic": _TOPICS,
-    "event": _EVENTS,
-    "paper": _PAPERS,
-    "thing": _THINGS,
-    "floor": _FLOORS,
-    "place": _PLACES,
-    "day": DAYS,
-}
-_KINDS = {
-    "moved": _Kind(
-        ("topic", "event", "other"),
-        (
-            "The {topic} {event} planned for {other} will take place on {day} instead.",
-            "We have to move the {topic} {event} from {other} to {day}.",
-            "Please note that we hold the {topic} {event} on {day} and not on {other}.",
-        ),
-        "{topic} {event} moved to {day}",
-    ),
-    "cancelled": _Kind(
-        ("topic", "event", "day"),
-        (
-            "Unfortunately we have to call off the {topic} {event} on {day}.",
-            "There will be no {topic} {event} on {day} after all.",
-        ),
-        "No {topic} {event} on {day}",
-    ),
-    "needed": _Kind(
-        ("topic", "paper", "day"),
-        (
-            "Could you send me the {topic} {paper} by {day}?",
-            "I need the {topic} {paper} on my desk by {day}.",
-            "Please let me have the {topic} {paper} before {day} is over.",
-        ),
-        "{topic} {paper} needed by {day}",
-    ),
-    "joins": _Kind(
-        ("name", "place", "day"),
-        (
-            "From {day} on we will be joined by {name} from our office in {place}.",
-            "Please welcome {name} from {place}, who starts here on {day}.",
-        ),
-        "{name} from {place} joins us",
-    ),
-    "broken": _Kind(
-        ("thing", "floor", "day"),
-        (
-            "Since {day} the {thing} on the {floor} floor no longer works.",
-            "Do not use the {thing} on the {floor} floor, which broke on {day}.",
-        ),
-        "{thing} on the {floor} floor out of order",
-    ),
-    "award": _Kind(
-        ("name", "topic"),
-        (
-            "You may have heard that {name} won this year's {topic} prize.",
-            "The {topic} prize goes to {name} this year.",
-        ),
-        "{topic} prize for {name}",
-    ),
-}
+def _draw_kind(kind: str, rng: Random) -> tuple[str, str]:
+    """The sentence that matters, and the subject, of a kind of note given by its lines."""
+    head, *wordings = kind.split("\n  ")
+    _, fields, form = head.split(": ")
+    values: dict[str, str] = {}
+    for field in fields.split():
+        if field == "other":  # two different days
+            values["day"], values["other"] = rng.sample(DAYS, 2)
+        else:
+            values[field] = _name(rng) if field == "name" else rng.choice(_FIELDS[field])
+    said, subject = rng.choice(wordings).format(**values), form.format(**values)
+    return said, subject[:1].upper() + subject[1:]
 
 
 def _distraction(rng: Random) -> str:
@@ -145,21 +103,17 @@ class NoteSource(PairSource):
         self._sentences, self._seed = sentences, seed
 
     def stream(self, split: Any) -> Iterator[Pair]:
-        """The notes of a split, decided by the sentence that matters: no test note's sentence occurs in training."""
         check_split(split)
-        rng = Random(f"{self._seed}:{split}")
-
-        def choose() -> str:
-            return rng.choice([*_KINDS])
+        rng, kinds = Random(f"{self._seed}:{split}"), re.split(r"\n(?! )", _KINDS.strip())
 
         def draw(kind: str) -> Pair:
             while True:
-                matters, subject = _KINDS[kind].draw(rng)
+                matters, subject = _draw_kind(kind, rng)
                 if split_of(matters) == split:
                     break
             around = [_distraction(rng) for _ in range(rng.randint(*self._sentences) - 1)]
             around.insert(rng.randint(0, len(around)), matters)
             note = f"{rng.choice(_GREETINGS)} {_name(rng)}, {' '.join(around)} {rng.choice(_CLOSINGS)}, {_name(rng)}"
-            return Pair(note, subject, origin=f"notes:{kind}")
+            return Pair(note, subject, origin=f"notes:{kind.partition(':')[0]}")
 
-        return distinct(choose, draw)
+        return distinct(lambda: rng.choice(kinds), draw)

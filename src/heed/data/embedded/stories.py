@@ -15,14 +15,9 @@ from __future__ import annotations
 from itertools import count as endless
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING
 
-from heed.data.embedded.generated import DAYS, SPLITS, Split, split_of
-from heed.data.read.documents import Document
-from heed.data.store.splits import Splits, drawn_splits
-
-if TYPE_CHECKING:
-    from heed.config.data import EmbeddedData
+from heed.data.embedded.generated import DAYS, Split, split_of
+from heed.data.kinds.documents import Document
 
 _PEOPLE = {
     "he": ("The man", "The boy", "My uncle", "Tom", "Ahmed", "Kofi", "Lars", "Diego", "Her brother", "The old baker"),
@@ -30,84 +25,33 @@ _PEOPLE = {
 }
 _POSSESSIVE = {"he": "his", "she": "her"}
 _TIMES = ("in the morning", "at noon", "in the afternoon", "in the evening")
-_PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    "store": (
-        ("milk", "bread", "cheese", "butter", "coffee"),
-        (
-            "{He} bought {thing} and a paper bag.",
-            "{He} asked the clerk for {thing}.",
-            "{He} put {thing} in the basket.",
-        ),
-        (
-            "The {thing} was cheap that day.",
-            "Then {he} paid the cashier and left.",
-            "The queue at the checkout was long.",
-        ),
-    ),
-    "lake": (
-        ("trout", "perch", "pike", "salmon"),
-        (
-            "{He} caught a {thing} with {his} rod.",
-            "{He} saw a {thing} under the boat.",
-            "{He} fed the {thing} with worms.",
-        ),
-        (
-            "The water was cold and clear.",
-            "The {thing} swam away from the hook.",
-            "{He} rowed {his} boat to the shore.",
-        ),
-    ),
-    "library": (
-        ("novel", "atlas", "dictionary", "biography"),
-        (
-            "{He} borrowed a {thing} for two weeks.",
-            "{He} read a {thing} at a quiet desk.",
-            "{He} looked for a {thing}.",
-        ),
-        ("The {thing} stood on the highest shelf.", "The librarian stamped the {thing}.", "Everyone there whispered."),
-    ),
-    "kitchen": (
-        ("soup", "cake", "stew", "omelette"),
-        (
-            "{He} cooked a {thing} for {his} family.",
-            "{He} burned the {thing} a little.",
-            "{He} salted the {thing} twice.",
-        ),
-        ("The {thing} smelled of garlic and herbs.", "The oven was still hot.", "{He} washed the pan and the spoons."),
-    ),
-    "station": (
-        ("train", "tram", "express", "bus"),
-        ("{He} waited for the {thing} on the platform.", "{He} missed the {thing} by a minute."),
-        ("The {thing} was late again.", "{He} showed {his} ticket to the conductor.", "{His} suitcase was heavy."),
-    ),
-    "garden": (
-        ("roses", "tulips", "carrots", "beans"),
-        ("{He} planted {thing} along the fence.", "{He} watered the {thing} with a can.", "{He} picked some {thing}."),
-        (
-            "The {thing} needed more sun.",
-            "Snails had eaten half of the {thing}.",
-            "The soil was dry and {he} dug deep.",
-        ),
-    ),
-    "stadium": (
-        ("match", "final", "race", "game"),
-        ("{He} watched the {thing} from the last row.", "{He} cheered during the whole {thing}."),
-        (
-            "The {thing} ended with a late goal.",
-            "The referee blew {his} whistle.",
-            "The fans sang until the {thing} was over.",
-        ),
-    ),
-    "hospital": (
-        ("doctor", "nurse", "surgeon", "dentist"),
-        ("{He} told the {thing} about {his} pain.", "{He} waited two hours for the {thing}."),
-        (
-            "The {thing} gave {him} some pills.",
-            "The {thing} examined {his} knee.",
-            "The patients in the ward were asleep.",
-        ),
-    ),
-}
+_PLACES = """
+store: milk bread cheese butter coffee
+{He} bought {thing} and a paper bag. | {He} asked the clerk for {thing}. | {He} put {thing} in the basket.
+The {thing} was cheap that day. | Then {he} paid the cashier and left. | The queue at the checkout was long.
+lake: trout perch pike salmon
+{He} caught a {thing} with {his} rod. | {He} saw a {thing} under the boat. | {He} fed the {thing} with worms.
+The water was cold and clear. | The {thing} swam away from the hook. | {He} rowed {his} boat to the shore.
+library: novel atlas dictionary biography
+{He} borrowed a {thing} for two weeks. | {He} read a {thing} at a quiet desk. | {He} looked for a {thing}.
+The {thing} stood on the highest shelf. | The librarian stamped the {thing}. | Everyone there whispered.
+kitchen: soup cake stew omelette
+{He} cooked a {thing} for {his} family. | {He} burned the {thing} a little. | {He} salted the {thing} twice.
+The {thing} smelled of garlic and herbs. | The oven was still hot. | {He} washed the pan and the spoons.
+station: train tram express bus
+{He} waited for the {thing} on the platform. | {He} missed the {thing} by a minute.
+The {thing} was late again. | {He} showed {his} ticket to the conductor. | {His} suitcase was heavy.
+garden: roses tulips carrots beans
+{He} planted {thing} along the fence. | {He} watered the {thing} with a can. | {He} picked some {thing}.
+The {thing} needed more sun. | Snails had eaten half of the {thing}. | The soil was dry and {he} dug deep.
+stadium: match final race game
+{He} watched the {thing} from the last row. | {He} cheered during the whole {thing}.
+The {thing} ended with a late goal. | The referee blew {his} whistle. | The fans sang until the {thing} was over.
+hospital: doctor nurse surgeon dentist
+{He} told the {thing} about {his} pain. | {He} waited two hours for the {thing}.
+The {thing} gave {him} some pills. | The {thing} examined {his} knee. | The patients in the ward were asleep.
+"""
+"""Each place with its things; what a person does there, and what else may be said."""
 _OBJECT = {"he": "him", "she": "her"}
 
 
@@ -120,10 +64,11 @@ def draw_stories(split: Split, count: int, seed: int) -> list[Document]:
 
 def _draw(rng: Random) -> Document:
     he = rng.choice([*_PEOPLE])
-    who, place = rng.choice(_PEOPLE[he]), rng.choice([*_PLACES])
-    things, deeds, others = _PLACES[place]
+    lines = _PLACES.strip().split("\n")
+    who, at = rng.choice(_PEOPLE[he]), 3 * rng.choice(range(len(lines) // 3))
+    (place, things), deeds, others = lines[at].split(": "), lines[at + 1].split(" | "), lines[at + 2].split(" | ")
     named = {
-        "thing": rng.choice(things),
+        "thing": rng.choice(things.split()),
         **{"he": he, "his": _POSSESSIVE[he], "him": _OBJECT[he]},
         **{"He": he.capitalize(), "His": _POSSESSIVE[he].capitalize()},
     }
@@ -144,10 +89,3 @@ def _draw(rng: Random) -> Document:
 
 _COMMON = ("The", "My", "Her", "His")
 """First words of people without names."""
-
-
-def open_stories(data: EmbeddedData) -> Splits[Document]:
-    """The stories of every split."""
-    counts = {"train": data.train, "valid": data.valid, "test": data.test}
-    drawn: dict[str, list[Document]] = {split: draw_stories(split, counts[split], data.seed) for split in SPLITS}
-    return drawn_splits(drawn, data.name, "documents")

@@ -33,6 +33,8 @@ class Archive:
     `names` are its regular files, in order; `problem` says why it ends too soon, else "".
     """
 
+    _members: Mapping[str, Any]
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problem = ""
@@ -40,7 +42,7 @@ class Archive:
     @property
     def names(self) -> list[str]:
         """Names of its regular files."""
-        raise NotImplementedError
+        return list(self._members)
 
     def get(self, key: str) -> bytes:
         """The bytes of a member.
@@ -76,13 +78,7 @@ class ZipPictures(Archive):
                     raise DataError(f"'{self.path}' is not a zip archive, or is cut off: {error}") from None
             return self._files[os.getpid()]
 
-    @property
-    def names(self) -> list[str]:
-        """Names of its regular files."""
-        return list(self._members)
-
     def get(self, key: str) -> bytes:
-        """The bytes of a member."""
         member = self._members.get(key)
         if member is None:
             raise PictureError("missing file", f"is not in {self.path.name}")
@@ -113,13 +109,7 @@ class TarPictures(Archive):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _open={}, _lock=Lock())
 
-    @property
-    def names(self) -> list[str]:
-        """Names of its regular files."""
-        return list(self._members)
-
     def get(self, key: str) -> bytes:
-        """The bytes of a member."""
         if key not in self._members:
             raise PictureError("missing file", f"is not in {self.path.name}")
         start, size = self._members[key]

@@ -1,20 +1,25 @@
-"""Sizing: pictures of any size and shape as arrays of one size, and the part of the original that an array shows.
+"""Sizing and normalisation: pictures of any size and shape as arrays of one size, with mean 0 and deviation 1.
 
 | crop | part that the model sees |
 |---|---|
 | centre | the largest centred part of the model's shape, scaled |
 | pad | the whole picture, scaled, centred between black borders |
 | squash | the whole picture, scaled to the model's shape without keeping proportions |
+
+Normalisation is of each channel over the training pictures: value = (pixel / 255 - mean) / deviation
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor
 
 from heed.data.pictures.decode import Array, with_channels
 from heed.errors import DataError
@@ -143,3 +148,48 @@ def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     shorter = float(np.median([min(size) for size in sizes]))
     side = min(_LARGEST, max(_SMALLEST, int(shorter) // _STEP * _STEP))
     return side, side
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Mean and standard deviation of each channel, with pixel values from 0 to 1; deviation 1 for constant ones."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    @classmethod
+    def of(cls, parts: Iterable[Array], channels: int) -> Self:
+        """From parts `(batch, height, width, channels)`; computed from exact counts, so their order does not matter."""
+        counts = np.zeros((channels, 256), dtype=np.int64)
+        for part in parts:
+            for channel in range(channels):
+                counts[channel] += np.bincount(part[..., channel].reshape(-1), minlength=256)
+        values = np.arange(256) / 255.0
+        total = np.maximum(1, counts.sum(1))
+        mean = counts @ values / total
+        deviation = np.sqrt(np.maximum(0.0, (counts * (values - mean[:, None]) ** 2).sum(1) / total))
+        # A channel with one pixel value is constant, whatever the rounding error of the mean.
+        varies = (counts > 0).sum(1) > 1
+        return cls(tuple(mean.tolist()), tuple(np.where(varies, deviation, 1.0).tolist()))
+
+    def tensor(self, pictures: Array) -> Tensor:
+        """Pictures `(batch, height, width, channels)` as float32 `(batch, channels, height, width)`."""
+        scale, shift = self._line
+        planes = torch.from_numpy(pictures).permute(0, 3, 1, 2)
+        # Takes half the time of other ways to convert bytes to floats and move the channels.
+        pixels = torch.empty(planes.shape).copy_(planes)
+        return pixels.mul_(scale).add_(shift)
+
+    @cached_property
+    def _line(self) -> tuple[Tensor, Tensor]:
+        """Factor and summand of a pixel, `(channels, 1, 1)` each."""
+        scale = torch.tensor([1.0 / (255.0 * deviation) for deviation in self.deviation])
+        shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
+        return scale.view(-1, 1, 1), shift.view(-1, 1, 1)
+
+    def undo(self, pixels: Tensor) -> Array:
+        """Inverse of `tensor`, rounded to whole pixel values and clamped to 0 .. 255."""
+        mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.deviation))
+        values = ((pixels.detach().cpu().float() * deviation + mean) * 255.0).round().clamp(0, 255).to(torch.uint8)
+        pictures: Array = values.permute(0, 2, 3, 1).numpy()
+        return pictures

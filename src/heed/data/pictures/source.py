@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from heed.data.pictures.archives import Archive, open_archive
 from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
-from heed.data.pictures.idx import read_idx
-from heed.data.pictures.names import archive_in
+from heed.data.pictures.files import archive_in, read_idx
 from heed.errors import DataError
 
 T = TypeVar("T")

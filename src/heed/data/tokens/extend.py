@@ -20,8 +20,8 @@ from itertools import islice
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from heed.data.tokens.special import CONTINUED
-from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.tokens.special import CONTINUED, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 
 _TOGETHER = 1_000

@@ -17,8 +17,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.byte_letters import LETTERS
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASK, SIGNS, SPECIAL_TOKENS, UNKNOWN
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, LETTERS, MASK, SIGNS, SPECIAL_TOKENS, UNKNOWN
 from heed.data.tokens.words import WORD
 from heed.errors import ConfigError
 

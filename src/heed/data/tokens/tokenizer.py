@@ -11,36 +11,96 @@ exactly; the library represents their bytes by letters, which are never shown to
 
 `wordpiece` does not keep spaces: a piece within a word begins with "##", and decoding puts spaces between words. A word
 with a character that the vocabulary lacks is one unknown token.
+
+A `MappedTokenizer` cuts by one vocabulary and numbers by another, like Marian's pairs of SentencePiece models. Each
+side has its own model that cuts texts into pieces; the ids of the pieces are looked up in a table, shared by both sides
+or one for each. A piece missing from the table is the unknown token, even if the cutting model knows it; a piece
+unknown to the cutting model may be in the table. A text may begin with a language code such as ">>fra<<", which is a
+separate token and is not cut.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.byte_letters import BYTES, LETTERS, readable, whole_characters
 from heed.data.tokens.learn import NUM_BYTES, learn, learn_characters, learn_words
-from heed.data.tokens.long_texts import character_table, encode_in_parts
-from heed.data.tokens.pieces import around_masks, is_continued, is_mark, joined, without_prefix
-from heed.data.tokens.special import BLANK, CONTINUED, MASKS
+from heed.data.tokens.special import (
+    BLANK,
+    BYTES,
+    CONTINUED,
+    LETTERS,
+    MASKS,
+    UNKNOWN,
+    around_masks,
+    is_continued,
+    is_mark,
+    joined,
+    readable,
+    whole_characters,
+    without_prefix,
+)
 from heed.data.tokens.special import END as END
 from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
-from heed.data.tokens.special import UNKNOWN as UNKNOWN
 from heed.data.tokens.subwords import SubwordSampler
-from heed.errors import RunError
+from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
+
+_LONG, _TOGETHER = 1 << 16, 1 << 20
+"""Characters above which a text is encoded in parts, and characters encoded at once."""
+_BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
+"""A line end between characters that no library treats as whitespace."""
+
+
+def encode_in_parts(
+    encode_all: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str], divisible: bool
+) -> list[NDArray[np.int32]]:
+    """The ids of texts, about `_TOGETHER` characters encoded at once; `divisible` texts are divided where safe."""
+    parts: list[str] = []
+    ends = []  # number of parts up to the end of each text
+    for text in texts:
+        parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
+        ends.append(len(parts))
+    encoded: list[NDArray[np.int32]] = []
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+        together = [parts[n] for n in chunk]
+        encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
+    return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+
+def character_table(tokens: Sequence[str]) -> NDArray[np.int32]:
+    """The id of each character up to the last that is a token, unknown for the others, and one more unknown id."""
+    known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
+    table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
+    table[list(known)] = list(known.values())
+    return table
+
+
+def _in_parts(text: str) -> list[str]:
+    """Parts of about `_LONG` characters that have the same tokens as in the whole text.
+
+    They begin after a line end between two characters that are not whitespace, where all tokenizers begin a word.
+    """
+    cuts = [0]
+    while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
+        cuts.append(found.end())
+    return [text[a:b] for a, b in pairwise([*cuts, len(text)])]
+
 
 _CUTTER = '{"cutter":'
 """Beginning of the file of a `MappedTokenizer`, which numbers with its own table."""
@@ -390,9 +450,154 @@ class TextTokenizer:
         text = read_text(path, _MOST_BYTES)
         try:
             if text.startswith(_CUTTER):
-                from heed.data.tokens.mapped import MappedTokenizer
-
                 return MappedTokenizer.of_text(text)
             return cls(Tokenizer.from_str(text))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
+
+
+_CODE = re.compile(r">>.*?<<", re.DOTALL)
+"""A language code at the start of a text."""
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+class MappedTokenizer(TextTokenizer):
+    """A tokenizer that cuts with one tokenizer and numbers with a table of tokens.
+
+    Attributes:
+        origin: Content of the file from which the cutting tokenizer was made; empty if there was none.
+    """
+
+    def __init__(
+        self, cutter: Tokenizer, vocabulary: Sequence[str], origin: bytes = b"", tags: Sequence[str] = ()
+    ) -> None:
+        """Combine both; `vocabulary` has the special tokens first, its `tags` never occur in texts."""
+        super().__init__(cutter)
+        self.origin = origin
+        self._vocabulary = list(vocabulary)
+        self._tags = list(tags)
+        self._number()
+
+    def _number(self) -> None:
+        first, marks = len(SPECIAL_TOKENS), {*self._tags}
+        self._places = {token: i for i, token in reversed([*enumerate(self._vocabulary)]) if i >= first}
+        known = {token: i for token, i in self._places.items() if token not in marks}
+        cutter = self._tokenizer
+        names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
+        self._ids = [known.get(name, UNKNOWN) for name in names]
+        self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._vocabulary)
+
+    @property
+    def tags(self) -> dict[str, int]:
+        return {tag: self._places[tag] for tag in self._tags}
+
+    def add_tags(self, tags: Iterable[str]) -> None:
+        for tag in tags:
+            if tag not in self._places:
+                self._vocabulary.append(tag)
+                self._tags.append(tag)
+                self._number()
+
+    @property
+    def mask(self) -> int | None:
+        return None
+
+    def encode(self, text: str) -> Encoded:
+        code, rest = self._split(text)
+        encoding = self._tokenizer.encode(rest, add_special_tokens=False)
+        spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
+        ids = self._numbered(encoding)
+        return Encoded([self._code(code), *ids], [(0, len(code)), *spans]) if code else Encoded(ids, spans)
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        rests = [self._split(text)[1] for text in texts]
+        encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
+        encoded = []
+        for text, rest, encoding in zip(texts, rests, encodings, strict=True):
+            ids = [self._ids[i] for i in encoding.ids]
+            whole = UNKNOWN not in ids and len(rest) == len(text)
+            encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
+        return encoded
+
+    def _split(self, text: str) -> tuple[str, str]:
+        found = _CODE.match(text)
+        return ("", text) if found is None else (found[0], text[found.end() :])
+
+    def _code(self, code: str) -> int:
+        return self._places.get(code, UNKNOWN)
+
+    def _numbered(self, encoding: Any) -> list[int]:
+        """Ids by the table; for pieces unknown to the cutting model, by their text."""
+        ids = [self._ids[i] for i in encoding.ids]
+        if UNKNOWN in ids:
+            for n, token in enumerate(encoding.tokens):
+                if ids[n] == UNKNOWN and token not in self._tags:
+                    ids[n] = self._places.get(token, UNKNOWN)
+        return ids
+
+    def token(self, token: int) -> str:
+        return self._vocabulary[token] if 0 <= token < len(self._vocabulary) else self._vocabulary[UNKNOWN]
+
+    def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
+        given = instead or {}
+        silent = {*range(len(SPECIAL_TOKENS)), *self.tags.values()}
+        kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
+        text = decoders.ByteFallback().decode(kept) if self._of_bytes else "".join(kept)
+        return text.replace(BLANK, " ").strip()
+
+    @property
+    def is_exact(self) -> bool:
+        return False
+
+    def sampler(self, amount: float) -> SubwordSampler:
+        raise ConfigError(f"tokenizer.sampling is {amount}, but an imported pair of tokenizers cannot sample")
+
+    @property
+    def text(self) -> str:
+        state = {
+            "cutter": json.loads(self._tokenizer.to_str()),
+            "vocabulary": self._vocabulary,
+            "tags": self._tags,
+            "origin": base64.b64encode(self.origin).decode("ascii"),
+        }
+        return json.dumps(state, ensure_ascii=False)
+
+    def save(self, path: Path) -> None:
+        write_whole(path, lambda part: part.write_text(self.text, encoding="utf-8"))
+
+    @classmethod
+    def of_text(cls, text: str) -> MappedTokenizer:
+        """From the JSON of `text`; a KeyError, ValueError or TypeError if it is something else."""
+        state = json.loads(text)
+        cutter = Tokenizer.from_str(json.dumps(state["cutter"]))
+        origin = base64.b64decode(state["origin"], validate=True)
+        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]))
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The beginning of a text to be continued."""
+
+    ids: Sequence[int]  # tokens of the beginning
+    never_next: tuple[int, ...] = ()  # tokens that may not follow, since they would change the beginning
+
+
+def beginning(tokenizer: TextTokenizer, text: str) -> Beginning:
+    """The tokens of a beginning.
+
+    If tokens of words include the space before them, a separate token for a space was hardly ever seen in training,
+    and half a word would follow it. The last space is then left out of the tokens, and the next token must include
+    it. With word pieces, the next token must begin a word.
+    """
+    if not text.strip() or not text.endswith(" ") or tokenizer.unit in ("character", "byte"):
+        return Beginning(tokenizer.encode(text).ids if text else [])
+    if tokenizer.is_of_pieces:
+        within = tuple(i for i, token in enumerate(tokenizer.tokens) if is_continued(token))
+        return Beginning(tokenizer.encode(text).ids, within)
+    mark = next(letter for letter, byte in BYTES.items() if byte == ord(" ")) if tokenizer.is_of_bytes else BLANK
+    without = tuple(i for i, token in enumerate(tokenizer.tokens) if not token.startswith(mark) or token == mark)
+    return Beginning(tokenizer.encode(text[:-1]).ids, without)

@@ -1,6 +1,6 @@
 """Checkpoints of the Hugging Face Hub, read and written without the library `transformers`.
 
-A checkpoint is a folder: `config.json`, tensors, tokenizer files. What reads it is put together from three parts:
+A checkpoint is a folder: `config.json`, tensors, tokenizer files. Three parts read and write it:
 
 - a **family** (`family.py`, one object for each `model_type`, listed in `families.py`) knows the body: which fields of
   `config.json` mean which fields of our model, and a table of tensors (their name, our name, a reversible transform);

@@ -12,16 +12,26 @@ Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import PADDING
+from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.table import Entry, entry, known, layer
-from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import NEVER, SAME, Rows, Transform
+from heed.exchange.huggingface.tensors import (
+    NEVER,
+    SAME,
+    Entry,
+    TensorFiles,
+    Transform,
+    after,
+    entry,
+    first_of,
+    known,
+    layer,
+    rows_of,
+)
 from heed.models.base import ModelConfig
 from heed.models.bert import BertConfig
 
@@ -46,6 +56,17 @@ class BertFamily(Family):
 
     model_type = "bert"
     model = "bert"
+    names: ClassVar = {
+        "d_model": ("hidden_size", 768),
+        "num_heads": ("num_attention_heads", 12),
+        "num_layers": ("num_hidden_layers", 12),
+        "d_ff": ("intermediate_size", 3072),
+        "norm_eps": ("layer_norm_eps", 1e-12),
+        "max_length": ("max_position_embeddings", 512),
+        "num_segments": ("type_vocab_size", 2),
+        "dropout": ("hidden_dropout_prob", 0.1),
+        "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+    }
     prefix = "bert."
     head_names: ClassVar[tuple[str, ...]] = ("cls.", "classifier.")
     tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
@@ -65,26 +86,21 @@ class BertFamily(Family):
         "pruned_heads": ({},),
     }
     ignored = (r"\.position_ids$", r"\.token_type_ids$")
+    activation: ClassVar[str] = "hidden_act"
+    """The name of the field with the activation."""
+    further_settings: ClassVar[Mapping[str, Any]] = {"position_embedding_type": "absolute"}
+    """Fields of config.json that are the same for every model."""
     pooler: ClassVar[str] = "tanh"
     """The activation of the layer before a text's label."""
     first_of_words: ClassVar[str] = "cls.predictions.bias"
     """The tensor by which the head of masked words is known."""
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `bert`."""
         return {
-            "d_model": settings.count("hidden_size", 768),
-            "num_heads": settings.count("num_attention_heads", 12),
-            "num_layers": settings.count("num_hidden_layers", 12),
-            "d_ff": settings.count("intermediate_size", 3072),
-            "activation": settings.one_of("hidden_act", ACTIVATIONS, "gelu"),
-            "norm_eps": settings.number("layer_norm_eps", 1e-12),
-            "max_length": settings.count("max_position_embeddings", 512),
-            "num_segments": settings.count("type_vocab_size", 2),
+            **self.named_fields(settings),
+            "activation": settings.one_of(self.activation, ACTIVATIONS, "gelu"),
             "double_separator": False,
             "pooler": self.pooler if self._pooler_name(files) else "none",
-            "dropout": settings.number("hidden_dropout_prob", 0.1),
-            "attention_dropout": settings.number("attention_probs_dropout_prob", 0.1),
         }
 
     def _pooler_name(self, files: TensorFiles) -> str | None:
@@ -96,7 +112,6 @@ class BertFamily(Family):
         return f"{self.prefix}pooler.dense"
 
     def guess(self, files: TensorFiles) -> str:
-        """By the tensors of the heads."""
         words, order = self.first_of_words in files, "cls.seq_relationship.weight" in files
         found = frozenset([*(["words"] if words else []), *(["order"] if order else [])])
         return self.architectures[found]
@@ -109,9 +124,8 @@ class BertFamily(Family):
         vocabularies: Vocabularies,
         tied: bool = True,
     ) -> Sequence[Entry]:
-        """The tensors of the body and of the heads."""
         assert isinstance(body, BertConfig)
-        rows = Rows(vocabularies["tokens"][1])
+        rows = rows_of(vocabularies["tokens"][1])
         table = [
             entry(f"{self.prefix}embeddings.word_embeddings.weight", "body.inputs.embedding.weight", rows),
             entry(
@@ -167,7 +181,7 @@ class BertFamily(Family):
         """The head of masked words, from the names of its layer, its normalisation, and what holds its output."""
         dense, norm, output = names
         numbering = vocabularies["tokens"][1]
-        bias = Rows(numbering, NEVER)
+        bias = rows_of(numbering, NEVER)
         # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
         own, other = f"{output}.bias", f"{output}.decoder.bias"
         lines = [*layer(dense, "words.dense"), *layer(norm, "words.norm")]
@@ -175,28 +189,18 @@ class BertFamily(Family):
             also = (other, f"{output}.decoder.weight")
             return [*lines, entry(own, "words.output.bias", bias, also=(other,)), known(also[1])]
         lines.append(entry(other, "words.output.bias", bias, also=(own,), copied=True))
-        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight", Rows(numbering))]
+        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight", rows_of(numbering))]
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
         assert isinstance(body, BertConfig)
         self._check(body, heads)
         numbering = vocabularies["tokens"][1]
-        attention = body.dropout if body.attention_dropout is None else body.attention_dropout
         return {
             "vocab_size": numbering.size,
-            "hidden_size": body.d_model,
-            "num_attention_heads": body.num_heads,
-            "num_hidden_layers": body.num_layers,
-            "intermediate_size": body.d_ff,
-            "hidden_act": THEIR_ACTIVATION[body.activation],
-            "layer_norm_eps": body.norm_eps,
-            "max_position_embeddings": body.max_length,
-            "type_vocab_size": body.num_segments,
-            "hidden_dropout_prob": body.dropout,
-            "attention_probs_dropout_prob": attention,
+            **self.named_settings(body),
+            self.activation: THEIR_ACTIVATION[body.activation],
             "initializer_range": 0.02,
-            "position_embedding_type": "absolute",
+            **self.further_settings,
             "pad_token_id": numbering.theirs[PADDING],
         }
 
@@ -214,3 +218,149 @@ class BertFamily(Family):
             raise self.lacks("double_separator", True, "it puts one [SEP] between two texts")
         if not body.num_segments:
             raise self.lacks("num_segments", 0, "it has at least one segment")
+
+
+class DistilBertFamily(BertFamily):
+    """DistilBERT."""
+
+    model_type = "distilbert"
+    names: ClassVar = {
+        "d_model": ("dim", 768),
+        "num_heads": ("n_heads", 12),
+        "num_layers": ("n_layers", 6),
+        "d_ff": ("hidden_dim", 3072),
+        "max_length": ("max_position_embeddings", 512),
+        "dropout": ("dropout", 0.1),
+        "attention_dropout": ("attention_dropout", 0.1),
+    }
+    activation = "activation"
+    further_settings: ClassVar = {"sinusoidal_pos_embds": False}
+    prefix = "distilbert."
+    head_names: ClassVar = ("vocab_", "pre_classifier.", "classifier.")
+    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
+    architectures: ClassVar = {
+        frozenset(): "DistilBertModel",
+        frozenset({"words"}): "DistilBertForMaskedLM",
+        frozenset({"labels"}): "DistilBertForSequenceClassification",
+        frozenset({"tags"}): "DistilBertForTokenClassification",
+    }
+    first_of_words = "vocab_projector.bias"
+    pooler = "relu"
+    _layers = "transformer.layer"
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        return {**super().fields(settings, files, heads), "norm_eps": 1e-12, "num_segments": 0}
+
+    def _pooler(self, heads: frozenset[str]) -> str:
+        return "pre_classifier"
+
+    def _block(self) -> dict[str, str]:
+        return {
+            "attention.q_lin": "attention.w_query",
+            "attention.k_lin": "attention.w_key",
+            "attention.v_lin": "attention.w_value",
+            "attention.out_lin": "attention.w_out",
+            "sa_layer_norm": "around_attention.norm",
+            "ffn.lin1": "feed_forward.inner",
+            "ffn.lin2": "feed_forward.outer",
+            "output_layer_norm": "around_feed_forward.norm",
+        }
+
+    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        if head in ("labels", "tags"):
+            return layer("classifier", head)
+        numbering = vocabularies["tokens"][1]
+        lines = [*layer("vocab_transform", "words.dense"), *layer("vocab_layer_norm", "words.norm")]
+        lines.append(entry("vocab_projector.bias", "words.output.bias", rows_of(numbering, NEVER)))
+        matrix = "vocab_projector.weight"
+        return [*lines, known(matrix) if tied else entry(matrix, "words.output.weight", rows_of(numbering))]
+
+    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
+        if body.num_segments:
+            raise self.lacks("num_segments", body.num_segments, "it has no segments")
+        if body.norm_eps != 1e-12:
+            raise self.lacks("norm_eps", body.norm_eps, "its value is 1e-12")
+        super()._check(body.model_copy(update={"num_segments": 1}), heads)
+
+
+class RobertaFamily(BertFamily):
+    """RoBERTa."""
+
+    model_type = "roberta"
+    prefix = "roberta."
+    head_names: ClassVar = ("lm_head.", "classifier.")
+    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
+    architectures: ClassVar = {
+        frozenset(): "RobertaModel",
+        frozenset({"words"}): "RobertaForMaskedLM",
+        frozenset({"labels"}): "RobertaForSequenceClassification",
+        frozenset({"tags"}): "RobertaForTokenClassification",
+    }
+    first_of_words = "lm_head.bias"
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        before = _before(settings)
+        rows = settings.count("max_position_embeddings", 512)
+        if rows <= before:
+            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
+        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
+            raise ConfigError(
+                f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
+                "of the body; import the model without this head"
+            )
+        return {
+            **super().fields(settings, files, heads),
+            "max_length": rows - before,
+            "num_segments": 1,
+            "double_separator": True,
+        }
+
+    def _pooler(self, heads: frozenset[str]) -> str:
+        return "classifier.dense" if "labels" in heads else f"{self.prefix}pooler.dense"
+
+    def _positions(self, settings: Settings) -> Transform:
+        return after(_before(settings))
+
+    def _segments(self, settings: Settings) -> Transform:
+        return first_of(settings.count("type_vocab_size", 2))
+
+    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+        if head == "labels":
+            return layer("classifier.out_proj", head)
+        if head == "tags":
+            return layer("classifier", head)
+        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), vocabularies, tied)
+
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        assert isinstance(body, BertConfig)
+        values = super().settings(body, heads, vocabularies)
+        theirs = vocabularies["tokens"][1].theirs
+        before = (theirs[PADDING] or 0) + 1
+        return {
+            **values,
+            "max_position_embeddings": body.max_length + before,
+            "type_vocab_size": 1,
+            "bos_token_id": theirs[START],
+            "eos_token_id": theirs[END],
+        }
+
+    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
+        if body.num_segments != 1:
+            raise self.lacks("num_segments", body.num_segments, "it has one segment")
+        if not body.double_separator:
+            raise self.lacks("double_separator", False, "it puts two </s> between two texts")
+        if "words" in heads and body.activation != "gelu":
+            raise self.lacks("activation", body.activation, "its head for masked words uses gelu")
+        super()._check(body.model_copy(update={"double_separator": False}), heads)
+
+
+class XlmRobertaFamily(RobertaFamily):
+    """XLM-R: RoBERTa with another tokenizer."""
+
+    model_type = "xlm-roberta"
+    architectures: ClassVar = {heads: f"XLM{name}" for heads, name in RobertaFamily.architectures.items()}
+
+
+def _before(settings: Settings) -> int:
+    """The position of the first token."""
+    return settings.count("pad_token_id", 1, least=0) + 1

@@ -1,17 +1,57 @@
-"""An opened checkpoint: folder, configuration, tensors, tokenizers, and its family."""
+"""A checkpoint of the Hugging Face Hub: finding its folder, opening it, and its origin in an imported run.
+
+`huggingface.json` of a run folder records the checkpoint from which the run, or its parent, was imported: the family,
+the fields of the checkpoint's `config.json`, and by role the numbering of the vocabulary with a digest of its tokens.
+An export restores the original numbering if the tokens are still the imported ones.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError
-from heed.exchange.huggingface.config_file import CONFIG, Settings
-from heed.exchange.huggingface.families import family_of
+from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
+from heed.exchange.huggingface.config_file import CONFIG, Settings, read_json
 from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.gpt2 import Gpt2Family
+from heed.exchange.huggingface.marian import MarianFamily
+from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tensors import TensorFiles
+from heed.exchange.huggingface.vit import VitFamily
+from heed.storage.disk import write_whole
+
+FAMILIES: tuple[Family, ...] = (
+    BertFamily(),
+    DistilBertFamily(),
+    RobertaFamily(),
+    XlmRobertaFamily(),
+    Gpt2Family(),
+    MarianFamily(),
+    VitFamily(),
+)
+"""One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
+
+
+def family_of(settings: Settings) -> Family:
+    """The family of a checkpoint.
+
+    Raises:
+        ConfigError: The family is not supported; the message names it and lists those that are.
+    """
+    name = settings.model_type
+    for family in FAMILIES:
+        if family.model_type == name:
+            return family
+    known = ", ".join(family.model_type for family in FAMILIES)
+    raise ConfigError(f"{settings.path}: model_type is '{name}', which heed does not support; supported: {known}")
 
 
 @dataclass(frozen=True)
@@ -94,3 +134,132 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     if len(named) > 1:
         raise ConfigError(f"{settings.path}: architectures are {', '.join(named)}; heed reads checkpoints with one")
     return str(named[0])
+
+
+ORIGIN = "huggingface.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Record in a run folder of the checkpoint that it was imported from.
+
+    Attributes:
+        source: Name of the checkpoint or of its folder.
+        family: Its `model_type`.
+        architecture: The class of its model.
+        settings: The fields of its `config.json`.
+        vocabularies: By role, the numbering and the digest of the tokens.
+    """
+
+    source: str
+    family: str
+    architecture: str
+    settings: Mapping[str, Any]
+    vocabularies: Mapping[str, tuple[Numbering, str]]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, source: str) -> Origin:
+        """The record of an opened checkpoint."""
+        found = {role: (numbering, digest(one)) for role, (one, numbering) in checkpoint.vocabularies.items()}
+        settings = checkpoint.settings
+        return cls(source, settings.model_type, checkpoint.architecture, settings.values, found)
+
+    @classmethod
+    def read(cls, folder: Path) -> Origin | None:
+        """The record of a run folder; None if neither the run nor its parent was imported.
+
+        Raises:
+            RunError: The file is damaged.
+        """
+        path = folder / ORIGIN
+        if not path.is_file():
+            return None
+        values = read_json(path)
+        try:
+            if values["format"] != _FORMAT:
+                raise RunError(f"{path} has format {values['format']}, this version of heed reads format {_FORMAT}")
+            vocabularies = {
+                role: (Numbering.from_json(one), str(one["tokens"])) for role, one in values["vocabularies"].items()
+            }
+            source, family, architecture = (str(values[name]) for name in ("source", "family", "architecture"))
+            return cls(source, family, architecture, dict(values["settings"]), vocabularies)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{path} is damaged: {error}") from None
+
+    def write(self, folder: Path) -> None:
+        """Write it into a run folder."""
+        values = {
+            "format": _FORMAT,
+            "source": self.source,
+            "family": self.family,
+            "architecture": self.architecture,
+            "settings": dict(self.settings),
+            "vocabularies": {
+                role: {**numbering.as_json(), "tokens": tokens}
+                for role, (numbering, tokens) in self.vocabularies.items()
+            },
+        }
+        text = json.dumps(values, ensure_ascii=False) + "\n"
+        write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def numbering(self, tokenizer: TextTokenizer) -> Numbering | None:
+        """The imported numbering that fits a tokenizer; None if its tokens are not the imported ones."""
+        own = digest(tokenizer)
+        return next((numbering for numbering, tokens in self.vocabularies.values() if tokens == own), None)
+
+
+def digest(tokenizer: TextTokenizer) -> str:
+    """A hash of a tokenizer's tokens, in order."""
+    text = "\n".join(tokenizer.tokens)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+_NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
+_FILES = ("*.json", "*.txt", "*.model", "*.spm")
+"""Configuration and tokenizers."""
+_TENSORS = ("model*.safetensors", "pytorch_model*.bin")
+"""Files of tensors, in order of preference."""
+
+
+def find_checkpoint(source: str | Path) -> tuple[Path, str]:
+    """The folder of a checkpoint, and a description of where it was found.
+
+    Args:
+        source: A folder, or a name on the Hub, such as "google-bert/bert-base-uncased".
+
+    Raises:
+        RunError: The checkpoint was not found, or the download failed.
+        ConfigError: It is a name, and huggingface_hub is not installed.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return path, f"folder {path}"
+    if path.exists():
+        raise RunError(f"{path} is a file; a checkpoint is a folder with {CONFIG}, tensors and a tokenizer")
+    name = str(source)
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise RunError(f"no folder '{source}'")
+    try:
+        from huggingface_hub import constants, list_repo_files, snapshot_download
+        from huggingface_hub.errors import LocalEntryNotFoundError
+    except ImportError:
+        raise ConfigError(
+            f"no folder '{name}'; to find checkpoints of the Hugging Face Hub by name: pip install -e '.[hf]'"
+        ) from None
+    with suppress(LocalEntryNotFoundError):
+        found = Path(snapshot_download(name, local_files_only=True))
+        if (found / CONFIG).is_file() and any(any(found.glob(pattern)) for pattern in _TENSORS):
+            return found, f"{name} in the cache of the Hugging Face Hub, {found}"
+    try:
+        files = list_repo_files(name)
+        safe = any(file.endswith(".safetensors") and "/" not in file for file in files)
+        tensors = _TENSORS[0] if safe else _TENSORS[1]
+        found = Path(snapshot_download(name, allow_patterns=[*_FILES, tensors]))
+    except Exception as error:  # of the network, the library's own and others
+        problem = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
+        raise RunError(
+            f"no folder '{name}', it is not in the cache of the Hugging Face Hub ({constants.HF_HUB_CACHE}), and it "
+            f"could not be downloaded: {problem}"
+        ) from None
+    return found, f"{name}, downloaded from the Hugging Face Hub"

@@ -13,13 +13,20 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.table import Entry
-from heed.exchange.huggingface.tensors import TensorFiles
+from heed.exchange.huggingface.tensors import Entry, TensorFiles
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 
 Vocabularies = Mapping[str, tuple[TextTokenizer, Numbering]]
 """A tokenizer with the numbering of its tokens in the checkpoint, by role ("tokens", or "source" and "target")."""
+
+_USUAL = {
+    "attention_dropout": "dropout",
+    "decoder_layers": "num_layers",
+    "decoder_heads": "num_heads",
+    "decoder_d_ff": "d_ff",
+}
+"""Fields of our models that are as another one if they are null."""
 
 
 class Family(ABC):
@@ -29,6 +36,8 @@ class Family(ABC):
     """`model_type` in config.json."""
     model: ClassVar[str]
     """Name of our model."""
+    names: ClassVar[Mapping[str, tuple[str, Any]]]
+    """Fields of our model that config.json has under another name, with that name and its default there."""
     prefix: ClassVar[str]
     """Prefix of the names of the body's tensors in a model with a head, such as "bert."."""
     architectures: ClassVar[Mapping[frozenset[str], str]]
@@ -79,6 +88,17 @@ class Family(ABC):
         Raises:
             ConfigError: The family does not support a field of our model; the message names it.
         """
+
+    def named_fields(self, settings: Settings) -> dict[str, Any]:
+        """The fields of our model that `names` lists."""
+        read = {int: settings.count, float: settings.number, bool: settings.flag, type(None): settings.count}
+        return {ours: read[type(default)](theirs, default) for ours, (theirs, default) in self.names.items()}
+
+    def named_settings(self, body: ModelConfig) -> dict[str, Any]:
+        """The fields of config.json that `names` lists."""
+        values = {ours: getattr(body, ours) for ours in self.names}
+        usual = {name: getattr(body, _USUAL.get(name, name)) for name in self.names}
+        return {self.names[name][0]: usual[name] if one is None else one for name, one in values.items()}
 
     def lacks(self, name: str, value: Any, why: str) -> ConfigError:
         """The error about a field of our model that the family does not support."""

@@ -17,9 +17,7 @@ from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import ACTIVATIONS
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.table import Entry, entry, layer
-from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import TRANSPOSED, Joined, Rows
+from heed.exchange.huggingface.tensors import TRANSPOSED, Entry, TensorFiles, entry, joined, layer, rows_of
 from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
 
@@ -40,6 +38,16 @@ class Gpt2Family(Family):
 
     model_type = "gpt2"
     model = "gpt"
+    names: ClassVar = {
+        "d_model": ("n_embd", 768),
+        "num_heads": ("n_head", 12),
+        "num_layers": ("n_layer", 12),
+        "d_ff": ("n_inner", None),
+        "max_length": ("n_positions", 1024),
+        "norm_eps": ("layer_norm_epsilon", 1e-5),
+        "dropout": ("resid_pdrop", 0.1),
+        "attention_dropout": ("attn_pdrop", 0.1),
+    }
     prefix = "transformer."
     head_names: ClassVar = ("lm_head.", "score.", "classifier.")
     architectures: ClassVar = {
@@ -60,25 +68,15 @@ class Gpt2Family(Family):
     ignored = (r"\.attn\.(masked_)?bias$",)
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `gpt`. Dropout is that of the sublayers; the embeddings' may differ there."""
-        d_model = settings.count("n_embd", 768)
         return {
-            "d_model": d_model,
-            "num_heads": settings.count("n_head", 12),
-            "num_layers": settings.count("n_layer", 12),
-            "d_ff": settings.count("n_inner", None),
-            "max_length": settings.count("n_positions", 1024),
+            **self.named_fields(settings),
             "positions": "learned",
             "norm": "layer",
-            "norm_eps": settings.number("layer_norm_epsilon", 1e-5),
             "activation": settings.one_of("activation_function", _ACTIVATIONS, "gelu_new"),
             "bias": True,
-            "dropout": settings.number("resid_pdrop", 0.1),
-            "attention_dropout": settings.number("attn_pdrop", 0.1),
         }
 
     def guess(self, files: TensorFiles) -> str:
-        """By the heads; the body alone writes as well, since its output layer is its table of tokens."""
         heads = {"score.weight": "labels", "classifier.weight": "tags"}
         found = [head for name, head in heads.items() if name in files]
         return self.architectures[frozenset(found or ["output"])]
@@ -91,9 +89,8 @@ class Gpt2Family(Family):
         vocabularies: Vocabularies,
         tied: bool = True,
     ) -> Sequence[Entry]:
-        """The tensors of the body and of the heads."""
         assert isinstance(body, BlocksConfig)
-        rows = Rows(vocabularies["tokens"][1])
+        rows = rows_of(vocabularies["tokens"][1])
         embedding = "body.embedding.weight" if isinstance(body, GPTConfig) else "body.inputs.embedding.weight"
         table = [
             entry(f"{self.prefix}wte.weight", embedding, rows),
@@ -116,8 +113,8 @@ class Gpt2Family(Family):
         attention = [f"{ours}.attention.w_{name}" for name in ("query", "key", "value")]
         lines = [
             *layer(f"{theirs}.ln_1", f"{ours}.around_attention.norm"),
-            entry(f"{theirs}.attn.c_attn.weight", [f"{name}.weight" for name in attention], Joined(3, 1, True)),
-            entry(f"{theirs}.attn.c_attn.bias", [f"{name}.bias" for name in attention], Joined(3, 0)),
+            entry(f"{theirs}.attn.c_attn.weight", [f"{name}.weight" for name in attention], joined(3, 1, True)),
+            entry(f"{theirs}.attn.c_attn.bias", [f"{name}.bias" for name in attention], joined(3, 0)),
             *layer(f"{theirs}.ln_2", f"{ours}.around_feed_forward.norm"),
         ]
         for name, own in {
@@ -131,7 +128,6 @@ class Gpt2Family(Family):
         return lines
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
         assert isinstance(body, BlocksConfig)
         self._check(body, heads)
         numbering = vocabularies["tokens"][1]
@@ -149,16 +145,10 @@ class Gpt2Family(Family):
             padding = end  # GPT-2 classifiers find a text's last token by the padding after it
         return {
             "vocab_size": numbering.size,
-            "n_embd": body.d_model,
-            "n_head": body.num_heads,
-            "n_layer": body.num_layers,
+            **self.named_settings(body),
             "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
-            "n_positions": body.max_length,
             "activation_function": _THEIR_ACTIVATION[body.activation],
-            "layer_norm_epsilon": body.norm_eps,
-            "resid_pdrop": body.dropout,
             "embd_pdrop": body.dropout,
-            "attn_pdrop": body.dropout if body.attention_dropout is None else body.attention_dropout,
             "scale_attn_weights": True,
             "scale_attn_by_inverse_layer_idx": False,
             "reorder_and_upcast_attn": False,

@@ -8,31 +8,226 @@
 | an end token after each source | `source_frame: end` |
 | two SentencePiece models cut, `vocab.json` numbers | `MappedTokenizer` |
 
+| file | contents |
+|---|---|
+| `source.spm`, `target.spm` | SentencePiece models that cut the texts of each side; their own ids are not used |
+| `vocab.json` | id of each token of both sides, or of the source |
+| `target_vocab.json` | id of each token of the target, with `separate_vocabs` |
+
+A checkpoint of a run that was trained here has `tokenizer.json` instead, and another one in `target_tokenizer/` if the
+target's differs.
+
 Source: Junczys-Dowmunt et al. 2018 (arXiv:1804.00344); the names of published tensors, as in `modeling_marian.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
-from heed.errors import ConfigError
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, MappedTokenizer, TextTokenizer
+from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.config_file import CONFIG, Settings, read_json
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.marian_tokenizers import read_tokenizers, write_tokenizers
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.table import Entry, entry
-from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import NEVER, Transform
+from heed.exchange.huggingface.sentencepiece_file import cutter_of, read_pieces
+from heed.exchange.huggingface.tensors import NEVER, Entry, TensorFiles, Transform, each, entry
 from heed.models.base import ModelConfig
 from heed.models.transformer import TransformerConfig
+
+_CUTTERS = {"source": "source.spm", "target": "target.spm"}
+_IDS, _TARGET_IDS = "vocab.json", "target_vocab.json"
+_SETTINGS, _WHOLE = "tokenizer_config.json", "tokenizer.json"
+TARGET_FOLDER = "target_tokenizer"
+"""Subfolder of the target's tokenizer, if it differs from the source's and is no SentencePiece model."""
+_LONGEST = 512
+
+
+def read_tokenizers(folder: Path, settings: Settings) -> dict[str, tuple[TextTokenizer, Numbering]]:
+    """The tokenizers of both sides, renumbered.
+
+    Raises:
+        RunError: A file is missing or damaged.
+        ConfigError: An id of config.json is in no vocabulary.
+    """
+    if (folder / _WHOLE).is_file() and not (folder / _IDS).is_file():
+        return _read_whole(folder, settings)
+    missing = [name for name in (_IDS, *_CUTTERS.values()) if not (folder / name).is_file()]
+    if missing:
+        raise RunError(
+            f"{folder} lacks {', '.join(missing)}: Marian's tokenizer is {_IDS} and two SentencePiece models"
+        )
+    options = read_json(folder / _SETTINGS) if (folder / _SETTINGS).is_file() else {}
+    names = {kind: _name(options, f"{kind}_token", default) for kind, default in _NAMES.items()}
+    separate = (folder / _TARGET_IDS).is_file() and bool(options.get("separate_vocabs", True))
+    sizes = {"source": settings.count("vocab_size"), "target": settings.count("decoder_vocab_size", 0, least=0)}
+    sizes["target"] = sizes["target"] or sizes["source"]
+    found: dict[str, tuple[TextTokenizer, Numbering]] = {}
+    for side, cutter in _CUTTERS.items():
+        apart = separate and side == "target"
+        path = folder / (_TARGET_IDS if apart else _IDS)
+        tokens = _tokens(path, sizes[side])
+        special = _special(path, tokens, names, settings if apart or not separate else None)
+        vocabulary, theirs = _renumbered(tokens, special, sizes[side])
+        tokenizer = MappedTokenizer(cutter_of(read_pieces(folder / cutter)), vocabulary, (folder / cutter).read_bytes())
+        found[side] = tokenizer, Numbering(theirs, sizes[side])
+    return found
+
+
+_NAMES = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
+
+
+def _name(options: Mapping[str, Any], field: str, default: str) -> str:
+    """The name of a special token, which a file may give as text or as an object."""
+    value = options.get(field, default)
+    value = value.get("content", default) if isinstance(value, dict) else value
+    return value if isinstance(value, str) else default
+
+
+def _tokens(path: Path, size: int) -> dict[str, int]:
+    """The ids of a table."""
+    tokens = read_json(path)
+    for token, i in tokens.items():
+        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < size:
+            raise RunError(f"{path}: token '{token}' has the id {json.dumps(i)}, but config.json has {size:,} tokens")
+    return tokens
+
+
+def _special(
+    path: Path, tokens: Mapping[str, int], names: Mapping[str, str], settings: Settings | None
+) -> list[int | None]:
+    """Their ids of padding, the unknown token, start and end; by name, and by config.json what it names."""
+    by_name = {kind: tokens.get(name) for kind, name in names.items()}
+    if by_name["unk"] is None:
+        raise RunError(f"{path} lacks the unknown token '{names['unk']}'")
+    padding, end, start = by_name["pad"], by_name["eos"], None
+    if settings is not None:
+        padding = settings.count("pad_token_id", padding, least=0)
+        end = settings.count("eos_token_id", end, least=0)
+        start = settings.count("decoder_start_token_id", padding, least=0)
+    if end is None:
+        raise RunError(f"{path} lacks the end token '{names['eos']}'")
+    return [padding, by_name["unk"], start, end]
+
+
+def _renumbered(tokens: Mapping[str, int], special: list[int | None], size: int) -> tuple[list[str], list[int | None]]:
+    """The tokens in our order, one for every row of the embedding, and their ids."""
+    named: dict[int, str] = {}
+    for token, i in tokens.items():
+        named.setdefault(i, token)
+    if wrong := [i for i in special if i is not None and i >= size]:
+        raise ConfigError(f"config.json names the token {wrong[0]}, but it has {size:,} tokens")
+    others = [i for i in range(size) if i not in special]
+    vocabulary = [*SPECIAL_TOKENS, *(named.get(i, f"<{i}>") for i in others)]
+    return vocabulary, [*special, *others]
+
+
+def write_tokenizers(sides: Vocabularies, folder: Path) -> None:
+    """Write tokenizer files that `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same."""
+    source, target = sides["source"], sides["target"]
+    frame = read_json(folder / CONFIG).get("source_frame", "end")
+    if isinstance(source[0], MappedTokenizer) and isinstance(target[0], MappedTokenizer):
+        if frame != "end":
+            raise ConfigError(f"marian cannot express model.source_frame={frame}: its tokenizer ends each source")
+        _write_pair(sides, folder)
+        return
+    _write_whole(source[0], folder, frame)
+    if source[0].text != target[0].text:
+        (folder / TARGET_FOLDER).mkdir()
+        _write_whole(target[0], folder / TARGET_FOLDER, "end")
+
+
+def _write_pair(sides: Vocabularies, folder: Path) -> None:
+    one = sides["source"][0].tokens == sides["target"][0].tokens
+    for side, name in _CUTTERS.items():
+        tokenizer, numbering = sides[side]
+        assert isinstance(tokenizer, MappedTokenizer)
+        (folder / name).write_bytes(tokenizer.origin)
+        ids = {tokenizer.token(ours): theirs for theirs, ours in sorted(numbering.ours.items())}
+        if not (one and side == "target"):
+            _write_json(folder / (_IDS if side == "source" else _TARGET_IDS), ids)
+    options = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": not one,
+        "eos_token": SPECIAL_TOKENS[END],
+        "unk_token": SPECIAL_TOKENS[UNKNOWN],
+        "pad_token": SPECIAL_TOKENS[PADDING],
+        "source_lang": None,
+        "target_lang": None,
+        "sp_model_kwargs": {},
+        "model_max_length": _LONGEST,
+    }
+    _write_json(folder / _SETTINGS, options)
+
+
+def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
+    """Write the library's own file, with the start and end tokens that `frame` adds to each text."""
+    if isinstance(tokenizer, MappedTokenizer):
+        raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
+    state = json.loads(tokenizer.text)
+    start, end = ({"SpecialToken": {"id": tokenizer.token(i), "type_id": 0}} for i in (START, END))
+    before, after = [start] if frame == "both" else [], [end] if frame != "none" else []
+    text, other = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    special = {tokenizer.token(i): {"id": tokenizer.token(i), "ids": [i], "tokens": [tokenizer.token(i)]}
+               for i in (START, END)}  # fmt: skip
+    state["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [*before, text, *after],
+        "pair": [*before, text, other, *after],
+        "special_tokens": special,
+    }
+    _write_json(folder / _WHOLE, state)
+    names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, (PADDING, UNKNOWN, START, END), strict=True)}
+    _write_json(
+        folder / _SETTINGS,
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **names,
+            "split_special_tokens": True,  # a text that says "</s>" does not end there
+            "clean_up_tokenization_spaces": False,
+            "model_input_names": ["input_ids", "attention_mask"],
+        },
+    )
+
+
+_KINDS = ("pad_token", "unk_token", "bos_token", "eos_token")
+
+
+def _read_whole(folder: Path, settings: Settings) -> dict[str, tuple[TextTokenizer, Numbering]]:
+    """What `_write_whole` wrote, whose order is ours."""
+    target = folder / TARGET_FOLDER if (folder / TARGET_FOLDER).is_dir() else folder
+    found: dict[str, tuple[TextTokenizer, Numbering]] = {}
+    for side, place in (("source", folder), ("target", target)):
+        path = place / _WHOLE
+        state = read_json(path)
+        state["post_processor"] = None
+        try:
+            tokenizer = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+        except Exception as error:  # the library has no narrower one
+            raise RunError(f"{path} is not a tokenizer: {error}") from None
+        ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
+        if side == "target" and ids != [PADDING, START, END]:
+            raise ConfigError(
+                f"{settings.path}: padding, start and end are the tokens {ids}; heed reads a Marian checkpoint with "
+                f"{_WHOLE} only if heed wrote it, where they are {[PADDING, START, END]}"
+            )
+        found[side] = tokenizer, Numbering.same(tokenizer.vocab_size)
+    if target == folder:
+        found["target"] = found["source"]
+    return found
+
+
+def _write_json(path: Path, values: Any) -> None:
+    path.write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
 
 THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "swish"}
 _EPS = 1e-5
@@ -45,25 +240,16 @@ _TABLE, _SOURCE, _TARGET = (
 _OUTPUT, _BIAS = "lm_head.weight", "final_logits_bias"
 
 
-@dataclass(frozen=True)
-class Permuted(Transform):
-    """Some axes of width d_model, from all sines before all cosines to both in turn."""
+def _permuted(axis: int) -> Transform:
+    """An axis of width d_model: all sines before all cosines there, both in turn here."""
+    return each(
+        lambda one: _moved(one, axis, _alternating(one.shape[axis])),
+        lambda one: _moved(one, axis, _alternating(one.shape[axis]).argsort()),
+    )
 
-    axes: tuple[int, ...]
 
-    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        """Alternating."""
-        return [self._moved(one, _alternating) for one in theirs]
-
-    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """In halves."""
-        return [self._moved(one, lambda d: _alternating(d).argsort()) for one in ours]
-
-    def _moved(self, tensor: Tensor, places: Any) -> Tensor:
-        if not tensor.is_meta:
-            for axis in self.axes:
-                tensor = tensor.index_select(axis, places(tensor.shape[axis]))
-        return tensor
+def _moved(tensor: Tensor, axis: int, places: Tensor) -> Tensor:
+    return tensor if tensor.is_meta else tensor.index_select(axis, places)
 
 
 def _alternating(d: int) -> Tensor:
@@ -73,70 +259,36 @@ def _alternating(d: int) -> Tensor:
     return torch.where(place % 2 == 0, place // 2, sines + place // 2)
 
 
-@dataclass(frozen=True)
-class Vectors(Transform):
+_COLUMNS, _ROWS = _permuted(1), _permuted(0)
+
+
+def _vectors(numbering: Numbering) -> Transform:
     """A table of tokens: rows renumbered, columns permuted.
 
     A row of theirs that stands for two of ours, the padding's and the start's, is written as the start's is: nothing
     else reads the padding's.
     """
 
-    numbering: Numbering
-
-    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        """A row for each token of ours; of zeros where they lack it."""
-        if theirs[0].is_meta:
-            return [_rows(theirs[0], len(self.numbering))]
-        return [self.numbering.to_ours(one) for one in _COLUMNS.to_ours(theirs)]
-
-    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """A row for each token of theirs."""
-        if ours[0].is_meta:
-            return [_rows(ours[0], self.numbering.size)]
+    def to_theirs(ours: Sequence[Tensor]) -> list[Tensor]:
         (table,) = _COLUMNS.to_theirs(ours)
-        if starts_with_padding(self.numbering):
+        if starts_with_padding(numbering):
             table = table.clone()
             table[PADDING] = table[START]
-        return [self.numbering.to_theirs(table)]
+        return [numbering.to_theirs(table)]
+
+    return Transform(lambda theirs: [numbering.to_ours(one) for one in _COLUMNS.to_ours(theirs)], to_theirs)
 
 
-@dataclass(frozen=True)
-class Bias(Transform):
-    """The bias of the output layer, `(1, tokens)` there: the start token's is such that it is never predicted."""
+def _bias(numbering: Numbering, written: bool) -> Transform:
+    """The bias of the output layer, `(1, tokens)` there, if it is `written`: the start token is never predicted."""
 
-    numbering: Numbering
-
-    def to_ours(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        """One number for each token of ours; zeros but for tokens that they lack where they have no bias."""
-        given = theirs[0].flatten() if theirs else torch.zeros(self.numbering.size)
-        if given.is_meta:
-            return [_rows(given, len(self.numbering))]
-        bias = self.numbering.to_ours(given, NEVER)
-        if starts_with_padding(self.numbering):
+    def to_ours(theirs: Sequence[Tensor]) -> list[Tensor]:
+        bias = numbering.to_ours(theirs[0].flatten() if theirs else torch.zeros(numbering.size), NEVER)
+        if starts_with_padding(numbering):
             bias[START] = NEVER
         return [bias]
 
-    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """A row of numbers."""
-        (bias,) = ours
-        own = _rows(bias, self.numbering.size) if bias.is_meta else self.numbering.to_theirs(bias)
-        return [own.unsqueeze(0)]
-
-
-@dataclass(frozen=True)
-class NoBias(Bias):
-    """The bias of a checkpoint without one."""
-
-    def to_theirs(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        """Nothing."""
-        return []
-
-
-_COLUMNS, _ROWS = Permuted((1,)), Permuted((0,))
-
-
-def _rows(tensor: Tensor, count: int) -> Tensor:
-    return tensor.new_empty((count, *tensor.shape[1:]))
+    return Transform(to_ours, lambda ours: [numbering.to_theirs(ours[0]).unsqueeze(0)] if written else [])
 
 
 def starts_with_padding(numbering: Numbering) -> bool:
@@ -149,6 +301,18 @@ class MarianFamily(Family):
 
     model_type = "marian"
     model = "transformer"
+    names: ClassVar = {
+        "d_model": ("d_model", 1024),
+        "num_layers": ("encoder_layers", 12),
+        "num_heads": ("encoder_attention_heads", 16),
+        "d_ff": ("encoder_ffn_dim", 4096),
+        "decoder_layers": ("decoder_layers", 12),
+        "decoder_heads": ("decoder_attention_heads", 16),
+        "decoder_d_ff": ("decoder_ffn_dim", 4096),
+        "scaled_embeddings": ("scale_embedding", False),
+        "dropout": ("dropout", 0.1),
+        "attention_dropout": ("attention_dropout", 0.0),
+    }
     prefix = "model."
     head_names = (_OUTPUT, _BIAS)
     architectures: ClassVar = {
@@ -160,26 +324,16 @@ class MarianFamily(Family):
     ignored = (r"embed_positions\.weight$",)
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `transformer`."""
         return {
-            "d_model": settings.count("d_model", 1024),
-            "num_layers": settings.count("encoder_layers", 12),
-            "num_heads": settings.count("encoder_attention_heads", 16),
-            "d_ff": settings.count("encoder_ffn_dim", 4096),
-            "decoder_layers": settings.count("decoder_layers", 12),
-            "decoder_heads": settings.count("decoder_attention_heads", 16),
-            "decoder_d_ff": settings.count("decoder_ffn_dim", 4096),
+            **self.named_fields(settings),
             "activation": settings.one_of("activation_function", ACTIVATIONS, "gelu"),
             "norm": "post",
             "norm_eps": _EPS,
             "positions": "sinusoidal",
-            "scaled_embeddings": settings.flag("scale_embedding", False),
             "normalized_embeddings": False,
             "source_frame": settings.one_of("source_frame", dict(zip(_FRAMES, _FRAMES, strict=True)), "end"),
             "shared_embeddings": self._shares(settings, files),
             "tied_output": self.tied(settings, files),
-            "dropout": settings.number("dropout", 0.1),
-            "attention_dropout": settings.number("attention_dropout", 0.0),
         }
 
     def _shares(self, settings: Settings, files: TensorFiles) -> bool:
@@ -189,7 +343,6 @@ class MarianFamily(Family):
         return self.tied(settings, files) or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
 
     def guess(self, files: TensorFiles) -> str:
-        """The model that translates."""
         return "MarianMTModel"
 
     def table(
@@ -200,9 +353,8 @@ class MarianFamily(Family):
         vocabularies: Vocabularies,
         tied: bool = True,
     ) -> Sequence[Entry]:
-        """The tensors of the body, which has the output layer."""
         assert isinstance(body, TransformerConfig)
-        source, target = (Vectors(vocabularies[side][1]) for side in ("source", "target"))
+        source, target = (_vectors(vocabularies[side][1]) for side in ("source", "target"))
         outputs = () if not tied else (_OUTPUT,)
         if body.shared_embeddings:
             table = [entry(_TABLE, "body.target_embedding.weight", target, also=(_TARGET, _SOURCE, *outputs))]
@@ -214,9 +366,9 @@ class MarianFamily(Family):
             ]
         if not tied:
             table.append(entry(_OUTPUT, "body.output.weight", target))
-        bias = vocabularies["target"][1]
-        with_bias = entry(_BIAS, "body.output.bias", Bias(bias))
-        table.append(with_bias if "bias" in heads else Entry((), with_bias.ours, NoBias(bias)))
+        written = "bias" in heads
+        bias = _bias(vocabularies["target"][1], written)
+        table.append(entry(_BIAS if written else (), "body.output.bias", bias))
         decoder = body.num_layers if body.decoder_layers is None else body.decoder_layers
         for i in range(body.num_layers):
             table += _block(f"model.encoder.layers.{i}", f"body.encoder.{i}", cross=False)
@@ -225,7 +377,6 @@ class MarianFamily(Family):
         return table
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
         assert isinstance(body, TransformerConfig)
         _check(body)
         source, target = (vocabularies[side][1] for side in ("source", "target"))
@@ -233,18 +384,9 @@ class MarianFamily(Family):
         return {
             "vocab_size": source.size,
             "decoder_vocab_size": target.size,
-            "d_model": body.d_model,
-            "encoder_layers": body.num_layers,
-            "encoder_attention_heads": body.num_heads,
-            "encoder_ffn_dim": body.d_ff,
-            "decoder_layers": body.decoder_layers or body.num_layers,
-            "decoder_attention_heads": body.decoder_heads or body.num_heads,
-            "decoder_ffn_dim": body.decoder_d_ff or body.d_ff,
+            **self.named_settings(body),
             "activation_function": THEIR_ACTIVATION[body.activation],
-            "scale_embedding": body.scaled_embeddings,
             "share_encoder_decoder_embeddings": body.shared_embeddings,
-            "dropout": body.dropout,
-            "attention_dropout": body.dropout if body.attention_dropout is None else body.attention_dropout,
             "activation_dropout": body.dropout,
             "is_encoder_decoder": True,
             "static_position_embeddings": True,
@@ -257,11 +399,9 @@ class MarianFamily(Family):
         }
 
     def tokenizers(self, folder: Path, settings: Settings) -> Mapping[str, tuple[TextTokenizer, Numbering]]:
-        """Those of the source and of the target."""
         return read_tokenizers(folder, settings)
 
     def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
-        """Write those of the source and of the target."""
         write_tokenizers(vocabularies, folder)
 
 

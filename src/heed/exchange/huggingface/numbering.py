@@ -6,15 +6,20 @@ renumbered when it is read: those four first, then the others in order. The numb
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from tokenizers import AddedToken, Tokenizer, decoders
 from torch import Tensor
 
-from heed.errors import RunError
+from heed.data.tokens.special import BERT_TOKENS, MASKS, SPECIAL_TOKENS, UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.errors import ConfigError, RunError
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class Numbering:
 
     def to_ours(self, rows: Tensor, absent: float = 0.0) -> Tensor:
         """Reorder a tensor `(their size, ...)` to `(our size, ...)`, with a constant for tokens that they lack."""
+        if rows.is_meta:
+            return rows.new_empty((len(self), *rows.shape[1:]))
         index = torch.tensor([0 if i is None else i for i in self.theirs], dtype=torch.long)
         result = rows.index_select(0, index)
         if self.absent:
@@ -89,5 +96,166 @@ class Numbering:
         """
         places = self.ours
         result = rows.new_zeros((self.size, *rows.shape[1:]))
+        if rows.is_meta:
+            return result
         result[torch.tensor([*places], dtype=torch.long)] = rows[torch.tensor([*places.values()], dtype=torch.long)]
         return result
+
+
+_ROLES = {
+    END: ("sep_token", "eos_token"),
+    START: ("cls_token", "bos_token"),
+    PADDING: ("pad_token",),
+    UNKNOWN: ("unk_token",),
+}
+"""Their special tokens for each of ours; the first existing one is used. A token has one role, the first here: of
+GPT-2, whose only special token ends texts, the others are absent."""
+_UNUSED = "<unused row {}>"
+"""Names a row of their embedding for which they have no token. A text is never cut into a name with blanks in it."""
+_IS_UNUSED = re.compile(r"<unused row \d+>\Z")
+
+
+def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> tuple[TextTokenizer, Numbering]:
+    """Renumber a tokenizer.
+
+    Args:
+        library: The tokenizer in their numbering.
+        roles: Their special tokens, as `{"cls_token": "[CLS]"}`.
+        size: Rows of their embedding; None: as many as the tokenizer has.
+
+    Raises:
+        ConfigError: The vocabulary has more tokens than rows.
+    """
+    state = json.loads(library.to_str())
+    model = state["model"]
+    in_list = isinstance(model["vocab"], list)
+    pieces = [piece for piece, _ in model["vocab"]] if in_list else []
+    inside: dict[int, str] = dict(enumerate(pieces)) if in_list else {i: t for t, i in model["vocab"].items()}
+    added: dict[int, AddedToken] = dict(library.get_added_tokens_decoder())
+    outside = {i: token for i, token in added.items() if i not in inside}
+    size = max([*inside, *outside], default=-1) + 1 if size is None else size
+    if (many := max(inside, default=-1) + 1) > size:
+        raise ConfigError(f"the tokenizer has {many:,} tokens, but vocab_size of config.json is {size:,}")
+    first = _first(library, roles, size)
+    places = [first[role] for role in range(len(SPECIAL_TOKENS))]
+    taken = {*places}
+    rest = [i for i in range(size) if i not in taken and i not in outside]
+    last = [i for i in sorted(outside) if i < size and i not in taken]
+    theirs = [*places, *rest, *last]
+    texts = {**{i: token.content for i, token in outside.items()}, **inside}
+    names = _absent_names(first, {*texts.values()}, model.get("type") == "WordPiece")
+    new = [names[role] if i is None else texts[i] for role, i in enumerate(places)]
+    new += [texts.get(i, _UNUSED.format(i)) for i in rest]
+    if in_list:
+        scores = [score for _, score in model["vocab"]]
+        least = min(scores, default=0.0)
+        kept = [scores[i] if i is not None and i < len(scores) else least for i in [*places, *rest]]
+        model["vocab"] = [[name, score] for name, score in zip(new, kept, strict=True)]
+        model["unk_id"] = UNKNOWN
+    else:
+        model["vocab"] = {name: i for i, name in enumerate(new)}
+        if model.get("type") != "BPE" or first[UNKNOWN] is not None:
+            model["unk_token"] = new[UNKNOWN] if model.get("unk_token") is not None else None
+        elif model.get("unk_token") not in (None, new[UNKNOWN]):
+            model["unk_token"] = None  # it has another role
+    hidden = {*new[: len(SPECIAL_TOKENS)]} | {roles.get("mask_token")}
+    state["added_tokens"] = [
+        {
+            "id": i,
+            "content": name,
+            **_flags(added.get(-1 if place is None else place)),
+            "special": i < len(SPECIAL_TOKENS) or (name in hidden and name in MASKS),
+        }
+        for i, (name, place) in enumerate(zip([*new, *(texts[i] for i in last)], theirs, strict=True))
+        if i < len(SPECIAL_TOKENS) or place in added
+    ]
+    if in_list:
+        _keep_apart(state, sorted(name for name in hidden if name))
+    if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
+        state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
+    state |= {"truncation": None, "padding": None, "post_processor": None}
+    special = [token.content for i, token in sorted(added.items()) if token.special]
+    return TextTokenizer(Tokenizer.from_str(json.dumps(state))), Numbering(theirs, size, {"special": special})
+
+
+def _first(library: Tokenizer, roles: Mapping[str, str], size: int) -> dict[int, int | None]:
+    """The checkpoint's id of each of our special tokens."""
+    result: dict[int, int | None] = {}
+    for role, names in _ROLES.items():
+        name = next((roles[name] for name in names if name in roles), None)
+        place = None if name is None else library.token_to_id(name)
+        result[role] = None if place is None or place >= size or place in result.values() else place
+    return result
+
+
+def _absent_names(first: Mapping[int, int | None], known: set[str], pieces: bool) -> dict[int, str]:
+    """Unused names for the special tokens that the checkpoint lacks."""
+    result = {}
+    for role, name in enumerate(BERT_TOKENS if pieces else SPECIAL_TOKENS):
+        if first[role] is None:
+            while name in known:
+                name = f"<{name}>"
+            result[role] = name
+    return result
+
+
+def _flags(token: AddedToken | None) -> dict[str, bool]:
+    return {
+        "single_word": token is not None and token.single_word,
+        "lstrip": token is not None and token.lstrip,
+        "rstrip": token is not None and token.rstrip,
+        "normalized": token is not None and token.normalized,
+    }
+
+
+def _keep_apart(state: dict[str, Any], names: Sequence[str]) -> None:
+    """Split the names of special tokens in two, since Unigram would find them in a text."""
+    whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names if len(name) > 1)
+    step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
+    steps = _steps(state["pre_tokenizer"])
+    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*steps, step]}
+
+
+def _steps(cut: Any) -> list[Any]:
+    if cut is None:
+        return []
+    return list(cut["pretokenizers"]) if cut["type"] == "Sequence" else [cut]
+
+
+def numbered_back(tokenizer: TextTokenizer, numbering: Numbering) -> dict[str, Any]:
+    """The JSON of a renumbered tokenizer in the checkpoint's numbering, the inverse of `renumbered`."""
+    state: dict[str, Any] = json.loads(tokenizer.text)
+    model = state["model"]
+    in_list = isinstance(model["vocab"], list)
+    scores = dict(model["vocab"]) if in_list else {}
+    places = numbering.ours
+    texts = {i: tokenizer.token(ours) for i, ours in places.items()}
+    used = [i for i, text in texts.items() if not _IS_UNUSED.match(text)]
+    end = max(used, default=-1) + 1
+    known = {token["content"]: token for token in state["added_tokens"]}
+    model_size = tokenizer.library.get_vocab_size(with_added_tokens=False)
+    inside = next((i for i in range(end) if i not in texts or places[i] >= model_size), end)
+    special = {*numbering.settings.get("special", ())}
+    state["added_tokens"] = [
+        {**known[text], "id": i, "special": text in special}
+        for i, text in sorted(texts.items())
+        if i < end and text in known
+    ]
+    if in_list:
+        model["vocab"] = [[texts[i], scores[texts[i]]] for i in range(inside)]
+        model["unk_id"] = numbering.theirs[UNKNOWN]
+        state["pre_tokenizer"] = _joined(state["pre_tokenizer"]["pretokenizers"][:-1])
+    else:
+        model["vocab"] = {texts[i]: i for i in range(inside)}
+    return state
+
+
+def unwrapped(state: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a tokenizer whose cut is no sequence where it has one step."""
+    if state["pre_tokenizer"] is not None:
+        state["pre_tokenizer"] = _joined(_steps(state["pre_tokenizer"]))
+    return state
+
+
+def _joined(steps: list[Any]) -> Any:
+    return {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else next(iter(steps), None)

@@ -20,9 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from heed.data.pictures.normalisation import Normalisation
-from heed.data.pictures.sizing import Resample, Sizing
-from heed.data.pictures.stored import PictureForm
+from heed.data.pictures.sizing import Normalisation, Resample, Sizing
+from heed.data.pictures.store import PictureForm
 from heed.exchange.huggingface.config_file import Settings, read_json
 
 PREPROCESSOR = "preprocessor_config.json"

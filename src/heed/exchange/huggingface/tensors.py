@@ -1,13 +1,14 @@
-"""The tensors of a checkpoint's folder: safetensors in one file or in shards, or `pytorch_model.bin`.
+"""Tensors of checkpoints: their files, reversible conversions to ours, and tables that list both names of each.
 
-Reading never executes code: a `.bin` is a pickle and is read only with torch's weights-only loader, which refuses
-everything except tensors. Tensors are read one by one, and half precision becomes float32.
+Conversions also work on tensors without values (device "meta"), which gives the shapes that a checkpoint should
+have.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,82 @@ from torch import Tensor
 
 from heed.errors import RunError
 from heed.exchange.huggingface.config_file import read_json
+from heed.exchange.huggingface.numbering import Numbering
+
+NEVER = -1e4
+"""Output bias of tokens that a checkpoint's vocabulary lacks, so that they are never predicted."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A reversible conversion between some tensors of a checkpoint and some of ours."""
+
+    to_ours: Callable[[Sequence[Tensor]], list[Tensor]]
+    to_theirs: Callable[[Sequence[Tensor]], list[Tensor]]
+
+
+def each(to_ours: Callable[[Tensor], Tensor], to_theirs: Callable[[Tensor], Tensor]) -> Transform:
+    """The conversion of each tensor by itself."""
+    return Transform(lambda theirs: list(map(to_ours, theirs)), lambda ours: list(map(to_theirs, ours)))
+
+
+def _transposed(one: Tensor) -> Tensor:
+    return one.t().contiguous() if one.dim() == 2 else one
+
+
+SAME = each(lambda one: one, lambda one: one)
+TRANSPOSED = each(_transposed, _transposed)
+"""Matrices (in, out), as in GPT-2; ours are (out, in)."""
+
+
+def joined(count: int, axis: int, transposed: bool = False) -> Transform:
+    """One tensor of `count` equal parts along an axis of theirs, as GPT-2's queries, keys and values.
+
+    With `transposed` their parts are matrices (in, out).
+    """
+
+    def turned(one: Tensor) -> Tensor:
+        return one.t() if transposed else one
+
+    return Transform(
+        lambda theirs: [turned(one).contiguous() for one in theirs[0].chunk(count, dim=axis)],
+        lambda ours: [torch.cat([turned(one) for one in ours], dim=axis).contiguous()],
+    )
+
+
+def rows_of(numbering: Numbering, absent: float = 0.0) -> Transform:
+    """Rows by token (dimension 0): renumbered; a token that their vocabulary lacks has rows of `absent`."""
+    return each(lambda one: numbering.to_ours(one, absent), numbering.to_theirs)
+
+
+def after(count: int) -> Transform:
+    """A table with `count` unused first rows, as RoBERTa's positions, which begin after the padding token's id."""
+    return each(
+        lambda one: one[count:].contiguous(), lambda one: torch.cat([one.new_zeros((count, *one.shape[1:])), one])
+    )
+
+
+def first_of(size: int) -> Transform:
+    """The first row of a table of `size` rows, as RoBERTa's segments, of which only one is used."""
+    return each(
+        lambda one: one[:1].contiguous(), lambda one: torch.cat([one, one.new_zeros((size - 1, *one.shape[1:]))])
+    )
+
+
+def leading(count: int) -> Transform:
+    """A tensor with `count` axes of length 1 before those of ours, as ViT's positions."""
+    return each(lambda one: one.flatten(0, count), lambda one: one.reshape(*([1] * count), *one.shape))
+
+
+def flattened(shape: tuple[int, ...]) -> Transform:
+    """A matrix whose rows are tensors of a `shape` there, as the filters of a convolution over patches."""
+    return each(lambda one: one.flatten(1), lambda one: one.unflatten(1, shape))
+
+
+def zeros(shape: tuple[int, ...]) -> Transform:
+    """A tensor of ours, of shape `shape`, that checkpoints lack (a bias): zero on reading, omitted on writing."""
+    return Transform(lambda theirs: [torch.zeros(shape)], lambda ours: [])
+
 
 SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _BIN, _BIN_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
@@ -190,3 +267,129 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
     if not isinstance(held, dict) or not all(isinstance(one, Tensor) for one in held.values()):
         raise RunError(f"{path} contains more than tensors; heed reads a state_dict")
     return held
+
+
+_SHOWN = 5
+"""Maximum number of tensors that a message names."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a table.
+
+    Attributes:
+        theirs: The tensors of the checkpoint, in the transform's order.
+        ours: Our tensors; none for a tensor that repeats another.
+        transform: The conversion between the two.
+        also: Alternative names of their first tensor, used if the first name is missing.
+        copied: True to write the tensor under the alternative names too.
+    """
+
+    theirs: tuple[str, ...]
+    ours: tuple[str, ...]
+    transform: Transform = SAME
+    also: tuple[str, ...] = ()
+    copied: bool = False
+
+
+def entry(
+    theirs: str | Sequence[str],
+    ours: str | Sequence[str],
+    transform: Transform = SAME,
+    also: Sequence[str] = (),
+    copied: bool = False,
+) -> Entry:
+    """A line of a table; one name may stand for a tuple of one."""
+
+    def names(given: str | Sequence[str]) -> tuple[str, ...]:
+        return (given,) if isinstance(given, str) else tuple(given)
+
+    return Entry(names(theirs), names(ours), transform, tuple(also), copied)
+
+
+def layer(theirs: str, ours: str, bias: bool = True) -> list[Entry]:
+    """The lines of a linear layer or a normalisation: weight and bias, under the same names on both sides."""
+    return [entry(f"{theirs}.{part}", f"{ours}.{part}") for part in ("weight", *(["bias"] if bias else []))]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Result of loading with a table: our tensors by name, and the names of the checkpoint's unused tensors."""
+
+    tensors: dict[str, Tensor]
+    unused: tuple[str, ...] = field(default=())
+
+
+def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.Size]) -> Loaded:
+    """Convert the tensors of a checkpoint to ours.
+
+    Args:
+        table: A line for each tensor of ours.
+        files: The checkpoint's tensors.
+        shapes: Shape of each of our tensors, by name; the table may name others, which are left out.
+
+    Raises:
+        RunError: A tensor is missing or has a wrong shape; the message names it and both shapes.
+    """
+    taken: dict[str, Tensor] = {}
+    used: set[str] = set()
+    missing: list[str] = []
+    for line in table:
+        if not line.ours:  # repeats another tensor
+            used |= {*line.theirs}
+            continue
+        if not all(name in shapes for name in line.ours):
+            continue
+        names = [_found(line, n, files) for n in range(len(line.theirs))]
+        used |= {*line.theirs, *line.also}
+        if absent := [name for name, found in zip(line.theirs, names, strict=True) if found is None]:
+            missing += absent
+            continue
+        wanted = [one.shape for one in line.transform.to_theirs(_empty(line.ours, shapes))]
+        theirs = []
+        for name, shape in zip(names, wanted, strict=True):
+            assert name is not None
+            if files.shape(name) != shape:
+                raise RunError(
+                    f"{files.file_of(name)}: tensor '{name}' has shape {tuple(files.shape(name))}, but by config.json "
+                    f"and the tokenizer it should have {tuple(shape)}"
+                )
+            theirs.append(files.read(name))
+        taken |= dict(zip(line.ours, line.transform.to_ours(theirs), strict=True))
+    if missing:
+        raise RunError(f"{files.folder} lacks {_listed(missing)} of this architecture; it has {_listed(files.names)}")
+    return Loaded(taken, tuple(name for name in files.names if name not in used))
+
+
+def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Convert our tensors to those of a checkpoint, without the entries of tensors that we do not have."""
+    written: dict[str, Tensor] = {}
+    for line in table:
+        if not line.ours or not all(name in ours for name in line.ours):
+            continue
+        theirs = line.transform.to_theirs([ours[name].detach() for name in line.ours])
+        named = dict(zip(line.theirs, theirs, strict=True))
+        if line.copied:
+            named |= {name: theirs[0].clone() for name in line.also}
+        written |= {name: tensor.contiguous() for name, tensor in named.items()}
+    return written
+
+
+def _found(line: Entry, place: int, files: TensorFiles) -> str | None:
+    """The name under which a tensor of a line is in the files."""
+    names = (line.theirs[place], *(line.also if place == 0 else ()))
+    return next((name for name in names if name in files), None)
+
+
+def _empty(names: Sequence[str], shapes: Mapping[str, torch.Size]) -> list[Tensor]:
+    return [torch.empty(shapes[name], device="meta") for name in names]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return f"tensor{'s' if len(names) != 1 else ''} {', '.join(map(repr, names[:_SHOWN]))}{more}"
+
+
+def known(name: str) -> Entry:
+    """A line for a tensor that repeats another: it is neither read nor reported as unused."""
+    return Entry((name,), ())

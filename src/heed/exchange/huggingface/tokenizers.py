@@ -1,29 +1,366 @@
-"""Tokenizer folders of Hugging Face: read into a `TextTokenizer` and its numbering, and written."""
+"""Tokenizer folders of Hugging Face: read as a `TextTokenizer`, and written.
+
+If several files of a folder state the same fact, the first in this table counts.
+
+| fact | files |
+|---|---|
+| class | `tokenizer_class` of tokenizer_config.json, of config.json, the usual one of the `model_type` |
+| cut | tokenizer_config.json with the defaults of the class; for a class without a cut of its own tokenizer.json |
+| tokens | tokenizer.json, vocab.txt, vocab.json and merges.txt, sentencepiece.bpe.model |
+| added tokens | `added_tokens_decoder` of tokenizer_config.json, added_tokens.json and tokenizer.json |
+| special tokens | special_tokens_map.json (without `added_tokens_decoder`), tokenizer_config.json, the class |
+
+The classes cut texts with the `tokenizers` library:
+
+| class | tokens | cut |
+|---|---|---|
+| `BertTokenizer` | WordPiece | BERT's normalisation; blanks, marks and Chinese characters |
+| `GPT2Tokenizer`, `RobertaTokenizer` | BPE over bytes | GPT-2's pattern |
+| `XLMRobertaTokenizer` | Unigram | blanks; SentencePiece's compiled normalisation |
+| any other, with tokenizer.json | as in the file | as in the file |
+"""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heed.data.tokens.special import BERT_TOKENS
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN, TextTokenizer
-from heed.errors import ConfigError
-from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.renumber import numbered_back, renumbered, unwrapped
-from heed.exchange.huggingface.tokenizer_folder import (
-    AS_IT_IS,
-    BERT,
-    CONFIG,
-    GPT2,
-    ROBERTA,
-    WHOLE,
-    XLM_ROBERTA,
-    TokenizerFolder,
-    write_json,
-)
-from heed.exchange.huggingface.tokenizer_forms import library_of
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.config_file import read_json
+from heed.exchange.huggingface.numbering import Numbering, numbered_back, renumbered, unwrapped
+from heed.exchange.huggingface.sentencepiece_file import kind_of, read_pieces
+
+WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_OF_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_OF_ROBERTA = {
+    "bos": "<s>",
+    "eos": "</s>",
+    "unk": "<unk>",
+    "sep": "</s>",
+    "pad": "<pad>",
+    "cls": "<s>",
+    "mask": "<mask>",
+}
+_OF_GPT2 = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+BERT, ROBERTA, GPT2, XLM_ROBERTA = "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "XLMRobertaTokenizer"
+AS_IT_IS = "PreTrainedTokenizerFast"
+"""The class whose tokenizer.json says everything."""
+_DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, AS_IT_IS: {}}
+_SAME_AS = {
+    "DistilBertTokenizer": BERT,
+    "ElectraTokenizer": BERT,
+    "PreTrainedTokenizer": AS_IT_IS,
+    "TokenizersBackend": AS_IT_IS,
+}
+_BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "gpt2": GPT2}
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+@dataclass(frozen=True)
+class TokenizerFolder:
+    """What the tokenizer files of a folder say.
+
+    Attributes:
+        folder: The folder.
+        form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
+        name: The class as the files name it, without "Fast".
+        settings: tokenizer_config.json.
+        whole: tokenizer.json; None if the folder lacks it.
+    """
+
+    folder: Path
+    form: str
+    name: str
+    settings: Mapping[str, Any]
+    whole: Mapping[str, Any] | None
+
+    @classmethod
+    def open(cls, folder: Path, config: Mapping[str, Any]) -> TokenizerFolder:
+        """Read the files that say which class cuts.
+
+        Raises:
+            RunError: A file is damaged.
+            ConfigError: It is of a class that heed lacks.
+        """
+        settings = _optional(folder / CONFIG) or {}
+        whole = _optional(folder / WHOLE)
+        if whole is not None and not isinstance(whole.get("model"), dict):
+            raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
+        said = settings.get("tokenizer_class") or config.get("tokenizer_class")
+        name = str(said or _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS))
+        name = name if name == AS_IT_IS else name.removesuffix("Fast")
+        form = _SAME_AS.get(name, name)
+        if form not in _DEFAULTS:
+            if whole is None:
+                raise ConfigError(
+                    f"{folder}: tokenizer_class is '{name}', which heed does not support without a {WHOLE}; "
+                    f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
+                )
+            form = AS_IT_IS
+        if form == AS_IT_IS and whole is None:
+            form = _by_files(folder)
+        return cls(folder, form, name, settings, whole)
+
+    def roles(self) -> dict[str, str]:
+        """The special tokens of the folder by role ("pad_token", "cls_token" and so on)."""
+        values = {f"{name}_token": token for name, token in _DEFAULTS[self.form].items()}
+        values |= {name: self.settings[name] for name in ROLES if name in self.settings}
+        if not self._decoder:
+            values |= {name: token for name, token in self._special_map().items() if name in ROLES}
+        return {name: _content(token) for name, token in values.items() if token is not None}
+
+    def add_tokens(self, library: Tokenizer) -> None:
+        """Give the library's tokenizer its added tokens, in their order."""
+        named = {*self.roles().values()}
+        tokens = {str(token.content): token for token in self._added()}
+        for content in [*named, *self.further()]:
+            tokens.setdefault(content, AddedToken(content, special=True, normalized=False))
+        known = {token.content: token for token in library.get_added_tokens_decoder().values()}
+        for content, token in tokens.items():
+            token.special = token.special or content in named
+            if known.get(content) != token:
+                library.add_tokens([token])
+
+    @property
+    def _decoder(self) -> Mapping[str, Any]:
+        value = self.settings.get("added_tokens_decoder") or {}
+        if not isinstance(value, dict) or not all(i.isdecimal() and isinstance(t, dict) for i, t in value.items()):
+            raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
+        return value
+
+    def _special_map(self) -> dict[str, Any]:
+        return _optional(self.folder / "special_tokens_map.json") or {}
+
+    def further(self) -> Iterator[str]:
+        """Special tokens without a role."""
+        places: list[Mapping[str, Any]] = [self.settings]
+        if not self._decoder:
+            places.append(self._special_map())
+        for place in places:
+            for name in ("additional_special_tokens", "extra_special_tokens"):
+                value = place.get(name) or []
+                yield from map(_content, value.values() if isinstance(value, dict) else value)
+
+    def _added(self) -> Iterable[AddedToken]:
+        if self._decoder:
+            return [_added(token) for _, token in sorted(self._decoder.items(), key=lambda item: int(item[0]))]
+        legacy = _optional(self.folder / "added_tokens.json") or {}
+        special = {*self.roles().values(), *self.further()}
+        tokens = {
+            int(i): AddedToken(content, special=content in special, normalized=content not in special)
+            for content, i in legacy.items()
+        }
+        if self.whole is not None:
+            tokens |= {int(token["id"]): _added(token) for token in self.whole.get("added_tokens") or []}
+        return [token for _, token in sorted(tokens.items())]
+
+
+def _by_files(folder: Path) -> str:
+    """The class of a folder that names none and has no tokenizer.json."""
+    for names, form in (
+        (("vocab.txt",), BERT),
+        (("vocab.json", "merges.txt"), GPT2),
+        (("sentencepiece.bpe.model",), XLM_ROBERTA),
+    ):
+        if all((folder / name).is_file() for name in names):
+            return form
+    raise missing(folder)
+
+
+def missing(folder: Path) -> RunError:
+    """The error for a folder without the files of a tokenizer."""
+    return RunError(
+        f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt, nor "
+        "sentencepiece.bpe.model"
+    )
+
+
+def _optional(path: Path) -> dict[str, Any] | None:
+    return read_json(path) if path.is_file() else None
+
+
+def _content(token: Any) -> str:
+    """The text of a token that a file gives as text or with its properties."""
+    return str(token["content"] if isinstance(token, dict) else token)
+
+
+def _added(token: Mapping[str, Any]) -> AddedToken:
+    return AddedToken(_content(token), **{name: bool(token[name]) for name in _FLAGS if name in token})
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a vocabulary file, without their ends and nothing else.
+
+    Raises:
+        RunError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is damaged: {error}") from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a file of one JSON object."""
+    path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+_PIECES = "sentencepiece.bpe.model"
+_KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"}
+
+
+def library_of(files: TokenizerFolder) -> Tokenizer:
+    """The tokenizer of a folder as the `tokenizers` library has it, in the folder's numbering.
+
+    Raises:
+        RunError: A file is missing or damaged.
+        ConfigError: Its kind is not supported.
+    """
+    folder, whole = files.folder, files.whole
+    if files.form in _KINDS and (whole is None or _kind(whole) == _KINDS[files.form]):
+        try:
+            library = {BERT: _bert, ROBERTA: _bytes, GPT2: _bytes, XLM_ROBERTA: _unigram}[files.form](files)
+        except (RunError, ConfigError):
+            raise
+        except Exception as error:  # the library has no narrower one
+            raise RunError(f"the tokenizer in {folder} is damaged: {error}") from None
+    else:
+        assert whole is not None
+        library = _as_it_is(files, whole)
+    files.add_tokens(library)
+    return library
+
+
+def flag(files: TokenizerFolder, name: str, default: bool | None) -> bool | None:
+    """A field of tokenizer_config.json that is true, false or null.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    value = files.settings.get(name, default)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{files.folder / CONFIG}: {name} is {json.dumps(value)}, expected true or false")
+    return value
+
+
+def _kind(whole: Mapping[str, Any]) -> str:
+    """The kind of tokens of a tokenizer.json; old files do not name it."""
+    model = whole["model"]
+    if "type" in model:
+        return str(model["type"])
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "BPE" if "merges" in model else "WordPiece" if "continuing_subword_prefix" in model else "WordLevel"
+
+
+def _bert(files: TokenizerFolder) -> Tokenizer:
+    if files.whole is not None:
+        vocabulary = dict(files.whole["model"]["vocab"])
+    else:
+        path = files.folder / "vocab.txt"
+        if not path.is_file():
+            raise missing(files.folder)
+        vocabulary = {token: i for i, token in enumerate(read_lines(path))}
+    library = Tokenizer(
+        models.WordPiece(vocabulary, unk_token=files.roles()["unk_token"], max_input_chars_per_word=100)
+    )
+    library.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=flag(files, "tokenize_chinese_chars", True) is not False,
+        strip_accents=flag(files, "strip_accents", None),
+        lowercase=flag(files, "do_lower_case", True) is not False,
+    )
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    library.decoder = decoders.WordPiece(prefix=CONTINUED)
+    return library
+
+
+def _bytes(files: TokenizerFolder) -> Tokenizer:
+    if files.whole is not None:
+        model = files.whole["model"]
+        vocabulary = dict(model["vocab"])
+        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
+        merges = [(str(left), str(right)) for left, right in pairs]
+    else:
+        names = [files.folder / name for name in ("vocab.json", "merges.txt")]
+        if not all(path.is_file() for path in names):
+            raise missing(files.folder)
+        vocabulary, merges = models.BPE.read_file(*map(str, names))
+    library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    prefix = flag(files, "add_prefix_space", False) is True
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    library.decoder = decoders.ByteLevel()
+    return library
+
+
+def _unigram(files: TokenizerFolder) -> Tokenizer:
+    if files.whole is not None:
+        model = files.whole["model"]
+        pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
+        compiled = _compiled(files.whole.get("normalizer"))
+        unknown = model.get("unk_id")
+    else:
+        path = files.folder / _PIECES
+        if not path.is_file():
+            raise missing(files.folder)
+        read = read_pieces(path)
+        if (kind := kind_of(read)) != "unigram":
+            raise ConfigError(f"{path} is a model of kind {kind}; {XLM_ROBERTA} needs one of kind unigram")
+        roles = files.roles()
+        first = [(roles[f"{name}_token"], 0.0) for name in ("bos", "pad", "eos", "unk")]
+        # Its first three are the unknown token, start and end; fairseq put padding among them and the mask at the end.
+        pieces = [*first, *((piece.piece, piece.score) for piece in read.pieces[3:]), (roles["mask_token"], 0.0)]
+        compiled, unknown = read.normalizer_spec.precompiled_charsmap, 3
+    library = Tokenizer(models.Unigram(pieces, unk_id=unknown, byte_fallback=False))
+    if compiled:
+        library.normalizer = normalizers.Precompiled(compiled)
+    scheme = "always" if flag(files, "add_prefix_space", True) is not False else "never"
+    cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
+    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
+    library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
+    return library
+
+
+def _compiled(normalizer: Any) -> bytes:
+    """The compiled character map of SentencePiece, anywhere among the normalisations."""
+    if not isinstance(normalizer, dict):
+        return b""
+    for step in (normalizer, *normalizer.get("normalizers", ())):
+        if step.get("type") == "Precompiled":
+            return base64.b64decode(step["precompiled_charsmap"] or "")
+    return b""
+
+
+def _as_it_is(files: TokenizerFolder, whole: Mapping[str, Any]) -> Tokenizer:
+    path = files.folder / WHOLE
+    try:
+        library = Tokenizer.from_str(json.dumps({**whole, "post_processor": None}))
+    except Exception as error:  # the library has no narrower one
+        raise RunError(f"{path} is damaged: {error}") from None
+    model, decoder = library.model, library.decoder
+    supported = "WordPiece, Unigram, words, and BPE over bytes or characters"
+    lacks = f"{path}: its {{}}, which heed does not support; supported: {supported}"
+    if isinstance(model, models.WordPiece):
+        if (prefix := model.continuing_subword_prefix) != CONTINUED:
+            raise ConfigError(lacks.format(f"pieces within words begin with '{prefix}' and not '{CONTINUED}'"))
+    elif decoder is not None and not isinstance(decoder, decoders.ByteLevel | decoders.Metaspace | decoders.Fuse):
+        raise ConfigError(lacks.format(f"decoder is {type(decoder).__name__}"))
+    elif isinstance(model, models.BPE) and decoder is None:
+        raise ConfigError(lacks.format("BPE has no decoder"))
+    if getattr(model, "byte_fallback", False):
+        raise ConfigError(lacks.format("unknown characters become bytes (byte_fallback)"))
+    return library
+
 
 _KEPT = ("model_max_length", "clean_up_tokenization_spaces")
 """Fields of tokenizer_config.json that change no cut and are written again."""
@@ -40,8 +377,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
 
     Args:
         folder: The checkpoint's folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`, or
-            `sentencepiece.bpe.model`; with `tokenizer_config.json`, which wins, `special_tokens_map.json` and
-            `added_tokens.json` where it has them.
+            `sentencepiece.bpe.model`; `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` are
+            optional, and the first of these has precedence.
         config: Its `config.json`: `model_type` and `vocab_size`.
 
     Returns:

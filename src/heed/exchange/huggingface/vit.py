@@ -22,9 +22,7 @@ from typing import Any, ClassVar
 from heed.errors import ConfigError
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.table import Entry, entry, layer
-from heed.exchange.huggingface.tensors import TensorFiles
-from heed.exchange.huggingface.transforms import SAME, Flattened, Leading, Zeros
+from heed.exchange.huggingface.tensors import SAME, Entry, TensorFiles, entry, flattened, layer, leading, zeros
 from heed.models.base import ModelConfig
 from heed.models.vit import VitConfig
 
@@ -52,6 +50,15 @@ class VitFamily(Family):
 
     model_type = "vit"
     model = "vit"
+    names: ClassVar = {
+        "d_model": ("hidden_size", 768),
+        "num_heads": ("num_attention_heads", 12),
+        "num_layers": ("num_hidden_layers", 12),
+        "d_ff": ("intermediate_size", 3072),
+        "norm_eps": ("layer_norm_eps", 1e-12),
+        "dropout": ("hidden_dropout_prob", 0.0),
+        "attention_dropout": ("attention_probs_dropout_prob", 0.0),
+    }
     prefix = "vit."
     head_names: ClassVar = ("classifier.",)
     architectures: ClassVar = {
@@ -61,28 +68,19 @@ class VitFamily(Family):
     accepts: ClassVar = {"hidden_act": ("gelu",)}
 
     def guess(self, files: TensorFiles) -> str:
-        """A classifier where its layer is there."""
         return self.architectures[frozenset({"labels"} if "classifier.weight" in files else ())]
 
     def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
-        """No tokenizers: the model reads pictures."""
         return {}
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        """Fields of `vit`; the size of a picture and its channels are in `preprocessor.py`."""
         return {
             "patch_size": _side(settings, "patch_size", 16),
             "stride": None,
             "stem": "none",
             "pooling": "class",
             "positions": "learned",
-            "d_model": settings.count("hidden_size", 768),
-            "num_heads": settings.count("num_attention_heads", 12),
-            "num_layers": settings.count("num_hidden_layers", 12),
-            "d_ff": settings.count("intermediate_size", 3072),
-            "norm_eps": settings.number("layer_norm_eps", 1e-12),
-            "dropout": settings.number("hidden_dropout_prob", 0.0),
-            "attention_dropout": settings.number("attention_probs_dropout_prob", 0.0),
+            **self.named_fields(settings),
         }
 
     def table(
@@ -93,14 +91,13 @@ class VitFamily(Family):
         vocabularies: Vocabularies,
         tied: bool = True,
     ) -> Sequence[Entry]:
-        """The tensors of the body and of the classifier."""
         assert isinstance(body, VitConfig)
         embeddings, projection = f"{self.prefix}embeddings", "patch_embeddings.projection"
         square = (body.num_channels, body.patch_size, body.patch_size)
         table = [
-            entry(f"{embeddings}.cls_token", "body.class_vector", Leading(2)),
-            entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", Leading(1)),
-            entry(f"{embeddings}.{projection}.weight", "body.embedding.weight", Flattened(square)),
+            entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
+            entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
+            entry(f"{embeddings}.{projection}.weight", "body.embedding.weight", flattened(square)),
             entry(f"{embeddings}.{projection}.bias", "body.embedding.bias"),
         ]
         biased = settings.flag("qkv_bias", True)
@@ -108,7 +105,7 @@ class VitFamily(Family):
             for in_files, (in_memory, ours) in _PARTS.items():
                 parts = ["weight", "bias"]
                 if ours in _PROJECTIONS and not biased:
-                    table.append(entry((), f"body.blocks.{i}.{ours}.bias", Zeros((body.d_model,))))
+                    table.append(entry((), f"body.blocks.{i}.{ours}.bias", zeros((body.d_model,))))
                     parts = ["weight"]
                 table += [
                     entry(
@@ -123,7 +120,6 @@ class VitFamily(Family):
         return [*table, *(layer("classifier", "labels") if "labels" in heads else [])]
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json."""
         assert isinstance(body, VitConfig)
         for name, (value, why) in _EXPRESSED.items():
             if (own := getattr(body, name)) != value:
@@ -132,14 +128,8 @@ class VitFamily(Family):
             raise ConfigError(f"vit cannot express model.stride={body.stride}: its patches do not overlap")
         same = body.height == body.width
         return {
-            "hidden_size": body.d_model,
-            "num_attention_heads": body.num_heads,
-            "num_hidden_layers": body.num_layers,
-            "intermediate_size": body.d_ff,
+            **self.named_settings(body),
             "hidden_act": "gelu",
-            "layer_norm_eps": body.norm_eps,
-            "hidden_dropout_prob": body.dropout,
-            "attention_probs_dropout_prob": body.attention_dropout,
             "image_size": body.height if same else [body.height, body.width],
             "patch_size": body.patch_size,
             "num_channels": body.num_channels,

@@ -17,7 +17,7 @@ from PIL import Image
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.observe import palette
-from heed.observe.pictures.frames import PictureMap
+from heed.observe.pictures.looks import PictureMap
 
 STRENGTH = 0.56
 """Share of the colour in each pixel; the rest is the picture in grey."""

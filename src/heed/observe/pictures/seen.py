@@ -1,22 +1,74 @@
-"""Recorded attention of a model that reads patches, as maps over a picture."""
+"""Maps over a picture: recorded attention of a model that reads patches, and gradients.
+
+Gradient maps show how much the score of a class depends on each place; they need no attention, so they can compare a
+convolutional network with a Vision Transformer on one picture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
-from heed.observe.pictures.distance import Distances, even_distance, mean_distances
-from heed.observe.pictures.frames import Attentions, Gallery, PictureMap, Place, area_of
+from heed.observe.pictures.looks import (
+    Attentions,
+    Distances,
+    Gallery,
+    GridPlace,
+    PictureMap,
+    area_of,
+    even_distance,
+    mean_distances,
+)
 from heed.observe.rollout import rolled_out
 from heed.observe.trace import Trace
+
+
+def saliency(score: Callable[[Tensor], Tensor], pixels: Tensor) -> Tensor:
+    """The absolute gradient of a class's score with respect to each pixel, maximum over the channels.
+
+    Args:
+        score: Maps pictures `(1, channels, height, width)` to the score `(1,)` of one class, before the softmax.
+        pixels: `(1, channels, height, width)`, normalised.
+
+    Returns:
+        `(height, width)`, 0 and above.
+
+    Source: Simonyan et al. 2014 (arXiv:1312.6034), section 3.1.
+    """
+    with torch.enable_grad():
+        leaf = pixels.detach().clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(score(leaf).sum(), leaf)
+    return gradient[0].abs().amax(0)
+
+
+def class_activation(states: Tensor, gradient: Tensor) -> Tensor:
+    """Grad-CAM: relu of the sum over k of a_k A^k, with a_k the mean over places of the gradient of the score for A^k.
+
+    Args:
+        states: `(d, rows, columns)`, the feature maps A^k.
+        gradient: `(d, rows, columns)`, of the class's score, before the softmax, with respect to them.
+
+    Returns:
+        `(rows, columns)`, 0 and above.
+
+    Source: Selvaraju et al. 2017 (arXiv:1610.02391), equations 1 and 2.
+    """
+    return torch.einsum("d,drc->rc", gradient.mean((1, 2)), states).clamp_min(0)
+
+
+def smoothed(grid: Tensor, height: int, width: int) -> Tensor:
+    """A grid `(rows, columns)` interpolated bilinearly to `height x width` pixels, as Grad-CAM is usually shown."""
+    return interpolate(grid[None, None].float(), (height, width), mode="bilinear", align_corners=False)[0, 0]
+
 
 MOST_NUMBERS = 3_000_000
 """Maximum number of weights on an interactive page; for larger models it has only the mean of each layer's heads."""
@@ -36,9 +88,9 @@ class Patches:
         area: The part of the picture that the grid covers.
     """
 
-    grid: Place
+    grid: GridPlace
     leading: int
-    size: Place
+    size: GridPlace
     step: tuple[float, float]
     area: Box
 
@@ -47,7 +99,7 @@ class Patches:
         """Number of patches."""
         return self.grid[0] * self.grid[1]
 
-    def token(self, place: Place | None) -> int | None:
+    def token(self, place: GridPlace | None) -> int | None:
         """The index of a patch's token; without a place that of the class token, or None if there is none.
 
         Raises:
@@ -91,7 +143,7 @@ class SeenAttention:
         """For each layer `(tokens, tokens)`: the share of each input token in each token's state."""
         return [one[0] for one in rolled_out(layer[None] for layer in self.weights)]
 
-    def maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
+    def maps(self, choice: Choice, place: GridPlace | None = None) -> list[PictureMap]:
         """The attention of the class token or of a patch: a map for each chosen layer and head.
 
         Without class token and place, the mean over all attending patches.
@@ -105,7 +157,7 @@ class SeenAttention:
                 maps.append(self._map(title, weights.mean(0) if head is None else weights[head], place))
         return maps
 
-    def rollout_maps(self, choice: Choice, place: Place | None = None) -> list[PictureMap]:
+    def rollout_maps(self, choice: Choice, place: GridPlace | None = None) -> list[PictureMap]:
         """Attention rolled out up to each chosen layer."""
         maps = []
         for _, layer in choice.layers(self.seen):
@@ -121,7 +173,7 @@ class SeenAttention:
         one = self._map(f"{self._looker(None)}, mean of {self.num_heads} heads", self.weights[number].mean(0), None)
         return replace(one, area=area, reach=Box(0, 0, *picture.shape[:2]))
 
-    def gallery(self, place: Place | None = None) -> Gallery:
+    def gallery(self, place: GridPlace | None = None) -> Gallery:
         """Every head of every layer."""
         rows = []
         for layer, weights in zip(self.layers, self.weights, strict=True):
@@ -152,12 +204,14 @@ class SeenAttention:
         cut = {name: one[:, self.patches.leading :] for name, one in found.items()}
         return Attentions(self.patches.grid, self.patches.area, cut)
 
-    def _looker(self, place: Place | None) -> str:
+    def _looker(self, place: GridPlace | None) -> str:
         if place is not None:
             return f"patch in row {place[0]}, column {place[1]}"
         return "class token" if self.patches.leading else "mean of all patches"
 
-    def _map(self, title: str, weights: Tensor, place: Place | None, caption: str = "", short: str = "") -> PictureMap:
+    def _map(
+        self, title: str, weights: Tensor, place: GridPlace | None, caption: str = "", short: str = ""
+    ) -> PictureMap:
         """One row of `(tokens, tokens)`, or the mean of all rows, over the picture."""
         token = self.patches.token(place)
         row = weights.mean(0) if token is None else weights[token]

@@ -1,25 +1,318 @@
-"""A look at a picture that displays itself: as text, page, drawing, PNG or JSON."""
+"""A look at a picture in all its forms: drawing, plain characters for a terminal, page and JSON.
+
+In a terminal, a character stands for two pixels: brightness for a picture, shades for weights. The other forms show
+colours, every head and the small pictures of the steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Literal
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
 
-from heed.observe.pictures.distance import Distances
-from heed.observe.pictures.frames import PictureLook, PictureMap, plain_distances, plain_look
-from heed.observe.pictures.html import distances_to_html, look_to_html
-from heed.observe.pictures.layout import DISTANCE_CAPTION, distance_words, distances_scene, look_scene
-from heed.observe.pictures.scene import to_png, to_svg
-from heed.observe.pictures.terminal import distances_to_lines, look_to_lines
-from heed.observe.shown import Shown, save_as
+import numpy as np
+import torch
+
+from heed.data.pictures.sizing import Box
+from heed.observe.curves import Curves, Line, Panel, panel_scene
+from heed.observe.labels import clean, cut, shaded
+from heed.observe.number_tables import GAP, Block, side_by_side
+from heed.observe.page import packed, page
+from heed.observe.pictures.looks import (
+    Attentions,
+    Distances,
+    Gallery,
+    PictureLook,
+    PictureMap,
+    plain_distances,
+    plain_look,
+)
+from heed.observe.pictures.raster import data_uri, grey, laid_over, ramp, shape_within, shares_at, with_seen
+from heed.observe.scene import Box as Frame
+from heed.observe.scene import Image, Item, Scene, stacked
+from heed.observe.shown import Shown
 from heed.visible import to_json
 
+_MARGIN, _LINE, _GAP = 16, 18, 16
+_LARGE, _SMALL = 240, 76
+_BAR = 100
+_WIDTH = 4 * _LARGE + 3 * _GAP + 2 * _MARGIN
+_ADVANCE = 6.4  # a generous mean width of an 11 px character, as SVG text has no measured width
+_QUERY, _MARKED = "#ff3b6b", "#ff9f1a"  # the attending patch, and the receptive field
+_SPOTS = 64 * 64
+_PLOT = 600, 320
+_DISTANCES = "Mean attention distance by layer"
+
+
+# Drawing ------------------------------------------------------------------------------------------------------
+
+
+def look_scene(look: PictureLook) -> Scene:
+    """Everything except the steps, in one drawing."""
+    parts = [maps_scene(look)]
+    if look.gallery is not None:
+        parts.append(gallery_scene(look.gallery, look))
+    if look.distances is not None:
+        parts.append(distances_scene(look.distances))
+    return stacked(parts)
+
+
+def maps_scene(look: PictureLook, head: bool = True) -> Scene:
+    """Title, labels and notes; the picture and all maps over it."""
+    scene = Scene(_WIDTH, _MARGIN, clean(look.title))
+    if head:
+        said = f"{look.source}: {look.said}" if look.said else look.source
+        scene.write([look.title], _MARGIN, scene.height + 12, "title", _LINE)
+        lines = [line for text in (said, *look.notes) for line in _wrapped(text, _WIDTH)]
+        scene.height = scene.write(lines, _MARGIN, scene.height + 12 + _LINE, "plain", _LINE) - 4
+    shape = shape_within(look.pixels, _LARGE)
+    panels = [_picture_panel(look, shape), *(_map_panel(one, look, shape) for one in look.maps)]
+    for start in range(0, len(panels), 4):
+        for i, panel in enumerate(panels[start : start + 4]):
+            scene.add(panel.items, _MARGIN + i * (_LARGE + _GAP), scene.height)
+        scene.height += max(panel.height for panel in panels[start : start + 4]) + _GAP
+    return scene
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    return textwrap.wrap(clean(text), int(width / _ADVANCE), break_on_hyphens=False) or [""]
+
+
+def _picture_panel(look: PictureLook, shape: tuple[int, int]) -> Scene:
+    # If every pixel is enlarged, the picture is embedded at its own size.
+    fitted = look.pixels if max(look.pixels) <= _LARGE // 2 else shape
+    picture = data_uri(with_seen(look.picture, look.seen, fitted))
+    scene = Scene(_LARGE, 0, "", [Image(0, 0, shape[1], shape[0], picture)])
+    lines = [f"the picture, {look.pixels[1]} x {look.pixels[0]} pixels"]
+    if not look.sees_all:
+        scene.add([_outline(look.seen, look.pixels, shape, "#ffffff", "5 3")])
+        lines.append("the model does not see the faded part")
+    lines.append(f"the model reads {look.size[1]} x {look.size[0]} pixels")
+    scene.height = scene.write(lines, 0, shape[0] + 16, "small")
+    return scene
+
+
+def _map_panel(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Scene:
+    scene = Scene(_LARGE, 0, "", [Image(0, 0, shape[1], shape[0], data_uri(laid_over(look.picture, one, shape)))])
+    scene.add(_spots(one, look.pixels, shape))
+    if one.marked is not None:
+        scene.add([_outline(one.marked, look.pixels, shape, _MARKED)])
+    if one.query is not None:
+        scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)])
+    top = shape[0] + 8
+    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64)))])
+    scene.write([f"0 to {one.largest:.3g} ({one.unit})"], _BAR + 8, top + 9, "small")
+    lines = [line for text in (one.title, one.caption) if text for line in _wrapped(text, _LARGE)]
+    scene.height = scene.write(lines, 0, top + 28, "small")
+    return scene
+
+
+def _outline(box: Box, size: tuple[int, int], shape: tuple[int, int], color: str, dashes: str = "") -> Frame:
+    """The outline of a part of the picture, clipped to the picture."""
+    down, across = shape[0] / size[0], shape[1] / size[1]
+    top, bottom = (min(max(y, 0), size[0]) * down for y in (box.top, box.bottom))
+    left, right = (min(max(x, 0), size[1]) * across for x in (box.left, box.right))
+    return Frame(left, top, right - left, bottom - top, stroke=color, thick=2, dashes=dashes)
+
+
+def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> Iterator[Item]:
+    """The tooltips of the cells."""
+    rows, columns = one.grid
+    for row, column in product(range(rows), range(columns)) if rows * columns <= _SPOTS else ():
+        edge = _outline(one.cell(row, column), size, shape, "")
+        if edge.width > 0 and edge.height > 0:
+            said = f"row {row}, column {column}: {float(one.weights[row, column]):.4f}"
+            yield replace(edge, said=said, kind="spot")
+
+
+def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Scene:
+    """Small maps in rows, each row after its name."""
+    shape = shape_within(look.pixels, _SMALL)
+    left = _MARGIN + max(int(len(name) * _ADVANCE) for name, _ in gallery.rows) + 10
+    widest = max(len(maps) for _, maps in gallery.rows)
+    scene = Scene(max(_WIDTH, left + widest * (_SMALL + 8) + _MARGIN), 10, clean(gallery.title))
+    if head:
+        scene.write([gallery.title], _MARGIN, _MARGIN + 12, "title")
+        scene.height = scene.write(_wrapped(gallery.caption, _WIDTH), _MARGIN, _MARGIN + _LINE + 12, "small") - 2
+    for name, maps in gallery.rows:
+        scene.write([name], _MARGIN, scene.height + shape[0] / 2, "small")
+        for i, one in enumerate(maps):
+            x = left + i * (_SMALL + 8)
+            drawn = data_uri(laid_over(look.picture, one, shape))
+            said = f"{one.title}: up to {one.largest:.3f}"
+            scene.add([Image(x, scene.height, shape[1], shape[0], drawn, said)])
+            if one.query is not None:
+                scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)], x, scene.height)
+            scene.write([one.short or f"{one.largest:.2f}"], x, scene.height + shape[0] + 12, "small")
+        scene.height += shape[0] + 22
+    scene.height += 4
+    return scene
+
+
+def distances_scene(distances: Distances, head: bool = True) -> Scene:
+    """Mean attention distance by layer: a line through the means of the heads, and another for uniform attention."""
+    scene = Scene(_WIDTH, _MARGIN, _DISTANCES)
+    if head:
+        caption = _wrapped(f"Dots: heads; line: their mean. {distances.caption} Dashed: uniform attention.", _WIDTH)
+        scene.height = scene.write(caption, _MARGIN, _MARGIN + 8, "small") - 8
+    values = distances.values.double()
+    ticks = tuple((float(i), str(i)) for i in range(0, len(values), max(1, -(-len(values) // 24))))
+    even = (distances.even, f"uniform attention {distances.even:.3g}")
+    means, heads = enumerate(values.mean(1).tolist()), tuple(map(tuple, values.tolist()))
+    mean = Line("mean of the heads", tuple(means), dots=True, others=heads, each="head")
+    panel = Panel(_DISTANCES if head else "", (mean,), whole=True, level=even)
+    plot = panel_scene(panel, Curves("", (), "layer", (panel,), ticks=ticks), False, *_PLOT)
+    scene.add(plot.items, _MARGIN, scene.height)
+    scene.height += plot.height
+    return scene
+
+
+# Text ---------------------------------------------------------------------------------------------------------
+
+_COLUMNS = 46
+_BRIGHTNESS = " .:-=+*#%@"
+_NOTHING = "\u00a0"  # unlike a space, not stripped at the end of a line
+
+
+def look_to_lines(look: PictureLook, *, steps: bool, width: int) -> list[str]:
+    """A look as lines; with `steps` also every step from the picture to its label."""
+    lines = [clean(look.title), f"picture {clean(look.source)} ({look.pixels[1]} x {look.pixels[0]})"]
+    lines += [f"label   {clean(look.said)}"] if look.said else []
+    lines += [f"note    {clean(note)}" for note in look.notes]
+    shape = _text_shape(look, max(8, min(_COLUMNS, (width - GAP) // 2)))
+    blocks = [_picture_block(look, shape), *(_map_block(one, look, shape) for one in look.maps)]
+    lines += ["", *side_by_side(blocks, width)]
+    if look.gallery is not None:  # shades of small maps would be illegible
+        lines += ["", look.gallery.title, *textwrap.wrap(look.gallery.caption, width)]
+        for name, maps in look.gallery.rows:
+            said = "; ".join(f"{one.short}: row {one.best()[0]}, column {one.best()[1]}" for one in maps)
+            lines += textwrap.wrap(f"{name}  largest weight at  {said}", width, subsequent_indent="    ")
+    if look.distances is not None:
+        lines += ["", *distances_to_lines(look.distances, width)]
+    for number, step in enumerate(look.steps if steps else (), start=1):
+        lines += ["", f"step {number} of {len(look.steps)}: {step.title}"]
+        lines += [f"  {part}" for line in step.prose for part in textwrap.wrap(clean(line), width - 4)]
+        if step.table is not None:
+            columns = zip(step.table.heads, *step.table.rows, strict=True)
+            padded = [[f"{cell:<{max(map(len, column))}}" for cell in column] for column in columns]
+            lines += ["", *(cut(f"  {'  '.join(row)}".rstrip(), width) for row in zip(*padded, strict=True))]
+    return lines
+
+
+def _text_shape(look: PictureLook, columns: int) -> tuple[int, int]:
+    """Rows and columns of pixels of a drawing; small pictures are enlarged by a whole factor."""
+    height, width = look.pixels
+    times = columns // width
+    return (height * times, width * times) if times else (max(2, round(height * columns / width)), columns)
+
+
+def _block(rows: Sequence[Sequence[str]], lines: Sequence[str]) -> Block:
+    """Rows of characters, and lines below them."""
+    columns = len(rows[0])
+    below = [part for line in lines for part in textwrap.wrap(clean(line), max(columns, 20))]
+    return [*(("".join(row), columns) for row in rows), *((line, len(line)) for line in below)]
+
+
+def _picture_block(look: PictureLook, shape: tuple[int, int]) -> Block:
+    said = f"the model reads {look.size[1]} x {look.size[0]} pixels"
+    picture = with_seen(look.picture, look.seen, shape)
+    if shape[0] % 2:
+        picture = np.concatenate([picture, picture[-1:]])
+    levels = (grey(picture[::2]) + grey(picture[1::2])) / 2 / 256 * len(_BRIGHTNESS)
+    seen = ~np.isnan(shares_at(PictureMap("", torch.ones(1, 1), look.seen), look.pixels, (len(levels), shape[1])))
+    shown = [
+        [_BRIGHTNESS[int(v)] if inside else _NOTHING for v, inside in zip(*row, strict=True)]
+        for row in zip(levels, seen, strict=True)
+    ]
+    return _block(shown, [said if look.sees_all else f"{said}; it does not see the blank part"])
+
+
+def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
+    """Shades for weights; "o" in the middle of the attending patch; blank outside the map."""
+    levels = shares_at(one, look.pixels, (max(1, shape[0] // 2), shape[1]))
+    rows = [[_NOTHING if np.isnan(v) else shaded(float(v), "\u00b7") for v in row] for row in levels]
+    if one.query is not None:
+        cell, (height, width) = one.cell(*one.query), look.pixels
+        y = min(int((cell.top + cell.bottom) / 2 * len(rows) / height), len(rows) - 1)
+        rows[y][min(int((cell.left + cell.right) / 2 * shape[1] / width), shape[1] - 1)] = "o"
+    legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})"
+    return _block(rows, [legend, one.title, one.caption])
+
+
+def distances_to_lines(distances: Distances, width: int) -> list[str]:
+    """A line for each layer: the mean of its heads, also as a bar, and each head."""
+    said = f"{distances.caption} Uniform attention: {distances.even:.3g}."
+    lines = [_DISTANCES, *textwrap.wrap(said, width), ""]
+    highest = max(float(distances.values.max()), distances.even) or 1.0
+    for i, row in enumerate(distances.values.tolist()):
+        mean = sum(row) / len(row)
+        bar = "\u2588" * round(mean / highest * 24)
+        heads = " ".join(f"{value:.1f}" for value in row)
+        lines.append(cut(f"layer {i:<2} {mean:6.2f}  {bar:<24}  heads {heads}", width))
+    return lines
+
+
+# Page ---------------------------------------------------------------------------------------------------------
+
 FORMAT = "heed-picture-look-1"
+_VIEWER = 480
 
 
-def _forms(shown: Shown) -> dict[str, Callable[[], str | bytes]]:
-    return {".html": shown.html, ".svg": shown.svg, ".png": shown.png, ".json": shown.json, ".txt": shown.text}
+def picture_to_html(look: PictureLook, *, steps: bool = False) -> str:
+    """Draw a look as a self-contained page; equal looks give equal bytes."""
+    shape = shape_within(look.pixels, _VIEWER)
+    sections = [("maps", "", "", maps_scene(look, head=False))]
+    if look.gallery is not None:
+        sections.append(
+            ("heads", look.gallery.title, look.gallery.caption, gallery_scene(look.gallery, look, head=False))
+        )
+    if look.distances is not None:
+        sections.append(_distances_section(look.distances, _DISTANCES))
+    texts = [
+        ("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]} pixels)"),
+        *([("label", look.said)] if look.said else []),
+    ]
+    return page(
+        "observe/picture.html",
+        look.title,
+        texts=texts,
+        notes=look.notes,
+        sections=sections,
+        viewer=None if look.every is None else _viewer_data(look.every, look, shape),
+        size=shape,
+        ground="" if look.every is None else data_uri(with_seen(look.picture, look.seen, shape)),
+        steps=look.steps if steps else (),
+        uri=data_uri,
+    )
+
+
+def _distances_section(distances: Distances, title: str) -> tuple[str, str, str, Scene]:
+    caption = f"Dots: heads; line: their mean. {distances.caption} Dashed: uniform attention."
+    return "distances", title, caption, distances_scene(distances, head=False)
+
+
+def _viewer_data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> dict[str, Any]:
+    """Grid, its place on the drawing, colours, and all attention in thousandths of the largest weight of each row."""
+    area, (rows, columns) = every.area, every.grid
+    first = next(iter(every.weights.values()))
+    down, across = shape[0] / look.picture.shape[0], shape[1] / look.picture.shape[1]
+    return {
+        "grid": [rows, columns],
+        "classToken": first.shape[0] - rows * columns,
+        "area": [round(v, 3) for v in (area.top * down, area.left * across, area.bottom * down, area.right * across)],
+        "ramp": ["#" + bytes(color).hex() for color in ramp(64)[0]],
+        "weights": {name: _packed_rows(weights) for name, weights in every.weights.items()},
+    }
+
+
+def _packed_rows(weights: torch.Tensor) -> list[Any]:
+    """The largest weight of each row, and all weights as thousandths of it."""
+    values = weights.detach().cpu().double()
+    largest = values.amax(1)
+    shares = torch.where(largest[:, None] > 0, values / largest[:, None].clamp_min(1e-30), torch.zeros(()).double())
+    return [[round(float(v), 5) for v in largest], packed((shares * 1000).round().short().numpy())]
 
 
 class ShownPicture(Shown):
@@ -34,31 +327,19 @@ class ShownPicture(Shown):
         """The maps over the picture."""
         return self.look.maps
 
-    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """Text for a terminal; `color` "grey" is for terminals with 256 colours."""
-        ink: Literal["24-bit", "grey", "none"] = "grey" if color == "grey" else "24-bit" if color else "none"
-        return "\n".join(look_to_lines(self.look, steps=self.steps, width=width, ink=ink))
+    def text(self, width: int = 100, color: bool = False) -> str:
+        return "\n".join(look_to_lines(self.look, steps=self.steps, width=width))
 
     def html(self) -> str:
-        """One self-contained HTML page."""
-        return look_to_html(self.look, steps=self.steps)
+        return picture_to_html(self.look, steps=self.steps)
 
-    def svg(self, index: int | None = None) -> str:
-        """The picture and its maps as one SVG image; with an index, only that map."""
-        return to_svg(look_scene(self.look if index is None else self.look.only(index)))
-
-    def png(self, index: int | None = None) -> bytes:
-        """The drawing of `svg` as a PNG."""
-        return to_png(look_scene(self.look if index is None else self.look.only(index)))
+    def scene(self, index: int | None = None) -> Scene:
+        """The picture and its maps; with an index, only that map."""
+        return look_scene(self.look if index is None else self.look.only(index))
 
     def json(self) -> str:
-        """All numbers as JSON with six decimals; no pixels."""
         content = {"format": FORMAT, **plain_look(self.look)}
         return to_json(content, separators=(",", ":")) + "\n"
-
-    def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .png, .json or .txt, as the file name says; another ending is a ConfigError."""
-        save_as(path, _forms(self))
 
     def __repr__(self) -> str:
         count = len(self.maps)
@@ -72,31 +353,19 @@ class ShownDistances(Shown):
         self.title = title
         self.distances = distances
 
-    def text(self, width: int = 100, color: bool | Literal["grey"] = False) -> str:
-        """A line for each layer."""
+    def text(self, width: int = 100, color: bool = False) -> str:
         return "\n".join([self.title, "", *distances_to_lines(self.distances, width)])
 
     def html(self) -> str:
-        """One self-contained HTML page."""
-        caption = DISTANCE_CAPTION.format(**distance_words(self.distances))
-        return distances_to_html(self.title, distances_scene(self.distances, head=False), caption)
+        none = {"texts": (), "notes": (), "viewer": None, "steps": ()}
+        return page("observe/picture.html", self.title, sections=[_distances_section(self.distances, "")], **none)
 
-    def svg(self, index: int | None = None) -> str:
-        """The plot as SVG."""
-        return to_svg(distances_scene(self.distances))
-
-    def png(self, index: int | None = None) -> bytes:
-        """The plot as a PNG."""
-        return to_png(distances_scene(self.distances))
+    def scene(self, index: int | None = None) -> Scene:
+        return distances_scene(self.distances)
 
     def json(self) -> str:
-        """The numbers as JSON."""
         content = {"format": FORMAT, "title": self.title, "distances": plain_distances(self.distances)}
         return to_json(content, separators=(",", ":")) + "\n"
-
-    def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .png, .json or .txt, as the file name says; another ending is a ConfigError."""
-        save_as(path, _forms(self))
 
     def __repr__(self) -> str:
         layers, heads = self.distances.values.shape

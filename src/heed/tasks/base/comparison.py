@@ -1,29 +1,33 @@
-"""A task's part in comparisons: examples, references, lengths, outputs with their measures, and a look."""
+"""A comparison's view of a task: sources, references, lengths, outputs with their measures, and a look.
+
+`Examiner` asks the runs and their examples for all of these; a task overrides only what differs.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, ClassVar, Generic, TypeVar
 
+from markupsafe import Markup
+
+from heed.data.examples import Example, label_order
+from heed.data.sentences import without_breaks
 from heed.evaluation.measures import Outcomes
-from heed.observe.draw_shading import shading_to_html
-from heed.observe.frames import Look
+from heed.observe.draw_html import shading_to_html
 from heed.observe.labels import clean
+from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
-from heed.tasks.base.capabilities import Looks, capability
-from heed.tasks.base.run import Run
+from heed.tasks.base.capabilities import capability
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """Prediction of the set is repeated until this much time is measured, or this many times."""
 
-R = TypeVar("R", bound=Run[Any, Any])
-E = TypeVar("E")
-"""An example."""
+R = TypeVar("R", bound=Any)
+"""A run."""
+E = TypeVar("E", bound=Example)
 O = TypeVar("O")  # noqa: E741
 """A run's output for an example."""
 
@@ -37,64 +41,76 @@ class Speed:
     passes: int  # how often the whole set was predicted
 
 
-class Examiner(ABC, Generic[R, E, O]):
-    """A task's part in a comparison of runs on the same examples."""
+class Examiner(Generic[R, E, O]):
+    """Runs of one task and the examples that they are compared on."""
 
-    names: ClassVar[tuple[str, str]]
-    """Names of a source and of a reference, for readers."""
     kind: ClassVar[str] = "sentences"
     """Plural name of the sources on a page."""
-    targets: ClassVar[str]
-    """Plural name of the training targets; the loss is a mean over them."""
     has_beam: ClassVar[bool] = False
     """True if outputs are found by beam search."""
 
     def __init__(self, runs: Sequence[R], examples: Sequence[E]) -> None:
         self.runs = runs
         self.examples = examples
-        self.sources = [self.source_of(example) for example in examples]
+        self.sources = [example.source for example in examples]
         self.references, self.remarks = self._references()
         self.lengths, self.length_unit = self._lengths()
 
-    @classmethod
-    @abstractmethod
-    def source_of(cls, example: E) -> str:
-        """The input of an example."""
+    @property
+    def names(self) -> tuple[str, str]:
+        """Names of a source and of a reference, for readers."""
+        return self.runs[0].names  # type: ignore[no-any-return]
+
+    @property
+    def targets(self) -> str:
+        """Plural name of the training targets; the loss is a mean over them."""
+        return str(self.runs[0].targets or self.runs[0].task.targets)
 
     @classmethod
-    @abstractmethod
     def truth_of(cls, example: E) -> str:
         """The correct output, as given in the data."""
+        return example.truth
 
     def _references(self) -> tuple[list[str], list[str]]:
         return [self.truth_of(example) for example in self.examples], []
 
-    @abstractmethod
     def _lengths(self) -> tuple[list[int], str]:
         """The length of each source, and its unit: tokens if all runs tokenize the sources alike."""
+        return token_lengths([run.tokenizer for run in self.runs], [without_breaks(text) for text in self.sources])
 
     def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
         """Outputs of a run for some examples; `beam_size` only if `has_beam`."""
         reader: Any = run
-        return reader.predict([self.source_of(example) for example in examples])  # type: ignore[no-any-return]
+        return reader.predict([example.source for example in examples])  # type: ignore[no-any-return]
 
-    @abstractmethod
     def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
         """Tokens written for all examples; tokens read, for a task that writes none."""
+        return sum(map(len, run.tokenizer.encode_all(self.sources)))
 
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
         """The outputs for all examples with the measures of the task, the most important first."""
-        return run.outcomes(self.examples, outputs)
+        return run.outcomes(self.examples, outputs)  # type: ignore[no-any-return]
 
-    def source_html(self, index: int) -> str:
+    def source_html(self, index: int) -> Markup:
         """A source as HTML."""
-        return f'<dd dir="auto">{escape(clean(self.sources[index]))}</dd>'
+        return Markup('<dd dir="auto">{}</dd>').format(clean(self.sources[index]))
 
-    def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> str:
+    def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
-        shown = capability(run, Looks).look(self.sources[index])
+        shown = capability(run, "look").look(self.sources[index])
         assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
+
+
+class LabelExaminer(Examiner[R, E, O]):
+    """Runs that give labels: scored over the labels of all runs and of the examples."""
+
+    def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
+        labelled: Any = run
+        found = [label for one in self.runs for label in one.task.labels]
+        labels = label_order([*found, *(label for those in labelled.true_labels(self.examples) for label in those)])
+        several = any(one.task.several_labels for one in self.runs)
+        return labelled.outcomes(self.examples, outputs, labels, several)  # type: ignore[no-any-return]
 
 
 def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:
@@ -118,8 +134,8 @@ def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list
     return [len(text) for text in texts], "characters"
 
 
-def shadings_html(look: Look) -> str:
+def shadings_html(look: Look) -> Markup:
     """The shaded words of a look."""
     if not look.shadings:
-        return '<p class="hint">This model has no attention to shade words with.</p>'
-    return "".join(shading_to_html(shading, numbers=False) for shading in look.shadings)
+        return Markup('<p class="hint">This model has no attention to shade words with.</p>')
+    return Markup().join(shading_to_html(shading, numbers=False) for shading in look.shadings)

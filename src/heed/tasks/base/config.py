@@ -1,4 +1,4 @@
-"""Configuration shared by the tasks with labelled texts."""
+"""Configuration shared by the tasks over texts that one encoder reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TextModelSection(ModelSection):
     """Train the embeddings; if false, they keep their initial values."""
 
 
-class LabelledTokenizer(TokenizerConfig):
+class TextTokenizerConfig(TokenizerConfig):
     """How text becomes tokens."""
 
     extend: bool = False
@@ -28,10 +28,10 @@ class LabelledTokenizer(TokenizerConfig):
     lacks; its own tokens keep their numbers and weights."""
 
 
-class LabelledConfig(RunConfig):
-    """Configuration shared by the tasks with labelled texts."""
+class TextConfig(RunConfig):
+    """Configuration shared by the tasks over texts that one encoder reads."""
 
-    tokenizer: LabelledTokenizer = LabelledTokenizer()
+    tokenizer: TextTokenizerConfig = TextTokenizerConfig()
     """How text becomes tokens."""
     model: TextModelSection = TextModelSection()
     """Which model."""

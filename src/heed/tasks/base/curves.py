@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,51 +12,15 @@ from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
-from heed.observe.curves_text import curves_to_text
-from heed.observe.draw_curves import curves_to_html, curves_to_svg
-from heed.observe.shown import framed, save_as
+from heed.observe.shown import ShownCurves
 from heed.tasks import check_config
 from heed.training.metrics import read_metrics
-from heed.visible import to_json
 
 _BINS = 200
 """Most points of a curve that has a value for each update; more could not be distinguished."""
 _UPDATE, _MINUTES = "update", "minutes of training"
 
 Point = tuple[float, float]
-
-
-class ShownCurves:
-    """The curves of a run; a notebook displays them."""
-
-    def __init__(self, curves: Curves) -> None:
-        self.curves = curves
-
-    def text(self, width: int = 100, color: bool = False) -> str:
-        """As text for a terminal."""
-        return curves_to_text(self.curves, width=width, color=color)
-
-    def html(self) -> str:
-        """As one self-contained page."""
-        return curves_to_html(self.curves)
-
-    def svg(self) -> str:
-        """As one image."""
-        return curves_to_svg(self.curves)
-
-    def json(self) -> str:
-        """The points of every curve as JSON."""
-        return to_json(asdict(self.curves), indent=1) + "\n"
-
-    def save(self, path: str | Path) -> None:
-        """Save as .html, .svg, .json or .txt, by the ending of the file name; any other is a ConfigError."""
-        save_as(path, {".html": self.html, ".svg": self.svg, ".json": self.json, ".txt": self.text})
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return framed(self.html(), "heed curves")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -11,15 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.config import RunConfig
-from heed.config.documents import DocumentReading
-from heed.data.read.documents import Document, document_reader
-from heed.data.read.findings import Findings
-from heed.data.read.memory import hold
-from heed.data.store.splits import Splits
-from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.findings import Findings, found_table
+from heed.data.kinds.documents import Document, document_reader
+from heed.data.memory import hold
+from heed.data.splits.documents import sample_texts
+from heed.data.splits.splits import Splits
+from heed.data.splits.stored import StoredExamples
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.token_cache import are_many, digest_of, learn_cached
+from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
+from heed.tasks.base.overview import SideCounts, token_lines
 from heed.tasks.base.task import Task
+from heed.tasks.base.vocabulary import with_tokenizer
 
 _TOKENIZER = "tokenizer.json"
+_TOGETHER = 1 << 22
+"""Characters that are encoded at once, or one document."""
 
 C = TypeVar("C", bound=RunConfig)
 
@@ -28,12 +39,14 @@ class EncodedDocuments:
     """The tokens of all documents, concatenated.
 
     Attributes:
-        ids: `(tokens,)`.
-        starts: `(documents + 1,)`, where each document begins in `ids`; the last is the number of tokens.
+        ids: `(tokens,)` uint16 or int32, in memory or memory-mapped.
+        starts: `(documents + 1,)` int64, where each document begins in `ids`; the last is the number of tokens.
+        end_token: True if each document ends with END, which counts as its last token.
     """
 
     ids: NDArray[Any]
     starts: NDArray[np.int64]
+    end_token: bool = False
 
     def __len__(self) -> int:
         """Number of tokens."""
@@ -47,6 +60,118 @@ class EncodedDocuments:
     def document_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the document that the token at each place belongs to."""
         return np.searchsorted(self.starts, places, side="right") - 1
+
+
+def encode_documents(
+    documents: Sequence[Document],
+    tokenizer: TextTokenizer,
+    encode: Callable[[list[str]], Iterable[tuple[NDArray[Any], ...]]],
+    further: Mapping[str, str],
+    **settings: Any,
+) -> tuple[NDArray[Any], ...]:
+    """Encode documents; the tokens of documents on disk, or of many, are stored on disk too, in the cache.
+
+    Args:
+        documents: The documents.
+        tokenizer: Decides the type of the tokens.
+        encode: Encodes some texts; yields the tokens of each, and arrays of the same length.
+        further: Name and type of each of these arrays.
+        settings: What the result depends on besides the documents and the tokenizer.
+
+    Returns:
+        Where each document begins, and the concatenated arrays, the tokens first.
+
+    Raises:
+        CacheError: The cache folder cannot be written to, for a corpus that is not held in memory.
+    """
+    kinds = {"ids": np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4")}
+    kinds |= {name: np.dtype(kind) for name, kind in further.items()}
+
+    def encoded() -> Iterator[tuple[NDArray[Any], ...]]:
+        texts, size = [], 0
+        for document in documents:
+            texts.append(document.text)
+            size += len(document.text)
+            if size > _TOGETHER:
+                yield from encode(texts)
+                texts, size = [], 0
+        yield from encode(texts)
+
+    def make(folder: Path) -> dict[str, Any]:
+        starts = [0]
+        with ExitStack() as stack:
+            files = [stack.enter_context((folder / f"{name}.bin").open("wb")) for name in kinds]
+            for parts in encoded():
+                for file, part, kind in zip(files, parts, kinds.values(), strict=True):
+                    file.write(part.astype(kind).tobytes())
+                starts.append(starts[-1] + len(parts[0]))
+        np.array(starts, dtype="<i8").tofile(folder / "starts.bin")
+        return {}
+
+    def mapped(entry: Entry) -> tuple[NDArray[Any], ...]:
+        starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
+        size = (int(starts[-1]),)
+        files = {name: entry.path / f"{name}.bin" for name in kinds}
+        found = [np.memmap(files[n], k, "r", shape=size) if size[0] else np.zeros(0, k) for n, k in kinds.items()]
+        if not entry.key:  # a temporary folder is removed with the tokens
+            weakref.finalize(found[0], shutil.rmtree, entry.path, ignore_errors=True)
+        return starts, *found
+
+    stored = isinstance(documents, StoredExamples)
+    slow = tokenizer.unit not in ("character", "byte")
+    if stored or (slow and are_many(document.text for document in documents)):
+        texts = (document.text for document in documents)
+        corpus = documents.key if isinstance(documents, StoredExamples) else digest_of(texts)
+        try:
+            if corpus:
+                return mapped(make_entry(key_of(corpus=corpus, tokenizer=tokenizer.text, **settings), make))
+            folder = temporary_folder()
+            try:
+                return mapped(Entry(folder, "", make(folder)))
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+        except CacheError:
+            if stored:
+                raise
+    parts = list(encoded())
+    starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
+    columns = [[part[n] for part in parts] for n in range(len(kinds))]
+    arrays = (np.concatenate([np.zeros(0, k), *own]).astype(k) for k, own in zip(kinds.values(), columns, strict=True))
+    return starts, *arrays
+
+
+def learn_tokenizer(
+    config: C,
+    documents: Sequence[Document],
+    kind: Callable[[int], str],
+    size: Callable[[int], int],
+    train: Callable[[list[str], Any], TextTokenizer],
+    **settings: Any,
+) -> tuple[C, TextTokenizer, str]:
+    """Decide the kind and size of the tokenizer and train it, or take it from the cache.
+
+    For documents that are not held in memory a random sample is used, the same every time.
+
+    Args:
+        config: The configuration.
+        documents: The training documents.
+        kind: The kind for an amount of text in characters, if none is configured.
+        size: The vocabulary size for an amount of text, likewise.
+        train: Trains a tokenizer on texts, by the `tokenizer` section.
+        settings: What the result depends on besides the texts and the section.
+
+    Returns:
+        The configuration with kind and size; the tokenizer; and a remark for the user, or "".
+    """
+    texts, remark = sample_texts(documents)
+    amount = sum(map(len, texts))
+    if isinstance(documents, StoredExamples):
+        amount = max(amount, documents.num_bytes)
+    config = with_tokenizer(config, kind(amount), lambda: size(amount), words=None)
+    section = config.tokenizer
+    settings |= section.model_dump(mode="json", exclude={"sampling"})
+    return config, learn_cached(texts, settings, lambda: train(texts, section)), remark
 
 
 def read_documents(data: Any, files: Sequence[str | Path]) -> list[Document]:
@@ -69,21 +194,16 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        """Documents from memory: a list of texts, or a column `text`."""
-        column = config.data.columns.text if isinstance(config.data, DocumentReading) else None
-        return hold(data, split, document_reader(config.data), {"text": column}, findings)
+        return hold(data, split, document_reader(config.data), ["text"], findings)
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:
-        """Load the task of a run folder; its data is opened only when needed."""
         return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer into a run folder."""
         self.tokenizer.save(folder / _TOKENIZER)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
-        """The only tokenizer, `tokens`."""
         return {"tokens": self.tokenizer}
 
     @abstractmethod
@@ -92,11 +212,36 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     def num_tokens(self, split: str) -> int:
         """Number of tokens of a split, without end tokens."""
-        return len(self.encoded(split))
+        encoded = self.encoded(split)
+        return len(encoded) - encoded.end_token * encoded.num_documents
+
+    def overview(self) -> str:
+        """Counts, problems found in the files, lengths, unknown tokens, and what `samples` adds."""
+        counts = map(self._counts, self.splits.examples)
+        return "\n".join(
+            [
+                self.splits.summary,
+                *found_table(self.splits.found),
+                *token_lines(self.config.tokenizer.kind, self.tokenizer, list(counts)),
+                *self.samples(),
+            ]
+        )
+
+    @abstractmethod
+    def samples(self) -> list[str]:
+        """Documents as the model sees them, as lines."""
+
+    def _counts(self, split: str) -> SideCounts:
+        """Count tokens and document lengths, without end tokens."""
+        encoded, counts = self.encoded(split), SideCounts(split, "text")
+        own = np.bincount(encoded.ids, minlength=self.tokenizer.vocab_size)
+        own[END] -= encoded.end_token * encoded.num_documents
+        counts.tokens.update({token: int(count) for token, count in enumerate(own) if count})
+        counts.lengths.update((np.diff(encoded.starts) - encoded.end_token).tolist())
+        return counts
 
     @property
     def auto_size(self) -> str:
-        """The size for the number of training tokens; base for a stream, whose length is unknown."""
         if self.splits.stream is not None:
             return "base"
         count = len(self.encoded("train"))
@@ -104,11 +249,9 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     @property
     def selected_by(self) -> str:
-        """The loss."""
         return "loss"
 
     def report_counts(self) -> dict[str, Any]:
-        """Per split: documents, and those left out by each rule; tokens without end tokens; unknown tokens."""
         result: dict[str, Any] = {}
         for name in self.splits.examples:
             documents, counts = self.encoded(name), self.splits.counts.get(name)

@@ -1,22 +1,106 @@
-"""Label predictions, label names in a run folder, and the wrong examples of a report."""
+"""Labels: names and counts, weights and loss, predictions and outcomes; what every task that gives labels shares."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.examples import label_order
-from heed.errors import DataError, suggest
-from heed.evaluation.labels import label_outcomes
-from heed.evaluation.measures import Outcomes
+from heed.errors import ConfigError, DataError, suggest
+from heed.evaluation.labels import f1_measures, label_outcomes
+from heed.evaluation.measures import Outcomes, values_of
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
+from heed.tasks import spec_of
+from heed.tasks.base.predictions import Prediction, in_line, one_line
+from heed.tasks.base.report import label_body, label_errors
+from heed.tasks.base.run import Run
+from heed.tasks.base.task import Task
 from heed.visible import escaped
+
+T = TypeVar("T", bound=Task[Any, Any])
+M = TypeVar("M", bound=nn.Module)
+_SCIKIT = 95 * 2**20
+"""Bytes that importing scikit-learn and scipy takes."""
+
+
+def library_memory(splits: Iterable[str]) -> int:
+    """Bytes that libraries not yet imported will take, if the splits include a test set."""
+    return _SCIKIT if set(splits) - {"train", "valid"} and "sklearn" not in sys.modules else 0
+
+
+ClassWeights = Literal["none", "balanced"] | dict[str, float]
+"""The field `data.class_weights`."""
+
+
+def class_weights(
+    given: ClassWeights, labels: Sequence[str], counts: Mapping[str, int], num_examples: int, several: bool = False
+) -> list[float] | None:
+    """The weight of each label in the loss; None if all labels count equally.
+
+    `counts` is how often each label occurs in the training set; `several` is true if an example may have several
+    labels, or none.
+    """
+    if given == "none":
+        return None
+    if isinstance(given, dict):
+        return [given.get(label, 1.0) for label in labels]
+    each = [max(1, count) for count in counts.values()]
+    if several:  # examples without the label for each one with it
+        return [max(1, num_examples - count) / count for count in each]
+    return [sum(each) / (len(each) * count) for count in each]
+
+
+def check_weights(given: ClassWeights, labels: Sequence[str], unit: str) -> None:
+    """Refuse weights of classes that do not exist; `unit` names an example.
+
+    Raises:
+        ConfigError: The message names the class.
+    """
+    for label in given if isinstance(given, dict) else ():
+        if label not in labels:
+            raise ConfigError(f"data.class_weights: no training {unit} has the label '{label}'{suggest(label, labels)}")
+
+
+def label_loss(
+    logits: Tensor, labels: Tensor, sigmoid: bool, smoothing: float = 0.0, weights: Tensor | None = None
+) -> Tensor:
+    """Sum over the examples of the cross-entropy in nats, summed over all labels if there are several.
+
+    Args:
+        logits: `(batch, num_outputs)`.
+        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels, or, for one label,
+            the share of each label in a mixed example.
+        sigmoid: Each output is a separate decision; two classes need one output.
+        smoothing: Probability spread over all labels.
+        weights: `(num_labels,)`, how much an example of each class counts.
+    """
+    logits = logits.float()
+    if not sigmoid:
+        return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
+    if labels.dim() > 1 and logits.shape[1] > 1:
+        target = labels * (1 - smoothing) + smoothing / 2
+        return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
+    if labels.dim() > 1:  # the mean of both classes' losses, each by its share
+        target = labels[:, 1] * (1 - smoothing) + smoothing / 2
+        each = None if weights is None else labels @ weights
+    else:
+        target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+        each = None if weights is None else weights[labels]
+    return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
+
 
 _LABELS = "labels.json"
 _SHOWN = 8
@@ -30,13 +114,14 @@ MOST_ERRORS = 100
 
 
 @dataclass(frozen=True, repr=False)
-class LabelPrediction:
-    """The predicted label or labels of one text."""
+class LabelPrediction(Prediction):
+    """The predicted label or labels of one example."""
 
     label: str  # the most probable label, or with several the chosen ones joined by commas; "" for a blank text
     labels: tuple[str, ...]  # the label, or the chosen ones, most probable first
     probability: float  # of the label; with several, of all decisions on labels together
-    probabilities: dict[str, float]  # of each label
+    probabilities: dict[str, float]  # of each label; empty for an input without an answer
+    several: bool = False  # True if an example may have several labels, or none
 
     @property
     def uncertainty(self) -> float:
@@ -47,14 +132,32 @@ class LabelPrediction:
         return f"<{self.label or 'no label'} {self.probability:.3f}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        """The label, its probability and that of every label, as a row of a table."""
         of_each = {f"P({label})": probability for label, probability in self.probabilities.items()}
         return [{"label": self.label, "probability": self.probability, **of_each}]
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "label": list(self.labels) if self.several else self.label,
+            "probability": round(self.probability, 6),
+            "probabilities": {label: round(p, 6) for label, p in self.probabilities.items()},
+        }
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """`label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""
+        if options.get("sort"):
+            return ("\t".join([f"{self.uncertainty:.4f}", in_line(self.label), one_line(given)]),)
+        if (most := options.get("nbest", 1)) > 1:
+            return tuple(f"{probability:.4f}\t{in_line(label)}" for label, probability in self.ranked[:most]) or ("",)
+        return (f"{in_line(self.label)}\t{self.probability:.4f}" if self.probabilities else "",)
+
+    @property
+    def ranked(self) -> list[tuple[str, float]]:
+        """The labels with their probabilities, most probable first."""
+        return sorted(self.probabilities.items(), key=lambda item: -item[1])
+
     def summary(self, most: int = 5) -> str:
         """The labels with their probabilities, most probable first, in one line."""
-        ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
-        return "  ".join(f"{label} {probability:.3f}" for label, probability in ranked[:most]) or "(blank)"
+        return "  ".join(f"{label} {probability:.3f}" for label, probability in self.ranked[:most]) or "(blank)"
 
 
 def load_labels(folder: Path) -> list[str]:
@@ -122,35 +225,6 @@ def number_of(label: str, labels: Sequence[str], origin: str) -> int:
         raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, labels)}") from None
 
 
-def outcomes_of(
-    outputs: Sequence[LabelPrediction],
-    true: Sequence[Sequence[str]],
-    labels: Sequence[str],
-    several: bool,
-    example: Callable[[int], tuple[str, str]],
-) -> Outcomes:
-    """Predictions with their scores; the details list the wrong ones, most confident first.
-
-    `several`: an example may have several labels, or none; `example` returns the origin and the text of an example.
-    """
-    right = np.array([[label in those for label in labels] for those in true])
-    said = np.array([[label in output.labels for label in labels] for output in outputs])
-    # In the model's own precision, so that a comparison bins the same numbers as a report.
-    sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
-    outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
-    wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
-    outcomes.details["errors"] = [
-        {
-            **dict(zip(("origin", "text"), example(i), strict=True)),
-            "true": ",".join(true[i]),
-            "predicted": outputs[i].label,
-            "probability": outputs[i].probability,
-        }
-        for i in wrong[:MOST_ERRORS]
-    ]
-    return outcomes
-
-
 def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> LabelPrediction:
     """The prediction of the most probable label."""
     values = dict(zip(labels, probabilities, strict=True))
@@ -161,3 +235,187 @@ def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> Labe
 def one_hot(places: Any, count: int) -> np.ndarray[Any, Any]:
     """One-hot rows of label numbers, `(examples, count)` of bool."""
     return np.eye(count, dtype=bool)[places]  # type: ignore[no-any-return]
+
+
+def outcomes_of(
+    outputs: Sequence[LabelPrediction],
+    true: Sequence[Sequence[str]],
+    labels: Sequence[str],
+    several: bool,
+    place: Callable[[int], dict[str, str]],
+) -> Outcomes:
+    """Predictions with their scores; the details list the wrong ones, most confident first.
+
+    `several`: an example may have several labels, or none; `place` returns the origin and the content of an example.
+    """
+    right = np.array([[label in those for label in labels] for those in true])
+    said = np.array([[label in output.labels for label in labels] for output in outputs])
+    # In the model's own precision, so that a comparison bins the same numbers as a report.
+    sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
+    outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
+    wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
+    outcomes.details["errors"] = [
+        {
+            **place(i),
+            "true": ",".join(true[i]),
+            "predicted": outputs[i].label,
+            "probability": outputs[i].probability,
+        }
+        for i in wrong[:MOST_ERRORS]
+    ]
+    return outcomes
+
+
+class LabelHead:
+    """The part of a task whose model gives each example one label, or several: from logits to decisions and scores."""
+
+    config: Any
+    splits: Any
+    labels: list[str]
+
+    @property
+    def several_labels(self) -> bool:
+        """True if an example may have several labels, or none."""
+        return bool(getattr(self.config.data, "several_labels", False))
+
+    @property
+    def sigmoid(self) -> bool:
+        """True if each output is a separate decision; then two classes share one output."""
+        return (self.config.model.model_extra or {}).get("head") == "sigmoid"
+
+    def label_rows(self) -> list[str]:
+        """The names of the rows of the output layer."""
+        return [" against ".join(self.labels)] if self.sigmoid and not self.several_labels else self.labels
+
+    @abstractmethod
+    def label_counts(self, split: str) -> dict[str, int]:
+        """How often each label occurs in a split."""
+
+    @cached_property
+    def class_weights(self) -> list[float] | None:
+        """The weight of each class in the loss; None if all count equally."""
+        given: ClassWeights = getattr(self.config.data, "class_weights", "none")
+        if given == "none":
+            return None
+        counts, total = self.label_counts("train"), len(self.splits.examples["train"])
+        return class_weights(given, self.labels, counts, total, self.several_labels)
+
+    def label_loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        """Sum over the examples of the cross-entropy in nats, with the class weights."""
+        weights = None if self.class_weights is None else torch.tensor(self.class_weights, device=logits.device)
+        return label_loss(logits, labels, self.sigmoid, smoothing, weights)
+
+    def label_scores(self, logits: Tensor, labels: Tensor) -> dict[str, float]:
+        """Validation scores: loss in nats per example (unweighted), accuracy, macro and micro F1.
+
+        `labels`: `(examples,)` label numbers; or `(examples, num_labels)` zeros and ones for several labels.
+        """
+        true = labels.numpy() > 0.5 if labels.dim() > 1 else one_hot(labels.numpy(), len(self.labels))
+        loss = float(label_loss(logits, labels, self.sigmoid)) / len(labels)
+        return {"loss": loss, **values_of(f1_measures(true, self.decide(self.probabilities(logits))))}
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probability of each label, `(examples, num_labels)`."""
+        if not self.sigmoid:
+            return torch.softmax(logits, dim=-1)
+        second = torch.sigmoid(logits)
+        return second if self.several_labels else torch.cat([1 - second, second], dim=-1)
+
+    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
+        """The labels chosen, `(examples, num_labels)` of bool: the most probable one, or all of at least 1/2."""
+        if self.several_labels:
+            return (probabilities >= 0.5).numpy()
+        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
+
+    def prediction(self, probabilities: Tensor) -> LabelPrediction:
+        """The prediction for one example from its probabilities `(num_labels,)`."""
+        if not self.several_labels:
+            return most_probable(self.labels, probabilities.tolist())
+        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
+        ranked = sorted(values, key=lambda label: -values[label])
+        chosen = tuple(label for label in ranked if values[label] >= 0.5)
+        certain = math.prod(max(p, 1 - p) for p in values.values())
+        return LabelPrediction(",".join(chosen), chosen, certain, values, several=True)
+
+
+def label_ensemble(cls: type[Any], runs: Sequence[Any]) -> Any:
+    """Runs that predict together, by the mean of their probabilities; the settings are those of the first."""
+    check_same_labels(runs)
+    first = runs[0]
+    return cls(first.folder, first.config, first.task, first.model, {}, runs)
+
+
+class LabelRun(Run[T, M], Generic[T, M]):
+    """A run, or several as an ensemble, that gives each example one label or several."""
+
+    body = staticmethod(label_body)
+    errors = staticmethod(label_errors)
+
+    def mean(self, probabilities: Callable[[Any], Tensor]) -> Tensor:
+        """The mean over the members of an ensemble, or the one run, of the probabilities that a function returns."""
+        return torch.stack([probabilities(run) for run in self.members]).mean(0)
+
+    @abstractmethod
+    def label(self, examples: Any) -> list[LabelPrediction]:
+        """The prediction for each example."""
+
+    def place_of(self, examples: Any, i: int) -> dict[str, str]:
+        """The place and the content of an example in a list of errors."""
+        return {"origin": examples[i].origin, "text": _excerpt(examples[i].source)}
+
+    def true_labels(self, examples: Any) -> Sequence[Sequence[str]]:
+        """The labels of each example."""
+        return [example.labels for example in examples]
+
+    def outcomes(
+        self,
+        examples: Any,
+        outputs: Sequence[LabelPrediction] | None = None,
+        labels: Sequence[str] | None = None,
+        several: bool | None = None,
+    ) -> Outcomes:
+        """Label and score examples; the details list the wrong ones, most confident first.
+
+        `labels` and `several` (an example may have several labels) are by default those of the run.
+        """
+        if not len(examples):
+            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
+        task: Any = self.task
+        return outcomes_of(
+            self.label(examples) if outputs is None else outputs,
+            self.true_labels(examples),
+            task.labels if labels is None else labels,
+            task.several_labels if several is None else several,
+            lambda i: self.place_of(examples, i),
+        )
+
+    def without_probabilities(self, examples: Any, outputs: Sequence[LabelPrediction]) -> Outcomes:
+        """The outcomes of a baseline that gives labels only."""
+        made = self.outcomes(examples, outputs)
+        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
+        return replace(made, measures=kept, further=())
+
+
+def _excerpt(text: str) -> str:
+    """The first 200 characters of a text on one line, with an ellipsis where more follow."""
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:197]}..."
+
+
+def check_same_labels(runs: Sequence[Any]) -> None:
+    """Refuse an ensemble of runs with different labels, or of which only some give a text several labels.
+
+    Raises:
+        ConfigError: The message names the first difference.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        mine, theirs = first.task.labels, other.task.labels
+        start = f"'{first.folder}' and '{other.folder}' cannot form an ensemble"
+        if mine != theirs:
+            only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
+            how = f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
+            raise ConfigError(f"{start}: {how}")
+        several = [getattr(run.config.data, "several_labels", False) for run in (first, other)]
+        if several[0] != several[1]:
+            raise ConfigError(f"{start}: data.several_labels is {several[0]} in one and {several[1]} in the other")

@@ -1,4 +1,4 @@
-"""Parts shared by the looks of all tasks: a traced pass, the chosen attention, tokens joined to words, gates, notes."""
+"""What the looks of all tasks share: a traced pass, tokens joined to words, gates, notes, maps with their captions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from heed.data.read.sentences import is_blank
-from heed.data.read.values import described
-from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.kinds.two_texts import one_pair
+from heed.data.sentences import is_blank
+from heed.data.tables import described
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import EncoderFrame, Look
-from heed.observe.maps import Axis, Traces
+from heed.observe.looks import EncoderFrame, Look
+from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
-from heed.observe.trace import Trace, trace
+from heed.observe.trace import Maps, Trace, trace
+from heed.tasks.base.capabilities import capability
 from heed.threads import sparing, threads_for
 
 _GATES = ("reset", "update", "input", "forget", "output")
@@ -34,19 +38,34 @@ _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state
 class LooksAtText(ABC):
     """The `look` method of runs that read texts."""
 
+    task: Any
+    model: Any
+    look_at: ClassVar[Callable[..., Look]]
+    """The task's function `(task, model, text, *, edits, choice, title, **options)` that returns a look's content."""
+
     @property
     @abstractmethod
     def title(self) -> str:
         """Title of a look."""
 
-    @abstractmethod
-    def _look(self, text: str, *, edits: Sequence[Edit], choice: Choice, title: str, **options: Any) -> Look:
-        """The content of a look at a text."""
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError: It is not a text, or it is blank.
+        """
+        if self.task.pairs:
+            text = one_pair(text)
+        if not isinstance(text, str):
+            raise ConfigError(f"text is {described(text)}, expected one text")
+        if is_blank(text):
+            raise ConfigError("the text is blank")
+        return text
 
     @sparing()
     def look(
         self,
-        text: str,
+        text: Any,
         *,
         steps: bool = False,
         edits: Sequence[Edit] = (),
@@ -58,25 +77,24 @@ class LooksAtText(ABC):
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
         Args:
-            text: The text.
+            text: The text; if the run reads pairs, a tuple of two texts.
             steps: Show every step.
             edits: Changes to the attention weights (`heed.observe.edits`).
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
             layer: Number of a layer from 0, from the end if negative, or "all".
             head: Number of a head from 0, the "mean" of all, or "all" one by one.
-            options: For a translation, `target`, a given output instead of the model's own, and `beam_size`; for labels
-                and tags, `gates`: also draw the gates of recurrent networks; `pieces`: maps show the tokens that the
-                model reads, not whole words; for a language model, `words`: maps show whole words, not tokens.
+            options: For a translation or a response, `target`, a given output instead of the model's own, and
+                `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
+                the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
+                for a language model, `words`: maps show whole words, not tokens.
 
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
-        if not isinstance(text, str):
-            raise ConfigError(f"text is {described(text)}, expected one text")
-        if is_blank(text):
-            raise ConfigError("the text is blank")
-        choice = Choice(mechanism, layer, head)
-        return ShownLook(self._look(text, edits=edits, choice=choice, title=self.title, **options), steps)
+        capability(self, "look")
+        text, choice = self.readable(text), Choice(mechanism, layer, head)
+        look = type(self).look_at(self.task, self.model, text, edits=edits, choice=choice, title=self.title, **options)
+        return ShownLook(look, steps)
 
 
 _WATCHED = 32
@@ -92,14 +110,14 @@ def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterat
 
 
 @dataclass(frozen=True)
-class Typed:
+class InputSpans:
     """A text as it was typed, and the span of each token in it."""
 
     text: str
     spans: Sequence[tuple[int, int]]
 
     @classmethod
-    def of(cls, tokenizer: TextTokenizer, text: str, before: int = 0) -> Typed:
+    def of(cls, tokenizer: TextTokenizer, text: str, before: int = 0) -> InputSpans:
         """The spans of a text's tokens, after `before` tokens that are not part of it."""
         return cls(text, [*[(0, 0)] * before, *tokenizer.encode(text).spans])
 
@@ -121,7 +139,7 @@ def token_labels(
     ids: Sequence[int],
     groups: Iterable[range],
     special: Mapping[int, str],
-    typed: Typed | None = None,
+    typed: InputSpans | None = None,
     text_of: Callable[[Sequence[int]], str] | None = None,
 ) -> tuple[str, ...]:
     """Labels of groups of tokens: `special` tokens by name, unknown ones as they were typed, if that is known."""
@@ -149,7 +167,7 @@ class Words:
         ids: Sequence[int],
         name: str,
         special: Mapping[int, str],
-        typed: Typed | None = None,
+        typed: InputSpans | None = None,
         pieces: bool = False,
     ) -> Words:
         """Words made of tokens, or every token by itself for characters and `pieces`; labelled by `token_labels`."""
@@ -258,3 +276,104 @@ def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", re
         *([hidden] if hidden else []),
         *(["edited: " + "; ".join(map(str, edits))] if edits else []),
     ]
+
+
+Shown = tuple[Axis, Axis, str]
+"""The axes of a map, queries first, and its caption."""
+
+
+def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Shown] | None]) -> list[View]:
+    """Views of the chosen attentions, each on its own axes.
+
+    Args:
+        seen: A trace of a pass over a batch, whose first entry is shown.
+        choice: The mechanism, layers and heads to show.
+        shown: Returns the maps of one attention to draw, `(1, heads, query, key)`, with their axes, which may be
+            shorter; None if they are not drawn.
+    """
+    views = []
+    for mechanism, layer in choice.layers(seen.mechanisms()):
+        found = shown(seen.maps(mechanism, layer, entries=[0]))
+        if found is None:
+            continue
+        maps, (query, key, caption) = found
+        num_heads = maps.weights.shape[1]
+        for head in choice.heads(num_heads):
+            more = f" Mean of {num_heads} heads." if head is None else ""
+            context = maps.context[0] if head is None else maps.context[0, head : head + 1]  # (heads, Q, d_value)
+            drawn = maps.map(query, key, head=head, caption=caption + more)
+            views.append(View(drawn, context.transpose(0, 1).flatten(1)[: len(query)], num_heads))
+    return views
+
+
+def view_of_words(view: View, query: Words, key: Words) -> View:
+    """A view of subword tokens as a view of words; scores are kept if every word is one token."""
+    one = view.map
+    if len(query.axis) == len(one.query) and len(key.axis) == len(one.key):
+        return replace(view, map=replace(one, query=query.axis, key=key.axis))
+    merged = merge_subwords(one, query.axis, query.tokens, key.axis, key.tokens)
+    return View(merged, query.mean(view.context.T).T, view.num_heads)
+
+
+def views_of_text(seen: Trace, choice: Choice, words: Words, num_tokens: int) -> list[View]:
+    """Views of the attention over one text's own words: self-attention, pooling.
+
+    Args:
+        seen: A trace of a pass over only this text; further tokens after it are not shown.
+        choice: The mechanism, layers and heads to show.
+        words: The words of the text.
+        num_tokens: Number of tokens read, including further ones.
+    """
+    length = words.tokens[-1].stop if words.tokens else 0
+    tokens = Words.counted(Axis(words.axis.name, words.axis.kind, ("",) * length), [1] * length)
+    kind = words.axis.kind
+
+    def shown(maps: Maps) -> tuple[Maps, Shown] | None:
+        _, _, num_queries, num_keys = maps.weights.shape
+        if num_queries == num_keys == num_tokens - 1:
+            return _with_first(maps), (tokens.axis, tokens.axis, _EARLIER.format(kind=kind))
+        if num_keys != num_tokens:
+            return None
+        if maps.mechanism == "pooling":
+            learned = Axis("learned", "vector", tuple(str(i + 1) for i in range(num_queries)))
+            return maps, (learned, tokens.axis, _POOLING.format(kind=kind))
+        if num_queries != num_tokens:
+            return None
+        backwards = not bool(maps.mask.triu(1).any())  # no query attends to a later key
+        caption = _BACK if maps.mechanism == "self" and backwards else _ROW
+        return maps, (tokens.axis, tokens.axis, caption.format(kind=kind))
+
+    def as_words(view: View) -> View:
+        if view.map.mechanism == "pooling":
+            each = Words.counted(view.map.query, [1] * len(view.map.query))
+            return view_of_words(view, each, words)
+        return view_of_words(view, words, words)
+
+    return [as_words(view) for view in views_of(seen, choice, shown)]
+
+
+_ROW = "Row i: where {kind} i looked. Weights before dropout."
+_POOLING = "Row i: the share of each {kind} in the sum weighted by learned vector i. Weights before dropout."
+_BACK = (
+    "Row t: where the network looked after reading {kind} t, back to the first one. The result is used when reading "
+    "{kind} t + 1; that of the last row is not used. Weights before dropout."
+)
+_EARLIER = (
+    "Row t: where the network looked when it read {kind} t, among those before it. The first has none before it, so "
+    "its row is empty. Weights before dropout."
+)
+
+
+def _with_first(maps: Maps) -> Maps:
+    """Add an empty row for the first token, which attends to none, and an empty column for the last token."""
+
+    def grown(x: torch.Tensor, value: float) -> torch.Tensor:
+        return pad(x.float(), (0, 1, 1, 0), value=value)
+
+    return replace(
+        maps,
+        weights=grown(maps.weights, 0.0),
+        scores=grown(maps.scores, -torch.inf),
+        mask=grown(maps.mask, 0.0) > 0,
+        context=pad(maps.context, (0, 0, 1, 0)),
+    )

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.batch.rows import Batch
-from heed.data.read.numbers import Standard
-from heed.data.store.splits import Splits
+from heed.data.kinds.numbers import Standard
+from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError
 from heed.storage.disk import write_whole
 from heed.tasks.base.task import Task
@@ -42,7 +42,6 @@ class ValuesBatch(Batch):
 
     @property
     def padding_share(self) -> float:
-        """Zero: all rows have the same length."""
         return 0.0
 
 
@@ -71,12 +70,10 @@ class NumericTask(Task[C, E], Generic[C, E]):
         return Standard.load(folder / _STANDARD)
 
     def save(self, folder: Path) -> None:
-        """Write the standardisation into a run folder."""
         text = self.standard.text()
         write_whole(folder / _STANDARD, lambda part: part.write_text(text, encoding="utf-8"))
 
     def axes(self) -> dict[str, list[str]]:
-        """The columns."""
         return {"columns": [*self.standard.columns]}
 
     def column_lines(self) -> list[str]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.tasks.base.report import counted
 from heed.visible import escaped
 
@@ -51,14 +52,16 @@ class SideCounts:
 
 
 def length_table(rows: Iterable[SideCounts]) -> str:
-    """A table of token counts."""
-    lines = [f"{'':20}{'':8}{'tokens':>12}{'median':>8}{'95 %':>8}{'longest':>9}{'unknown':>10}"]
-    lines += [
-        f"{row.split:20}{row.side:8}{row.tokens.total():>12,}{row.length_at(0.5):>8,}{row.length_at(0.95):>8,}"
-        f"{row.length_at(1):>9,}{row.unknown:>10.2%}"
-        for row in rows
-    ]
-    return "\n".join(lines)
+    """A table of token counts, with columns as wide as their longest number."""
+    lines = [["", "", "tokens", "median", "95 %", "longest", "unknown"]]
+    for row in rows:
+        counts = row.tokens.total(), row.length_at(0.5), row.length_at(0.95), row.length_at(1)
+        lines.append([row.split, row.side, *(f"{count:,}" for count in counts), f"{row.unknown:.2%}"])
+    widths = [max(least, *(len(line[n]) + 2 for line in lines)) for n, least in enumerate((20, 8, 12, 8, 8, 9, 10))]
+    return "\n".join(
+        f"{split:{widths[0]}}{side:{widths[1]}}" + "".join(map(str.rjust, cells, widths[2:]))
+        for split, side, *cells in lines
+    )
 
 
 def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:

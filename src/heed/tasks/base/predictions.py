@@ -1,15 +1,50 @@
-"""Lists of predictions and reports that print for readers and convert to data frames."""
+"""Predictions: lists that print and convert to data frames, and the lines that `heed predict` writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from heed.data.kinds.two_texts import BETWEEN, parted
 from heed.errors import ConfigError
+from heed.visible import to_json
+
+if TYPE_CHECKING:
+    from heed.data.findings import Findings
+    from heed.data.text_files import Numbered
 
 P = TypeVar("P")
 _SHOWN = 10
 """Number of predictions in the `repr` of a list."""
+
+
+class Prediction:
+    """The output of a run for one input, which formats itself for every use."""
+
+    @property
+    def uncertainty(self) -> float:
+        """The larger, the earlier `--sort uncertainty` lists the input."""
+        return 0.0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of a data frame: one, or one for each part such as a word."""
+        return [self.as_json()]
+
+    def as_json(self) -> dict[str, Any]:
+        """The values of `heed predict --json`, without the input."""
+        raise NotImplementedError
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The lines of `heed predict` for the input `given`, by the values of the task's flags."""
+        return (one_line(self.summary()),)
+
+    def summary(self) -> str:
+        """The answer to a typed input."""
+        raise NotImplementedError
 
 
 class Predictions(list[P]):
@@ -60,7 +95,7 @@ def data_frame(rows: Any, **options: Any) -> Any:
     try:
         import pandas
     except ImportError:
-        hint = "install it: pip install 'heed-attention[pandas]'"
+        hint = "install it: pip install -e '.[pandas]'"
         raise ConfigError(f"to_frame needs the package pandas; {hint}") from None
     return pandas.DataFrame(rows, **options)
 
@@ -69,3 +104,168 @@ def short(text: str, most: int = 60) -> str:
     """A text in quotes, cut at the end if it is long."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[: most - 3] + "...")
+
+
+def check_choices(choices: Sequence[str], what: str, place: str = "") -> None:
+    """Refuse texts that cannot be ranked; `what` names them, `place` where they come from ("line 2: ").
+
+    Raises:
+        ConfigError: None is given, one is blank, or one is given twice.
+    """
+    if isinstance(choices, str):
+        raise ConfigError(f"rank takes several {what}; for one, write [{choices!r}]")
+    if not choices:
+        raise ConfigError(f"{place}there are no {what} to rank; give at least one")
+    for number, choice in enumerate(choices, start=1):
+        if not choice.strip():
+            raise ConfigError(f"{place}choice {number} is blank: {choice!r}")
+        if choice in choices[: number - 1]:
+            raise ConfigError(f"{place}choice {choice!r} occurs twice; give each choice once")
+
+
+_BREAKS = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The output for one input: its lines, and the model's uncertainty (0 if not asked for).
+
+    `problem` says why there is no answer, if the input could not be used.
+    """
+
+    lines: tuple[str, ...]
+    uncertainty: float = 0.0
+    problem: str = ""
+
+
+class Outputs:
+    """Predictions of a run as text, by the values of the task's flags (`options`)."""
+
+    def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
+        self.run: Any = run
+        self.options = options
+
+    def notes(self) -> list[str]:
+        """Remarks for the user on the outputs written so far."""
+        return []
+
+
+class TextOutputs(Outputs):
+    """Output for lines of text: each line is a separate input, and its prediction formats itself."""
+
+    key = "text"
+    """Name of an input in JSON."""
+    asks = "a text"
+    """Name of an input, in the prompt "Type a text"."""
+    takes_folders = False
+    """True if `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
+
+    def header(self) -> list[str]:
+        """The lines before the first output."""
+        return []
+
+    @cached_property
+    def unit(self) -> str:
+        """Plural name, in messages, of parts of a text that were never seen in training."""
+        return units(self.run.tokenizer.unit) if self.run.task.tokenizers() else "pieces"
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        """The output for each text."""
+        for text, one in zip(texts, self.run.predictions(texts), strict=True):
+            yield Written(self.lines(text, one), one.uncertainty)
+
+    def lines(self, text: str, prediction: Prediction) -> tuple[str, ...]:
+        """The lines of one output."""
+        if self.options.get("json"):
+            return (to_json({self.key: self.given(text), **prediction.as_json()}),)
+        return prediction.lines(text, self.options)
+
+    def given(self, text: str) -> Any:
+        """The input as a value of JSON."""
+        return list(parted(text)) if self.run.task.pairs else text
+
+    def answer(self, text: str) -> str:
+        """The output for one typed text."""
+        (prediction,) = self.run.predictions([text])
+        return prediction.summary()  # type: ignore[no-any-return]
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        """The inputs given by the arguments of the command.
+
+        Raises:
+            ConfigError: The arguments are not inputs for this run.
+        """
+        return self.run.typed(texts) if self.run.task.pairs else texts
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """Check the first inputs before any output is written; `where` names their file, None for arguments.
+
+        Arguments come all at once. Further lines may come later: then `expect` is called again with all lines from the
+        first on, a few times until there are 1,000.
+
+        Raises:
+            ConfigError: The task cannot use inputs that look like these.
+        """
+
+    def check(self, text: str, place: str) -> None:
+        """Refuse an input that cannot be answered; `place` names it, such as "stdin line 3".
+
+        Raises:
+            ConfigError, DataError: The message begins with the place.
+        """
+        if self.run.task.pairs and text.strip() and BETWEEN not in text:
+            raise ConfigError(f"{place} is {text[:60]!r}, but this run reads pairs: two texts separated by a tab")
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        """The texts of a file of columns or JSON lines, and a remark on which they are; None for plain lines.
+
+        Bad lines that the findings tolerate are yielded as a `BadLine`. The remark may be empty.
+        """
+        return None
+
+    def command(self, text: str) -> str | None:
+        """The reply to a typed command, such as /undo; None if the text is an ordinary input."""
+        return None
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        """The parts of a text that were never seen in training."""
+        return self.run.tokenizer.unknown_in(text) if self.run.task.tokenizers() else ()
+
+    @property
+    def streams(self) -> bool:
+        """True if `pieces` and `grow` yield an output while it is being written."""
+        return False
+
+    def pieces(self, text: str) -> Iterator[str]:
+        """The answer to one text while it is being written: pieces that add up to `answer`, or all of it at once."""
+        yield self.answer(text)
+
+    def grow(self, text: str) -> Iterator[str]:
+        """A one-line output while it is being written, if `streams`; the caller handles line breaks within it."""
+        yield from self.pieces(text)
+
+
+class FileOutputs(Outputs, ABC):
+    """Output for a file that only makes sense as a whole, such as a table."""
+
+    reads = "a file of columns"
+    """Name of the file in messages."""
+
+    @abstractmethod
+    def write_file(self, path: Path) -> Iterable[str]:
+        """The output for a file, line by line."""
+
+
+def one_line(text: str) -> str:
+    """A text with line breaks and tabs, which a model may have learned, as spaces: one line for each input line."""
+    return text.translate({ord(c): " " for c in "\n\r\t"})
+
+
+def in_line(label: str) -> str:
+    r"""A label as part of a line, exact except for line breaks and tabs, which are escaped: `\\n`, `\\r`, `\\t`."""
+    return label.translate(_BREAKS)
+
+
+def units(unit: str) -> str:
+    """Plural name of a tokenizer's tokens, for readers."""
+    return {"character": "characters", "word": "words"}.get(unit, "pieces")

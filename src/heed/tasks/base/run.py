@@ -11,16 +11,20 @@ from torch import nn
 
 from heed import tasks
 from heed.config import RunConfig
-from heed.data.read.findings import Findings
-from heed.data.read.memory import to_texts
+from heed.config.data import without_missing
+from heed.data.findings import Findings
+from heed.data.kinds.two_texts import BETWEEN, is_pair, one_pair, one_text, pairs_of
+from heed.data.memory import column_names, to_texts
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
 from heed.evaluation.measures import Outcomes
-from heed.evaluation.report import summarise
+from heed.evaluation.significance import summarise
 from heed.memory import explain_methods
-from heed.tasks.base.baselines import beside
-from heed.tasks.base.capabilities import CAPABILITIES, Baselines, missing
-from heed.tasks.base.curves import ShownCurves, curves_of
-from heed.tasks.base.predictions import Predictions, Scores
+from heed.observe.shown import ShownCurves
+from heed.tasks.base.capabilities import CAPABILITIES, MissingCapabilityError, missing
+from heed.tasks.base.curves import curves_of
+from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs
+from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
 from heed.threads import sparing
 
@@ -30,10 +34,6 @@ M = TypeVar("M", bound=nn.Module)
 
 P = TypeVar("P")
 """A prediction for a text."""
-
-
-class MissingCapabilityError(ConfigError, AttributeError):
-    """The task of a run lacks the requested capability."""
 
 
 class Run(ABC, Generic[T, M]):
@@ -49,6 +49,12 @@ class Run(ABC, Generic[T, M]):
     """
 
     task_class: ClassVar[type[Task[Any, Any]]]
+    names: ClassVar[tuple[str, str]] = ("text", "label")
+    """Names of the input and of the output of an example, for readers."""
+    targets: ClassVar[str] = ""
+    """Plural name of the training targets in comparisons, if it says more than that of the task."""
+    why_not: ClassVar[Mapping[str, str]] = {}
+    """Capability that the runs lack -> why it would be of no use."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make methods of each task's class explain what to do when memory runs out."""
@@ -117,13 +123,17 @@ class Run(ABC, Generic[T, M]):
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:
         """Score any examples, and the task's baselines on them; returns the report as plain values."""
         report: dict[str, Any] = Scores(self.report_of(examples), self.body)
-        report |= self.beside(report, examples)
+        report |= self.baseline_scores(report, examples)
         return report
 
-    def beside(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+    def baseline_scores(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
         """Report entries for the baselines on examples with these `scores` of the model; empty without baselines."""
-        made = self.baselines(examples) if isinstance(self, Baselines) else {}
-        return beside(scores, made, self.config.evaluation.bootstrap) if made else {}
+        made = self.baselines(examples)
+        return baseline_scores(scores, made, self.config.evaluation.bootstrap) if made else {}
+
+    def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
+        """Outcomes of each baseline on examples, by name."""
+        return {}
 
     def validated(self) -> Sequence[Any]:
         """The examples that a validation scores."""
@@ -131,7 +141,10 @@ class Run(ABC, Generic[T, M]):
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
-        outcomes = self.outcomes(examples)
+        return self.report_on(self.outcomes(examples))
+
+    def report_on(self, outcomes: Outcomes) -> dict[str, Any]:
+        """The report of outcomes, as plain values."""
         return {"task": self.config.task, **summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)}
 
     @staticmethod
@@ -146,7 +159,9 @@ class Run(ABC, Generic[T, M]):
             DataError: The data cannot be used; the message names the place and the value.
         """
         findings = Findings.of(self.config.data, strict=True)
-        examples = self.task.hold(data, "examples", self.config, findings)
+        section = without_missing(self.config.data, column_names(data))
+        config = self.config.model_copy(update={"data": section})
+        examples = self.task.hold(data, "examples", config, findings)
         return [one for one in examples if not one.blank]
 
     @sparing()
@@ -173,6 +188,11 @@ class Run(ABC, Generic[T, M]):
         return self.score(self.examples(split))
 
     @property
+    def tokenizer(self) -> TextTokenizer:
+        """The tokenizer of the inputs."""
+        return next(iter(self.task.tokenizers().values()))
+
+    @property
     def members(self) -> tuple[Any, ...]:
         """The runs of an ensemble; for a single run, the run itself."""
         return self._members or (self,)
@@ -181,9 +201,8 @@ class Run(ABC, Generic[T, M]):
 
         def __getattr__(self, name: str) -> Any:
             """Explain a missing attribute: for a capability, the error names the tasks that have it."""
-            for kind in CAPABILITIES:
-                if name in vars(kind) and not name.startswith("_"):
-                    raise MissingCapabilityError(missing(self, kind))
+            if name in CAPABILITIES:
+                raise MissingCapabilityError(missing(self, name))
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
 
     def curves(self) -> ShownCurves:
@@ -221,6 +240,17 @@ def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:
 class TextRun(Run[T, M], Generic[T, M, P]):
     """A run that reads texts."""
 
+    @classmethod
+    def examiner(cls) -> type[Any]:
+        """The class that compares these runs."""
+        from heed.tasks.base.comparison import Examiner
+
+        return Examiner
+
+    def outputs(self, options: Mapping[str, Any]) -> Outputs:
+        """The writer of predictions, given the values of the task's flags."""
+        return TextOutputs(self, options)
+
     text_columns: ClassVar[tuple[str, ...]] = ("text",)
     """Possible names of the data-frame column with the texts to predict, best first."""
     options: ClassVar[frozenset[str] | None] = None
@@ -237,15 +267,22 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         """The prediction for a text, or for each of several; see `predictions` for the options.
 
         Several texts are a list, an array, a series, or a data frame with a column of texts. Their predictions are a
-        list with `to_frame()`.
+        list with `to_frame()`. If the run reads pairs, a pair is a tuple of two texts.
 
         Raises:
             DataError: An item is not a text; the message names it.
         """
         self.check_options(options)
-        if isinstance(text, str):
-            return self.predictions([text], **options)[0]
-        return Predictions(self.predictions(to_texts(text, "texts", self.text_columns), **options))
+        if self.task.pairs:
+            columns = self.config.data.columns
+            given: Any = one_pair(text) if is_pair(text) else pairs_of(text, "texts", (columns.text, columns.second))
+        else:
+            columns = getattr(self.config.data, "columns", None)
+            own = [column for name in ("text", "source") if (column := getattr(columns, name, None)) is not None]
+            given = text if isinstance(text, str) else to_texts(text, "texts", (*own, *self.text_columns))
+        if isinstance(given, str):
+            return self.predictions([given], **options)[0]
+        return Predictions(self.predictions(given, **options))
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse keywords that `predict` does not have.
@@ -259,17 +296,20 @@ class TextRun(Run[T, M], Generic[T, M, P]):
                 raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
 
     def typed(self, texts: Sequence[str]) -> list[str]:
-        """The inputs given as arguments of the command; each text is one, unless the task overrides this."""
-        return list(texts)
+        """The inputs given as arguments of the command; if the run reads pairs, each is two, or one with a tab.
+
+        Raises:
+            ConfigError: A second text is missing.
+        """
+        if not self.task.pairs or all(BETWEEN in text for text in texts):
+            return list(texts)
+        if len(texts) % 2:
+            given = "1 text was" if len(texts) == 1 else f"{len(texts)} texts were"
+            raise ConfigError(
+                f"this run reads pairs of texts, but {given} given; give two for each pair: 'FIRST' 'SECOND'"
+            )
+        return [one_text(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
 
     @abstractmethod
     def predictions(self, texts: Sequence[str], **options: Any) -> list[P]:
         """The prediction for each text."""
-
-
-def part(name: str) -> Any:
-    """A class method that returns the class in another file of the task's folder, imported when it is called.
-
-    A run that has the method has the capability.
-    """
-    return classmethod(lambda cls: tasks.class_in(cls.__module__.rpartition(".")[0], name))

@@ -1,9 +1,13 @@
-"""The `model` section of a task, settled: every field of the model and of the head decided and written out."""
+"""The `model` section of a task, settled: every field of the model and of the head decided and written out.
+
+A model with a table of positions reads and writes no more tokens than the table has: training texts that do not fit
+`model.max_length` are left out, and training begins only if all held-out texts fit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,8 +16,32 @@ from heed.errors import ConfigError, suggest
 from heed.models.base import Body, Interface, ModelConfig
 from heed.registry import body_class, model_config
 
-if TYPE_CHECKING:
-    from heed.tasks.base.task import Task
+
+def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
+    """Refuse a table of positions that is too short, before anything is trained.
+
+    Args:
+        positions: Positions in the table; None for a model without one.
+        needed: Positions that the longest text of each split needs.
+        written: `generation.max_length`, if the user gave it.
+
+    Raises:
+        ConfigError: The message names the split and the number that it needs.
+    """
+    if positions is None or not needed:
+        return
+    table = f"model.max_length is {positions}, the number of learned positions, but"
+    most, split = max((most, split) for split, most in needed.items())
+    if most > positions:
+        raise ConfigError(
+            f"{table} a text of {split} needs {most}; set model.max_length={most}, or model.positions=sinusoidal"
+        )
+    if written is not None and written > positions:
+        raise ConfigError(
+            f"generation.max_length is {written}, but the model has {positions} learned positions (model.max_length); "
+            f"set generation.max_length={positions} or less, or a larger model.max_length"
+        )
+
 
 C = TypeVar("C", bound=RunConfig)
 H = TypeVar("H", bound=BaseModel)
@@ -81,7 +109,7 @@ def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], s
     return config.model_copy(update=update)
 
 
-def settings_text(task: Task[Any, Any], whole: bool = False) -> str:
+def settings_text(task: Any, whole: bool = False) -> str:
     """The settled settings of a run as YAML: those that differ from the defaults, or all of them."""
     if whole:
         return config_text(task.config)

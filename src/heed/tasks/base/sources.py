@@ -8,7 +8,7 @@ from typing import Any
 
 from heed.config import RunConfig, data_files
 from heed.errors import RunError
-from heed.storage.digests import digest_of
+from heed.storage.cache import digest_of
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_object
 

@@ -10,18 +10,19 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
 from heed.config import RunConfig
+from heed.config.data import with_columns
 from heed.config.reading import data_files
-from heed.data.read.findings import Findings
-from heed.data.store.splits import Splits
-from heed.data.store.subset import take_subset
+from heed.data.findings import Findings
+from heed.data.splits.splits import Splits
+from heed.data.splits.subset import take_subset
 from heed.errors import ConfigError, DataError, HeedWarning
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
 from heed.storage.files import kind_of
-from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.settling import from_data, model_and_head, with_model
 from heed.tasks.base.sources import changed_files
+from heed.tasks.base.suggest_task import refuse_pictures
 from heed.tasks.base.transfer import Parent, Transfers
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
@@ -39,6 +40,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
     """Kind of row -> its name in messages, if different."""
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
+    pairs: ClassVar[bool] = False
+    """True if an input is a pair of texts, which is handled as one text with a tab between both."""
     given: Mapping[str, Sequence[E]] | None = None
     """The examples that were passed in Python, by split."""
     folder: Path | None = None
@@ -84,7 +87,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """Convert Python data to examples: a data frame, a list, a dict of columns.
 
         Args:
-            data: The data, in one of the forms of `heed.data.read.memory`.
+            data: The data, in one of the forms of `heed.data.memory`.
             split: Its name in messages; the origin of example 17 is "train[17]".
             config: The settings for reading the data.
             findings: Policy for bad lines, and their counts.
@@ -103,7 +106,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def settle(self, parent: Parent | None) -> Self:
         """Settle the configuration of a new run, which may start from another one."""
         self.parent = parent
-        self.config = self.settled()
+        settled = self.settled()
+        data = settled.data
+        if getattr(data, "imported", None) is None:  # an imported run has no data
+            data = with_columns(data, self.splits.columns)
+        self.config = settled.model_copy(update={"data": data})
         return self
 
     @classmethod
@@ -166,19 +173,16 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     @property
     def finishing_work(self) -> float:
-        """The time to evaluate every test set, as a number of validations."""
         examples = self.splits.examples
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(examples["valid"]))
 
     @property
     def patience(self) -> int:
-        """Three validations, a quarter of those of a run."""
         return 3
 
     @property
     def trained_validation(self) -> float:
-        """Cost of validating a trained model, as a share of validating an untrained one; 1 by default."""
         return 1.0
 
     @abstractmethod
@@ -239,7 +243,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the head for a size and the fields that were given."""
         fields = {**given}
-        for kind, name in self.size_fields.items():
+        for kind, name in self.sizes.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
         fields |= self.fields_from_data(fields)
         model, head = model_and_head(self.body_class, self.head_class, size, fields)

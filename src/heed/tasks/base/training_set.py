@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from heed.data.batch.plan import draw_epoch, plan_pass
 from heed.data.examples import Example
 from heed.data.sequences import Joined, Lazy, in_turn, take
-from heed.data.store.lengths import Lengths
-from heed.data.store.stream import ExampleStream
+from heed.data.splits.lengths import Lengths
+from heed.data.splits.stream import ExampleStream
 from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)
@@ -50,7 +50,6 @@ class Encoding(Lazy[T]):
         return len(self._examples)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        """The tokens of the examples at these places, encoded at once."""
         return self._encode(take(self._examples, indices))
 
 
@@ -187,11 +186,9 @@ class StreamSet(TrainingSet[E, T, B]):
 
     @property
     def newest(self) -> int:
-        """Number of the window read last."""
         return self._stream.newest
 
     def window(self, number: int) -> Corpus[E, T]:
-        """The window of that number; each process encodes the examples that it trains on."""
         if number not in self._windows:
             examples = self._stream.window(number)
             lengths = self.coding.lengths(examples, None)

@@ -4,7 +4,8 @@ Tokens that the parent lacks start as in a new model. With another size or model
 and only tensors that fit are copied; it is an error if no matrix fits. With the parent's own tokenizers, every vector
 is kept, and the runs can form an ensemble. From a translator, `rnn` takes embeddings and encoder of `bahdanau`,
 `luong` and `seq2seq`, with their widths and cell unless given; `encoder` of the same width takes only the embeddings
-of `transformer`. RUN is a run folder, relative to the current folder, or `last`.
+of `transformer`. RUN is a run folder, relative to the current folder, or `last`. A pretrained body, such as
+BERT's, is fine-tuned: with smaller learning rates and a warm-up, which are written into the configuration unless given.
 
 To find which axis of which tensor runs over tokens, labels or columns, the model is built (shapes only) with one more
 row; models declare nothing for this.
@@ -13,12 +14,15 @@ row; models declare nothing for this.
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import numpy as np
 import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
@@ -27,17 +31,145 @@ from heed import folder as folders
 from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.models.base import Interface
+from heed.models.base import Interface, TokenEncoder
 from heed.registry import bodies_of, body_class
 from heed.tasks import check_config, task_class
-from heed.tasks.base.fine_tuning import is_fine_tuning
-from heed.tasks.base.matching import axes_of, fits, places, prefix_of, same_rows, unshared, unused
 from heed.tasks.base.settling import NoHead, check_model_section
-from heed.tasks.base.started import Started, Taken
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
+_MOST = 12
+"""Most names that are listed one by one."""
+
+
+class Started(Protocol):
+    """Initial values that replace random weights of a new model; `str` describes them for people."""
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The tensors that a model copied from its parent."""
+
+    folder: Path  # of the parent
+    whole: tuple[str, ...]  # tensors copied as they are
+    tokens: Mapping[str, tuple[int, int]]  # tensors with a row per token, label or column: rows copied, rows in all
+    new: tuple[str, ...]  # tensors left at their random values
+    mapped: Mapping[str, str] = field(default_factory=dict)  # copied tensors with another name in the parent
+    left: tuple[str, ...] = ()  # tensors of the parent that were not copied
+
+    def __str__(self) -> str:
+        found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
+        mapped = "".join(f"; {name} comes from {theirs} of that run" for name, theirs in self.mapped.items())
+        left = f"; not copied: {shortened(self.left)}" if self.left else ""
+        new = shortened(self.new) or "none"
+        return f"from {self.folder}: {len(self.whole)} tensors copied whole{found}{mapped}; new: {new}{left}"
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        tokens = {name: {"taken": known, "of": total} for name, (known, total) in self.tokens.items()}
+        lists = {"whole": list(self.whole), "tokens": tokens, "new": list(self.new), "left": list(self.left)}
+        return {"run": str(self.folder), **lists, "mapped": dict(self.mapped)}
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names of tensors; if there are many, those of one module together: "words.* (6)"."""
+    if len(names) <= _MOST:
+        return ", ".join(names)
+    parts = Counter(name.split(".")[0] for name in names)
+    one = {name.split(".")[0]: name for name in names}
+    return ", ".join(one[part] if count == 1 else f"{part}.* ({count})" for part, count in parts.items())
+
+
+def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
+    """By tensor of a task's model, the kind of row that each axis runs over: an axis that grows with one more row.
+
+    If a tensor is shared by two kinds, the last one counts.
+    """
+    shapes = shapes_of(task)
+    axes: dict[str, dict[int, str]] = {name: {} for name in shapes}
+    for kind in task.axes():
+        try:
+            grown = shapes_of(task.grown(kind))
+        except ConfigError:  # kinds that share a table grow together
+            grown = shapes_of(task.grown(*task.sizes))
+        for name, shape in shapes.items():
+            axes[name] |= {axis: kind for axis, size in enumerate(shape) if grown[name][axis] != size}
+    return axes
+
+
+def shapes_of(task: Any) -> dict[str, torch.Size]:
+    """The shapes of the tensors of a task's model."""
+    with torch.device("meta"):  # shapes only
+        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
+
+
+def same_rows(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
+    """Places (own, parent's) of the rows whose names both models have."""
+    known = {name: i for i, name in enumerate(parent)}
+    return [(i, known[name]) for i, name in enumerate(own) if name in known]
+
+
+def fits(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
+    """True if two tensors have the same shape, except on axes that run over named rows."""
+    sizes = enumerate(zip(own.shape, given.shape, strict=False))
+    return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
+
+
+def places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]:
+    """Indices of the chosen `rows` of some axes and of everything on the other axes."""
+    return np.ix_(*(rows.get(axis, range(size)) for axis, size in enumerate(tensor.shape)))
+
+
+def prefix_of(model: nn.Module, body: nn.Module) -> str:
+    """The prefix of the names of a body's tensors."""
+    return next(f"{name}." if name else "" for name, module in model.named_modules() if module is body)
+
+
+def unshared(model: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a model, writable; tied ones once, under their first name."""
+    tensors: dict[int, tuple[str, Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        tensors.setdefault(tensor.data_ptr(), (name, tensor))
+    return dict(tensors.values())
+
+
+def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
+    """Names of a parent's tensors that were not taken, tied ones once; `taken` names those that were."""
+    state = parent.state_dict()
+    used = {state[name].data_ptr() for name in taken}
+    return tuple(name for name, tensor in unshared(parent).items() if tensor.data_ptr() not in used)
+
+
 C = TypeVar("C", bound=RunConfig)
+_RATE, _WIDTH = 5e-4, 128
+"""Largest learning rate, for a body of this width; wider bodies have proportionally smaller rates (768: 8e-5)."""
+_WARM_UP = 0.1
+"""Share of the updates over which the learning rate rises (Devlin et al. 2019, appendix A.3)."""
+_MOST_WARM_UP = 100
+
+
+def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
+    """True if a run has the same model as its parent, and that is a model for pretraining and fine-tuning."""
+    if parent is None or parent.task.config.model.name != config.model.name:
+        return False
+    own = body_class(config.model.name, interfaces)
+    return issubclass(own, TokenEncoder) and own.fine_tuned
+
+
+def with_fine_tuning(config: C, batches: int) -> C:
+    """The configuration with learning rate and warm-up for fine-tuning; `batches` is the number in one pass."""
+    training, fields = config.training, dict[str, Any]()
+    width = max(_WIDTH, (config.model.model_extra or {}).get("d_model", _WIDTH))
+    fields["learning_rate"] = float(f"{_RATE * _WIDTH / width:.2g}")
+    updates = training.steps or math.ceil((training.epochs or 10) * batches / training.accumulate)
+    fields["warmup"] = min(_MOST_WARM_UP, math.ceil(_WARM_UP * updates))
+    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+    return config.model_copy(update={"training": training.model_copy(update=update)})
+
+
 _OWN = frozenset({"sampling", "extend"})
 """Fields of the `tokenizer` section that a run with another run's tokenizer sets itself."""
 
@@ -45,7 +177,7 @@ _OWN = frozenset({"sampling", "extend"})
 class Transfers(ABC):
     """A task's description of its model that lets runs start from one another.
 
-    `build_model` builds as many rows of each kind as `axes` names, or as the field of `model` for that kind gives.
+    `build_model` builds as many rows of each kind as `row_names` has, or as the field of `model` for that kind gives.
     """
 
     interfaces: ClassVar[tuple[Interface, ...]]
@@ -61,10 +193,16 @@ class Transfers(ABC):
     """Kind of row -> its possible names in another task, best first; by default the same name."""
     config: Any
     parent: Parent | None = None
+    grown_kinds: tuple[str, ...] = ()
+    """Kinds of which a model has one row more (`grown`)."""
 
     @abstractmethod
     def axes(self) -> Mapping[str, Sequence[str]]:
         """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
+
+    def row_names(self, kind: str) -> list[str]:
+        """The names of the rows of a kind that `build_model` builds."""
+        return [*self.axes()[kind], *(["one more"] if kind in self.grown_kinds else [])]
 
     def body(self, model: Any) -> nn.Module:
         """The part of a model that other tasks can start from."""
@@ -74,20 +212,24 @@ class Transfers(ABC):
         """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
+    @property
+    def sizes(self) -> Mapping[str, str]:
+        """Those of `size_fields` that the configured model has."""
+        return self.size_fields
+
     def follows_from_data(self) -> tuple[str, ...]:
         """Fields of the `model` section that a run started from this one does not take over."""
-        return tuple(self.size_fields.values())
+        return tuple(self.sizes.values())
 
     def grown(self, *kinds: str) -> Self:
         """The task with one more row of some kinds."""
-        grown, rows = copy.copy(self), {**self.axes()}
+        grown = copy.copy(self)
         section = self.config.model
         for kind in kinds:
-            rows[kind] = [*rows[kind], "one more"]
-            if (field := self.size_fields.get(kind)) is not None:
+            if (field := self.sizes.get(kind)) is not None:
                 section = section.model_copy(update={field: section.model_extra[field] + 1})
         grown.config = self.config.model_copy(update={"model": section})
-        vars(grown)["axes"] = lambda: rows
+        grown.grown_kinds = kinds
         return grown
 
     def taken_from(
@@ -156,7 +298,7 @@ class Parent:
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
             anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
             if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
-                anew -= {*self.task.size_fields.values()} - {*task.size_fields.values()}
+                anew -= {*self.task.sizes.values()} - {*task.size_fields.values()}
             fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
             size = theirs.size if theirs.size in own.sizes else section.size
             values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
@@ -251,9 +393,7 @@ class Parent:
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
             message = f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})"
-            raise ConfigError(
-                message + _other_fields(self.task.config.model, task.config.model, task.size_fields.values())
-            )
+            raise ConfigError(message + _other_fields(self.task.config.model, task.config.model, task.sizes.values()))
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))

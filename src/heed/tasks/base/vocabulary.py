@@ -1,13 +1,52 @@
-"""Use of another run's tokenizer: remarks on how it fits new texts, and its extension by unknown tokens."""
+"""Vocabularies: their size by the amount of text, the tokenizer of another run, word vectors as initial embeddings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
 
+import torch
+from torch import nn
+
+from heed.config import RunConfig
 from heed.data.tokens.extend import extended
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.word_vectors import FoundVectors, read_word_vectors, vector_width, vector_words
+from heed.errors import ConfigError
+from heed.layers import TokenEmbedding
+from heed.tasks.base.config import TextModelSection
+
+C = TypeVar("C", bound=RunConfig)
+
+
+def labelled_size(num_examples: int) -> str:
+    """The named size for a number of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
+    return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
+
+
+def with_tokenizer(config: C, auto: str, subwords: Callable[[], int], words: int | None = 30_000) -> C:
+    """The configuration with the kind and vocabulary size of the tokenizer set.
+
+    A word vocabulary has all words that occur often enough, up to `words` unless that is None; `subwords` returns the
+    size of others.
+    """
+    tokenizer = config.tokenizer
+    kind = auto if tokenizer.kind == "auto" else tokenizer.kind
+    size = tokenizer.vocab_size
+    if size is None and kind not in ("char", "byte"):
+        size = words if kind == "word" and words is not None else subwords()
+    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
+    return config.model_copy(update={"tokenizer": changed})
+
+
+def num_subwords(num_texts: int, num_characters: int) -> int:
+    """The size of a subword vocabulary: a quarter of the texts, 1,000 to 8,000, but at least twice the characters."""
+    return max(min(8_000, max(1_000, num_texts // 4 // 500 * 500)), 2 * num_characters)
 
 
 def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
@@ -43,3 +82,118 @@ def taken(
     result = extended(tokenizer, texts, min_count=min_count if tokenizer.unit == "word" else 1, merges=merges)
     added = result.vocab_size - tokenizer.vocab_size
     return result, [*remarks, f"tokenizer extended by {added:,} tokens to {result.vocab_size:,}"]
+
+
+_MISSING = 10
+"""Most words without a vector that are listed."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Coverage of a vocabulary, and of the training text, by word vectors."""
+
+    path: Path  # the file
+    vectors: int  # vectors in the file
+    words: int  # words of the vocabulary
+    exact: int  # words found in the file as they are
+    lowered: int  # words found lower-cased
+    tokens: int  # tokens of the training text, words outside the vocabulary included
+    tokens_exact: int  # tokens whose word was found as it is
+    tokens_lowered: int  # tokens whose word was found lower-cased
+    missing: tuple[str, ...]  # the most frequent words without a vector
+
+    def __str__(self) -> str:
+        def share(exact: int, lowered: int, of: int) -> str:
+            return f"{(exact + lowered) / max(1, of):.1%} ({lowered / max(1, of):.1%} lower-cased)"
+
+        missing = f"; not found, the most frequent: {' '.join(self.missing)}" if self.missing else ""
+        return (
+            f"word vectors {self.path}: {self.exact + self.lowered:,} of {self.words:,} words, "
+            f"{share(self.exact, self.lowered, self.words)}; of the training text "
+            f"{share(self.tokens_exact, self.tokens_lowered, self.tokens)}{missing}"
+        )
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        return {**vars(self), "path": str(self.path), "missing": list(self.missing)}
+
+
+def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextTokenizer:
+    """The tokenizer, with `model.vector_words` extended by all words of the file of vectors.
+
+    Raises:
+        ConfigError: No file is given, or the tokens are not words.
+        DataError: The file cannot be read.
+    """
+    if not section.vector_words:
+        return tokenizer
+    if section.word_vectors is None:
+        raise ConfigError("model.vector_words is true, but model.word_vectors names no file; give both or neither")
+    if tokenizer.unit != "word":
+        raise ConfigError("model.vector_words is true, which needs a tokenizer of words; set tokenizer.kind=word")
+    return extended(tokenizer, vector_words(Path(section.word_vectors)))
+
+
+def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
+    """The vectors of the words of a vocabulary, with their places; `field` is the model field that sets `width`.
+
+    Raises:
+        ConfigError: The file's vectors have another width.
+        DataError: The file cannot be read, or a line is malformed.
+    """
+    if (theirs := vector_width(path)) != width:
+        raise ConfigError(
+            f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
+        )
+    return read_word_vectors(path, _words(tokenizer), width)
+
+
+def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iterable[list[int]]) -> Coverage:
+    """Count the words of the vocabulary, and the tokens of texts, that have a vector."""
+    counts = Counter(token for text in texts for token in text)
+    exact = {int(place) for place in found.places[found.exact]}
+    lowered = {int(place) for place in found.places[~found.exact]}
+    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != UNKNOWN]
+    return Coverage(
+        path,
+        found.read,
+        sum(map(bool, _words(tokenizer))),
+        len(exact),
+        len(lowered),
+        counts.total(),
+        sum(count for token, count in counts.items() if token in exact),
+        sum(count for token, count in counts.items() if token in lowered),
+        tuple(tokenizer.label(token) for token in without[:_MISSING]),
+    )
+
+
+@torch.no_grad()
+def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
+    """Write vectors into an embedding table; other rows keep random values, scaled to the same variance.
+
+    The model multiplies embeddings by `scale`; vectors are divided by it, so that the model reads them as given.
+
+    Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
+    """
+    if not len(found.places):
+        return
+    vectors = torch.from_numpy(found.vectors).to(embedding.weight) / scale
+    embedding.weight.mul_(vectors.std(correction=0) / embedding.weight[UNKNOWN:].std(correction=0))
+    embedding.weight[torch.from_numpy(found.places).to(embedding.weight.device)] = vectors
+
+
+def embedding_of(body: nn.Module) -> TokenEmbedding:
+    """The only table of token embeddings of a text model."""
+    (embedding,) = (module for module in body.modules() if isinstance(module, TokenEmbedding))
+    return embedding
+
+
+def width_field(fields: Iterable[str]) -> str:
+    """The field of a model that is the width of its embeddings."""
+    return "d_embedding" if "d_embedding" in fields else "d_model"
+
+
+def _words(tokenizer: TextTokenizer) -> list[str]:
+    """The words of a vocabulary; "" for special tokens."""
+    special = len(SPECIAL_TOKENS)
+    return [""] * special + [tokenizer.label(token) for token in range(special, tokenizer.vocab_size)]

@@ -1,7 +1,6 @@
 """Classification: give texts labels."""
 
-from heed.tasks.base.flags import ERRORS, GATES, JSON, NBEST, PIECES, SORT
-from heed.tasks.base.spec import TaskSpec
+from heed.tasks.base.spec import ERRORS, GATES, JSON, NBEST, PIECES, SORT, TaskSpec
 
 SPEC = TaskSpec(
     unit="text",

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.read.sentences import without_breaks
+from heed.data.sentences import without_breaks
 from heed.tasks.base.labelled import LabelledTask
-from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.base.scoring import library_memory
+from heed.tasks.base.labels import LabelPrediction, library_memory
 
 NAME = "TF-IDF and a linear SVM"
 _WORDS = r"\w+|[^\w\s]"

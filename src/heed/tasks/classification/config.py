@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.data import EmbeddedLabels, HubSection, LabelledData, by_name
-from heed.config.memory import InMemory
+from heed.config.data import EmbeddedLabels, HubSection, InMemory, LabelledData, by_name
 from heed.config.sections import EvaluationConfig, Section
-from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.config import TextConfig
 
 
 class TextColumns(Section):
@@ -73,7 +72,7 @@ class TextOptions(Section):
 
 
 class TextsData(TextOptions, LabelledData):
-    """Texts with labels: CSV, TSV, JSON lines, one folder per class, or lines `label text` (`heed.data.read.texts`)."""
+    """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
 
 
 class HubTexts(HubSection, TextsData):
@@ -134,7 +133,7 @@ class ClassificationEvaluation(EvaluationConfig):
     """Validation score that chooses the best checkpoint: auto is accuracy, or micro_f1 for several labels."""
 
 
-class ClassificationConfig(LabelledConfig):
+class ClassificationConfig(TextConfig):
     """The configuration of a classification run."""
 
     task: Literal["classification"] = "classification"

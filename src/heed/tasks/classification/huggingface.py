@@ -20,12 +20,10 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """Labels."""
         return frozenset({"labels"})
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """One label a text, or several."""
         settings = checkpoint.settings
         kind = settings.text("problem_type", _ONE_LABEL)
         if kind not in (_ONE_LABEL, _SEVERAL) or len(checkpoint.labels) < 2:
@@ -46,12 +44,10 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
 
     @classmethod
     def task(cls, config: ClassificationConfig, checkpoint: Checkpoint) -> Classification:
-        """The task with the labels of `id2label`."""
         return Classification(config, checkpoint.tokenizer, checkpoint.labels, None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """A body with one linear layer over its `last`."""
         task: Classification = run.task
         body, head = task.model_and_head()
         several = task.config.data.several_labels

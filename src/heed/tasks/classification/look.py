@@ -2,31 +2,241 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from heed.data.batch.texts import TokenText
-from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.two_texts import parted
+from heed.data.kinds.two_texts import parted
+from heed.data.sentences import split_sentences, without_breaks
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
+from heed.layers.ragged import length_groups
+from heed.models.cnn import CNN
+from heed.models.mlp import MLP
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import EncoderFrame, Look
+from heed.observe.looks import EncoderFrame, Look, Shading
 from heed.observe.maps import Axis, Map
-from heed.observe.shading import Shading
+from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit
-from heed.tasks.base.looking import Network, Typed, Words, encoder_frames, networks, notes_on, watched
-from heed.tasks.base.views import views_of_text
-from heed.tasks.classification.contributions import CLS, MOST_WORDS, SEP, without_each_word
-from heed.tasks.classification.evidence import evidence, states_of_words
-from heed.tasks.classification.levels import level_networks, level_shadings
+from heed.tasks.base.looking import (
+    InputSpans,
+    Network,
+    Words,
+    encoder_frames,
+    networks,
+    notes_on,
+    views_of_text,
+    watched,
+)
 from heed.tasks.classification.model import Classifier
 from heed.tasks.classification.ngrams import ngram_shading
 from heed.tasks.classification.task import Classification
 from heed.tasks.classification.texts import split_texts
+
+MOST_WORDS = 200
+"""Largest number of words for which contributions are measured (one forward pass for each word)."""
+
+
+def without_each_word(
+    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
+) -> Shading | None:
+    """Drop in the probability of a label when a word is left out, for every word; edits of the weights stay active.
+
+    The start and end tokens are kept. None for a text of one word or of more than `MOST_WORDS`.
+    """
+    first = int(model.has_cls)  # the start token is not part of the text
+    ids = [START] * first + task.tokens_of(encoded)
+    own = [
+        n for n, word in enumerate(words.tokens) if not {START, END}.intersection(ids[word.start : word.stop] or [END])
+    ]
+    if not 1 < len(own) <= MOST_WORDS:
+        return None
+    tokens = [words.tokens[n] for n in own]
+    left = [_without(encoded, range(word.start - first, word.stop - first)) for word in tokens]
+    number = task.labels.index(label)
+    whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
+    falls = tuple(whole - other for other in others)
+    axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
+    title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
+    return Shading(title, axis, falls, max(map(abs, falls)), signed=True)
+
+
+CLS, SEP = "[CLS]", "[SEP]"
+"""Names of the learned token before a text, and of the token between the texts of a pair."""
+
+
+def _without(encoded: TokenText, word: range) -> TokenText:
+    """The text without some of its tokens; sentences that become empty are removed."""
+    kept: list[Sequence[int]] = []
+    start = 0
+    for sentence in encoded.sentences:
+        places = range(start, start + len(sentence))
+        start = places.stop
+        kept.append([token for place, token in zip(places, sentence, strict=True) if place not in word])
+    return replace(encoded, sentences=[list(sentence) for sentence in kept if sentence])
+
+
+_MOST = 12
+"""Largest number of n-grams listed."""
+
+
+def evidence(
+    task: Classification, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
+) -> list[Shading]:
+    """Contributions of the n-grams that the filters of a CNN select; an empty list for other models.
+
+    Args:
+        task: The task, which has the labels.
+        model: The traced model.
+        seen: A trace of a pass over the text alone.
+        words: The words of the text.
+        num_tokens: The number of tokens of the text.
+        label: The label whose score is explained.
+    """
+    if isinstance(model.body, CNN):
+        return [_ngrams(task, model, model.body, seen, words, num_tokens, label)]
+    return []
+
+
+def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
+    """The named states of each word in a network that reads the whole text at once; an empty list for other models.
+
+    For `mlp`: W_i x_i, the word's part of the sums inside tanh, `(d_hidden,)`. For `cnn`: for each width, the largest
+    value of each filter over the n-grams that start in the word, `(num_filters,)`; words in which no n-gram starts
+    have none.
+    """
+    if isinstance(model.body, MLP):
+        (shares,) = seen.tensors("shares")
+        return [{"W_i x_i": shares[0, word.start : word.stop].sum(0)} for word in words.tokens]
+    if isinstance(model.body, CNN):
+        grams = list(zip(model.body.windows, seen.tensors("ngrams"), strict=True))
+        return [
+            {
+                f"{width}-grams": found[0, word.start : word.stop].amax(0)
+                for width, found in grams
+                if word.start < max(1, num_tokens - width + 1)
+            }
+            for word in words.tokens
+        ]
+    return []
+
+
+def weights_for(task: Classification, model: Classifier, label: str) -> Tensor:
+    """Weight of each unit of the text's vector in the score of a label, `(d_output,)`.
+
+    With softmax only differences count, so the score is the label's score minus the mean score of all labels.
+    """
+    weight, number = model.output.weight.detach(), task.labels.index(label)
+    if not task.sigmoid:
+        return weight[number] - weight.mean(0)
+    if task.config.data.several_labels:
+        return weight[number]
+    return weight[0] if number == 1 else -weight[0]
+
+
+def _ngrams(
+    task: Classification, model: Classifier, body: CNN, seen: Trace, words: Words, num_tokens: int, label: str
+) -> Shading:
+    """The n-grams at which filters are largest, each with the summed contribution of those filters."""
+    add = weights_for(task, model, label).split([bank.out_channels for bank in body.filters])
+    parts: dict[range, float] = defaultdict(float)
+    filters: Counter[range] = Counter()
+    for width, found, weight in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
+        values, places = found[0].max(0)  # (num_filters,): the value that pooling keeps, and its first place
+        for value, place in zip((values * weight).tolist(), places.tolist(), strict=True):
+            ngram = range(place, min(place + width, num_tokens))
+            parts[ngram] += value
+            filters[ngram] += 1
+    best = sorted(parts, key=lambda ngram: (-abs(parts[ngram]), ngram.start, ngram.stop))[:_MOST]
+    labels = tuple(_text(words, ngram) for ngram in best)
+    sums = tuple(parts[ngram] for ngram in best)
+    said = [f"maximum of {filters[n]} filter{'s' * (filters[n] != 1)}" for n in best]
+    what = "minus the mean score of all labels" if not task.sigmoid else "before the sigmoid"
+    title = (
+        f"The {len(best)} n-grams with the largest contributions to the score of '{label}' ({what}), "
+        "through the filters that are largest on them"
+    )
+    return Shading(
+        title, Axis("text", "n-gram", labels), sums, max(map(abs, sums), default=1.0),
+        others=tuple(said), signed=True, listed=True,
+    )  # fmt: skip
+
+
+def _text(words: Words, tokens: range) -> str:
+    """The words that contain some tokens."""
+    inside = [
+        name for name, word in zip(words.axis.labels, words.tokens, strict=True)
+        if word.start < tokens.stop and word.stop > tokens.start
+    ]  # fmt: skip
+    return ("" if words.axis.kind == "character" else " ").join(inside)
+
+
+def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words, titles: Axis) -> list[Shading]:
+    """The weight of each sentence in the text, and of each word in its sentence and so in the text.
+
+    Args:
+        seen: A trace of a pass over one text.
+        choice: Which attention to show.
+        lengths: The number of tokens of each sentence.
+        words: The words of the text.
+        titles: The axis of the sentences.
+    """
+    chosen = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
+    weights = {name: seen.maps(name, layer).weights[:, 0, 0] for name, layer in chosen.items()}
+    shadings = []
+    if "words" in weights:
+        rows = zip(weights["words"], lengths, strict=True)
+        within = words.sum(torch.cat([row[:length] for row, length in rows]).unsqueeze(0))[0]
+        title = "Weight of each word in the sum over its sentence"
+        if "sentences" in weights:
+            of_word = _of_each_token(weights["sentences"][0], lengths)[[word.start for word in words.tokens]]
+            within, title = within * of_word, f"{title}, times the weight of the sentence in the sum over the text"
+        shadings.append(_shading(title, words.axis, within))
+    if "sentences" in weights:
+        title = "Weight of each sentence in the sum over the text"
+        shadings.append(_shading(title, titles, weights["sentences"][0], listed=True))
+    return shadings
+
+
+def _shading(title: str, axis: Axis, shares: Tensor, listed: bool = False) -> Shading:
+    return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0, listed=listed)
+
+
+def _of_each_token(of_sentences: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Repeat the number of each sentence for each of its tokens."""
+    return of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
+
+
+def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
+    """The recurrent networks over the words, sentence after sentence, and those over the sentences."""
+    words, sentences = [], []
+    for kind in ("forward", "backward"):
+        calls = [record for record in seen.gate_records if record.name == f"body.words.{kind}_cells.0"]
+        if calls:
+            words.append(_over_words(kind, calls, lengths))
+        calls = [record for record in seen.gate_records if record.name == f"body.sentences.{kind}_cells.0"]
+        if calls:
+            gates = calls[-1].gates()
+            rows = {name: gate[0, : len(lengths)] for name, gate in gates.items()}
+            sentences.append(Network.of(f"sentence {kind}", 0, f"sentence {kind}", rows))
+    return words, sentences
+
+
+def _over_words(kind: str, calls: Sequence[GateRecord], lengths: Sequence[int]) -> Network:
+    """The gates over the words in text order; the model reads sentences in groups of similar length."""
+    rows: dict[int, dict[str, Tensor]] = {}
+    for numbers, call in zip(length_groups(list(lengths)), calls, strict=True):
+        gates = call.gates()
+        for row, number in enumerate(numbers):
+            rows[number] = {name: gate[row, : lengths[number]] for name, gate in gates.items()}
+    joined = {name: torch.cat([rows[n][name] for n in range(len(lengths))]) for name in rows[0]}
+    return Network.of(kind, 0, kind, joined)
+
 
 NO_STEPS = "no steps: this model reads the whole text at once"
 """Shown instead of steps for a model without steps."""
@@ -81,8 +291,8 @@ def look_at_text(
     best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
     label = prediction.labels[0] if prediction.labels else best
     shadings += evidence(task, model, seen, words, len(ids), label)
-    if (beside := ngram_shading(task, model, encoded, words, label)) is not None:
-        shadings.append(beside)
+    if (by_ngrams := ngram_shading(task, model, encoded, words, label)) is not None:
+        shadings.append(by_ngrams)
     if contributions and not edits:
         added = without_each_word(task, model, encoded, words, label)
         shadings += [added] if added is not None else []
@@ -112,7 +322,7 @@ def _special(task: Classification, model: Classifier) -> dict[int, str]:
     return {START: CLS, END: SEP}
 
 
-def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> Typed:
+def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
     """The span of the text that each token covers."""
     parts = list(parted(text)) if task.pairs else [text]
     if not task.hierarchical:
@@ -129,7 +339,7 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
             own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]
         places += own
         start += len(part) + 1
-    return Typed(" ".join(parts), places)
+    return InputSpans(" ".join(parts), places)
 
 
 def _seen(
@@ -148,7 +358,7 @@ def _seen(
     own = networks(seen, num_tokens)
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-    shadings = [s for view in views if (s := _shading(view, model.has_cls and classified)) is not None]
+    shadings = [s for view in views if (s := _shading_of_look(view, model.has_cls and classified)) is not None]
     maps = [view.map for view in views if view.map.mechanism != "pooling" or len(view.map.query) > 1]
     frames = encoder_frames(own, words, states, views)
     if held := states_of_words(model, seen, words, num_tokens):
@@ -156,7 +366,7 @@ def _seen(
     return maps, shadings, [(net, words) for net in own], frames
 
 
-def _shading(view: View, has_cls: bool) -> Shading | None:
+def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
     """The weights of the text's vector: those of the pooling attention, or the attention of [CLS]."""
     one = view.map
     if one.mechanism == "pooling":

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
-from heed.data.batch.framed import framed
+from heed.data.batch.texts import framed
 from heed.data.tokens.tokenizer import START
 from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
@@ -39,7 +39,7 @@ class Pooling(nn.Module):
     def forward(self, body: TokenEncoder, hidden: Tensor, mask: Tensor) -> Tensor:
         """`(batch, length, d)` to `(batch, d_output)`; zeros for a text without tokens."""
         if self.kind == "attention":
-            return self.attention(hidden, mask)  # type: ignore[no-any-return]
+            return self.attention(hidden, mask)
         if self.kind == "last":
             return body.last(hidden, mask)
         if self.kind in ("first", "cls"):
@@ -76,13 +76,13 @@ class Classifier(nn.Module):
         """True if each text is put between [CLS] and [SEP]."""
         return isinstance(self.body, TokenEncoder) and self.body.framed
 
-    def forward(self, tokens: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Tensor, ngram_logits: Tensor | None = None) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
 
-        `beside` replaces the logits of the n-gram classifier in training, `(batch, num_outputs)`.
+        `ngram_logits` replaces the logits of the n-gram classifier in training, `(batch, num_outputs)`.
         """
-        if self.ngrams is not None and beside is None:
-            beside = self.ngrams(tokens, mask)
+        if self.ngrams is not None and ngram_logits is None:
+            ngram_logits = self.ngrams(tokens, mask)
         if self.framed:
             tokens, mask = framed(tokens, mask)
         elif self.has_cls:
@@ -91,4 +91,4 @@ class Classifier(nn.Module):
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
         logits: Tensor = self.output(pooled)
-        return logits if self.ngrams is None or beside is None else logits + self.ngram_scale * beside
+        return logits if self.ngrams is None or ngram_logits is None else logits + self.ngram_scale * ngram_logits

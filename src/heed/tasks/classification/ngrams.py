@@ -18,15 +18,14 @@ from torch import Tensor
 
 from heed.data.batch.texts import TokenText
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
+from heed.observe.looks import Shading
 from heed.observe.maps import Axis
-from heed.observe.shading import Shading
 from heed.tasks.base.looking import Words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
     from heed.tasks.classification.model import Classifier
-    from heed.tasks.classification.task import Classification
 
 _PARTS = 4
 """Folds of the training texts: the n-gram logits of each come from a fit to the others."""
@@ -61,7 +60,7 @@ class Fitted:
         return dict(vars(self))
 
 
-def fit(task: Classification, model: Classifier) -> Fitted:
+def fit(task: Any, model: Classifier) -> Fitted:
     """Fit the n-grams of a new model to all training texts."""
     ngrams = model.ngrams
     assert ngrams is not None
@@ -76,7 +75,7 @@ def fit(task: Classification, model: Classifier) -> Fitted:
     return Fitted(ngrams.longest, int((idf > 0).sum()), len(idf), len(texts), strength, right)
 
 
-def strength_and_held_out(task: Classification) -> tuple[float, Tensor]:
+def strength_and_held_out(task: Any) -> tuple[float, Tensor]:
     """C, and logits of each training text by n-grams fitted to the other parts of the training set.
 
     C is the one of `_STRENGTHS` whose logits, `(texts, outputs)`, are right most often: where labels are uncertain,
@@ -100,19 +99,19 @@ def strength_and_held_out(task: Classification) -> tuple[float, Tensor]:
     return best, logits[best]
 
 
-def _right(task: Classification, logits: Tensor) -> float:
+def _right(task: Any, logits: Tensor) -> float:
     """Share of the training texts whose labels these logits predict correctly."""
     right = task.decide(task.probabilities(logits)) == task.indicators(task.encoded("train"))
     return float(right.all(1).mean())
 
 
-def targets(task: Classification, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
+def targets(task: Any, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
     """Which outputs of the model should be positive for each text, `(texts, outputs)`."""
     true: NDArray[np.bool_] = task.indicators(texts)
     return true[:, 1:] if task.sigmoid and not task.config.data.several_labels else true
 
 
-def _matrix(task: Classification, texts: Sequence[TokenText], longest: int, num_buckets: int) -> csr_matrix:
+def _matrix(task: Any, texts: Sequence[TokenText], longest: int, num_buckets: int) -> csr_matrix:
     """1 if a text has an n-gram, `(texts, buckets)`; for hierarchical models, n-grams do not cross sentences."""
     from scipy.sparse import csr_matrix
 
@@ -221,9 +220,7 @@ def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[
 
 
 @torch.no_grad()
-def ngram_shading(
-    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
-) -> Shading | None:
+def ngram_shading(task: Any, model: Classifier, encoded: TokenText, words: Words, label: str) -> Shading | None:
     """The n-grams of a text that add most to a label's score, with their contributions; None without n-grams.
 
     An n-gram that occurs several times counts once, at its first place. With softmax, a score is the difference from
@@ -256,7 +253,7 @@ def ngram_shading(
     return Shading(title, axis, numbers, max(map(abs, numbers)), signed=True, listed=True)
 
 
-def _toward(task: Classification, model: Classifier, label: str) -> Tensor:
+def _toward(task: Any, model: Classifier, label: str) -> Tensor:
     """Contribution of each bucket to the score of a label, before scaling by a text's length, `(buckets,)`."""
     assert model.ngrams is not None
     weight, number = model.ngrams.weight * model.ngram_scale, task.labels.index(label)

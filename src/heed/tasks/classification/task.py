@@ -14,30 +14,103 @@ from torch import Tensor
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
 from heed.data.embedded.planted import draw_documents
 from heed.data.examples import Text
-from heed.data.read.findings import Findings
-from heed.data.read.texts import text_reader
-from heed.data.store.splits import Splits, open_splits
+from heed.data.findings import Findings
+from heed.data.kinds.texts import text_reader
+from heed.data.splits.splits import Splits, open_splits
 from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.evaluation.labels import f1_measures
-from heed.evaluation.measures import values_of
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.class_weights import check_weights, class_weights
-from heed.tasks.base.label_loss import label_loss
 from heed.tasks.base.labelled import LabelledTask, drawn
-from heed.tasks.base.labels import LabelPrediction, count_lines, most_probable, one_hot
+from heed.tasks.base.labels import (
+    LabelHead,
+    check_weights,
+    count_lines,
+)
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.started import Started
-from heed.tasks.classification import baselines, defaults, ngrams
+from heed.tasks.base.transfer import Started
+from heed.tasks.classification import baselines, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
-from heed.tasks.classification.model import Classifier
+from heed.tasks.classification.model import Classifier, pooling_of
 from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
-from heed.threads import threads_for
 from heed.training.processes import current
 
+_POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
+LONGEST = 2
+"""Length of the longest n-grams by default: single words and pairs."""
+_MOST_WORK = 400_000
+"""Largest number of training texts times labels for n-grams by default: fitted in a minute or two."""
+_RATE = 0.001
+"""Learning rate of the body with n-grams: at 0.003 it has memorised small sets after two passes."""
+_OFTEN = 400
+"""Largest number of batches in a pass for validations twice a pass: a twelfth of the budget would be several passes."""
 
-class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch]):
+
+def is_default(config: ClassificationConfig) -> bool:
+    """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
+    section = config.model
+    named = "name" in section.model_fields_set or section.from_ is not None
+    return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
+
+
+def longest_ngram(task: Classification, head: ClassificationHead, given: dict[str, Any]) -> int:
+    """`model.ngrams` of a new run."""
+    if "ngrams" in given or task.tokenizer.unit != "word" or not is_default(task.config):
+        return head.ngrams
+    work = len(task.splits.examples["train"]) * len(task.labels)
+    return LONGEST if work <= _MOST_WORK else head.ngrams
+
+
+def with_training(task: Classification, settled: ClassificationConfig) -> ClassificationConfig:
+    """The settled configuration; with n-grams by default, its `training` section is adapted to them."""
+    if not is_default(task.config) or not (settled.model.model_extra or {})["ngrams"]:
+        return settled
+    training = settled.training
+    tokens = sum(text.length for text in task.encoded("train"))
+    batches = tokens / training.batch_tokens
+    fields: dict[str, Any] = {"learning_rate": _RATE}
+    if batches <= _OFTEN:
+        fields["validate_every"] = max(1, math.ceil(batches / 2))
+    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+    return settled.model_copy(update={"training": training.model_copy(update=update)})
+
+
+def pooling_fields(
+    task: Classification, head: ClassificationHead, fields: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """The head's fields without those that do not apply to the body.
+
+    Raises:
+        ConfigError: The user gave a field that does not apply, or a pooling that the body does not support.
+    """
+    name, body = task.config.model.name, task.body_class
+    if issubclass(body, TextEncoder):
+        if meant := [field for field in _POOLING_FIELDS if field in given]:
+            raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
+        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+    assert issubclass(body, TokenEncoder)
+    if head.pooling == "cls" and body.framed:
+        raise ConfigError(
+            f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
+            "(its state after the pooling layer) or first (its state)"
+        )
+    if head.pooling == "cls" and not body.sees_all:
+        raise ConfigError(
+            f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
+            "encoder, or another pooling"
+        )
+    return {**fields, "pooling": _settled_pooling(task, head.pooling, body.framed)}
+
+
+def _settled_pooling(task: Classification, pooling: str, framed: bool) -> str:
+    """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this."""
+    if pooling != "auto" or not framed:
+        return pooling_of(pooling)
+    known = {} if task.parent is None else task.parent.task.config.model.model_extra or {}
+    return "last" if known.get("pooling") == "last" else "mean"
+
+
+class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch], LabelHead):
     """The classification task: texts, model, loss and scores."""
 
     head_class = ClassificationHead
@@ -46,11 +119,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def prepare(cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None) -> Self:
-        """As for every labelled task; labels missing from the training set are refused now, in the test set too."""
         task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
-        if not task.config.data.several_labels:
+        if not task.several_labels:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
@@ -59,7 +131,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def open_splits(
         cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None
     ) -> Splits[Text]:
-        """Read or generate the texts, or take the `given` ones."""
         data = config.data
         if isinstance(data, PlantedData):
             what = data.sentences, data.seed
@@ -68,28 +139,23 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
-        """Texts with labels: (text, label) tuples, (texts, labels), or columns `text` and `label`."""
         return hold_texts(data, split, config.data, findings)
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
-        """The text."""
         return (example.text,)
 
     @classmethod
     def labels_of(cls, example: Text) -> Iterable[str]:
-        """Its labels."""
         return example.labels
 
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
-        """A tokenizer of whole texts."""
         texts = [part for example in examples for part in split_texts(example.text, config.data)]
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
         return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
-        """Convert texts to tokens (sentence by sentence if the model reads sentences) and labels to numbers."""
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
         cut = self.cut_texts([e.text for e in examples], kept=True)
         return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
@@ -103,8 +169,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return cut_texts(self.tokenizer, texts, *given)
 
     @property
-    def pairs(self) -> bool:
-        """True if an example is a pair of texts."""
+    def pairs(self) -> bool:  # type: ignore[override]  # by the columns
         return self.config.data.columns.second is not None
 
     @property
@@ -127,16 +192,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
-        """The tokens of all sentences."""
         return [token for sentence in encoded.sentences for token in sentence]
 
     def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int]) -> TextBatch:
-        """Pad the chosen texts into one batch."""
-        num_labels = len(self.labels) if self.config.data.several_labels else None
+        num_labels = len(self.labels) if self.several_labels else None
         return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels)
 
     def encoded(self, split: str) -> list[TokenText]:
-        """The texts of a split as tokens; the number of texts that were cut is added to the remarks."""
         if split not in self._encoded:
             texts = super().encoded(split)
             if cut := sum(text.cut > 0 for text in texts):
@@ -149,7 +211,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @property
     def notes(self) -> str:
-        """Remarks on what was read, kept, left out and cut."""
         for split in self.split_names:
             self.encoded(split)
         return self.splits.notes
@@ -164,12 +225,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @property
     def selected_by(self) -> str:
-        """Accuracy, or micro F1 for several labels."""
-        return "micro_f1" if self.config.data.several_labels else "accuracy"
+        return "micro_f1" if self.several_labels else "accuracy"
 
     def head_fields(self, head: ClassificationHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields, with the kind of outputs and the n-grams settled."""
-        several = self.config.data.several_labels
+        several = self.several_labels
         kind = head.head
         if kind == "auto":
             kind = "sigmoid" if several else "softmax"
@@ -180,46 +239,34 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
                 f"({', '.join(self.labels)}); use softmax, or data.several_labels=true"
             )
-        fields = {**head.model_dump(), "head": kind, "ngrams": defaults.longest_ngram(self, head, given)}
-        return defaults.pooling_fields(self, head, fields, given)
+        fields = {**head.model_dump(), "head": kind, "ngrams": longest_ngram(self, head, given)}
+        return pooling_fields(self, head, fields, given)
 
     def settled(self) -> ClassificationConfig:
-        """As for every task; with the n-grams used when no model is named, training is adapted to them."""
-        return defaults.with_training(self, super().settled())
+        return with_training(self, super().settled())
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """The kind of outputs, if it is the default for these labels."""
-        usual = self.sigmoid == self.config.data.several_labels
+        usual = self.sigmoid == self.several_labels
         return (*super().follows_from_data(), *(["head"] if usual else []))
 
-    @property
-    def sigmoid(self) -> bool:
-        """True if each output is a separate decision."""
-        return bool((self.config.model.model_extra or {})["head"] == "sigmoid")
-
     def build_model(self) -> Classifier:
-        """A new model, its weights drawn from torch's random state."""
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder | TextEncoder)
-        return Classifier(body, head, len(self.axes()["labels"]))
+        return Classifier(body, head, len(self.row_names("labels")))
 
     def axes(self) -> dict[str, list[str]]:
-        """As for every labelled task; two classes with one output share one row."""
-        one = self.sigmoid and not self.config.data.several_labels
-        return {**super().axes(), **({"labels": [" against ".join(self.labels)]} if one else {})}
+        return {**super().axes(), "labels": self.label_rows()}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
     scoring_memory = baselines.scoring_memory
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
-        """Sum over the texts of the cross-entropy in nats (of all labels together where there are several)."""
-        beside = None if model.ngrams is None else self.strength_and_held_out[1][batch.indices].to(batch.tokens.device)
-        logits = model(batch.tokens, batch.mask, beside)
-        given = self.class_weights
-        weights = None if given is None else torch.tensor(given, device=logits.device)
-        return label_loss(logits, batch.labels, self.sigmoid, label_smoothing, weights)
+        ngram_logits = None
+        if model.ngrams is not None:
+            ngram_logits = self.strength_and_held_out[1][batch.indices].to(batch.tokens.device)
+        return self.label_loss(model(batch.tokens, batch.mask, ngram_logits), batch.labels, label_smoothing)
 
     @cached_property
     def strength_and_held_out(self) -> tuple[float, Tensor]:
@@ -227,54 +274,23 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return ngrams.strength_and_held_out(self)
 
     def start(self, model: Classifier) -> dict[str, Started]:
-        """As for every labelled task; also fits the n-grams to the training texts."""
         started = super().start(model)
         return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model)}
 
-    @cached_property
-    def class_weights(self) -> list[float] | None:
-        """The weight of each class, or None if all count equally."""
-        data, counts, total = self.config.data, self.label_counts("train"), len(self.splits.examples["train"])
-        return class_weights(data.class_weights, self.labels, counts, total, data.several_labels)
-
     def check_labels(self) -> None:
-        """As for every labelled task; class weights must also name existing classes."""
         super().check_labels()
         check_weights(self.config.data.class_weights, self.labels, self.unit)
 
     def validate(self, model: Classifier) -> dict[str, float]:
-        """Loss in nats per text (unweighted), accuracy, macro and micro F1 on the validation set."""
         encoded = self.encoded("valid")
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
-        labels = self.collate_encoded(encoded, list(range(len(encoded)))).labels
-        true, predicted = self.indicators(encoded), self.decide(self.probabilities(logits))
-        loss = float(label_loss(logits, labels, self.sigmoid)) / len(encoded)
-        return {"loss": loss, **values_of(f1_measures(true, predicted))}
+        return self.label_scores(logits, self.collate_encoded(encoded, list(range(len(encoded)))).labels)
 
     # Using a model --------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """Outputs of the last layer for each text, `(texts, num_outputs)`, on the CPU."""
-        device, result = next(model.eval().parameters()).device, torch.zeros(len(encoded), model.output.out_features)
-        for indices in self.scoring_batches(encoded):
-            batch = self.collate_encoded(encoded, indices).to(device)
-            with threads_for(model, batch.tokens.numel()):
-                result[indices] = model(batch.tokens, batch.mask).float().cpu()
-        return result
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Probability of each label, `(texts, num_labels)`."""
-        if not self.sigmoid:
-            return torch.softmax(logits, dim=-1)
-        second = torch.sigmoid(logits)
-        return second if self.config.data.several_labels else torch.cat([1 - second, second], dim=-1)
-
-    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
-        """The labels chosen, `(texts, num_labels)` of bool: the most probable one, or all of at least 1/2."""
-        if self.config.data.several_labels:
-            return (probabilities >= 0.5).numpy()
-        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
+        return self.forwarded(model, encoded) if encoded else torch.zeros(0, model.output.out_features)
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
@@ -286,12 +302,3 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def classify(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """The probability of each label of each text, `(texts, num_labels)`."""
         return self.probabilities(self.logits(model, encoded))
-
-    def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one text from its probabilities `(num_labels,)`."""
-        if not self.config.data.several_labels:
-            return most_probable(self.labels, probabilities.tolist())
-        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        ranked = sorted(values, key=lambda label: -values[label])
-        chosen = tuple(label for label in ranked if values[label] >= 0.5)
-        return LabelPrediction(",".join(chosen), chosen, math.prod(max(p, 1 - p) for p in values.values()), values)

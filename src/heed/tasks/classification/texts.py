@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from heed.data.batch.framed import fit, frame_size
+from heed.data.batch.texts import fit, frame_size
 from heed.data.examples import Text
-from heed.data.read.findings import Findings
-from heed.data.read.layout import TextFormat
-from heed.data.read.memory import Held, check_order, hold, labelled_columns
-from heed.data.read.sentences import split_sentences, without_breaks
-from heed.data.read.texts import text_reader
-from heed.data.read.two_texts import parted
+from heed.data.findings import Findings
+from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.two_texts import parted
+from heed.data.memory import Held, check_order, hold
+from heed.data.sentences import split_sentences, without_breaks
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
-from heed.tasks.base.contents import advice
+from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.classification.config import TextOptions
 
 Cut = tuple[list[list[int]], int]
@@ -88,13 +87,12 @@ def split_texts(text: str, data: TextOptions) -> list[str]:
 
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     """The format of a configuration's files; `labels` are those of the training set."""
-    several = data.several_labels, data.label_separator
-    columns = data.columns
-    return TextFormat(data.format, columns.text, columns.label, *several, frozenset(labels), advice, columns.second)
+    columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
+    return TextFormat(data.format, columns.text, columns.label, *given, columns.second)
 
 
 def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) -> Held[Text]:
-    """Texts with labels from Python data, in one of the forms of `heed.data.read.memory`.
+    """Texts with labels from Python data, in one of the forms of `heed.data.memory`.
 
     Raises:
         DataError: The data cannot be used; the message names the place and the value.
@@ -102,8 +100,7 @@ def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) 
     columns = section.columns
     second = {} if columns.second is None else {"second": columns.second}
     wanted = {"text": columns.text, **second, "label": columns.label}
-    guess = None if second else labelled_columns
-    held = hold(data, split, text_reader(text_format(section)), wanted, findings, guess=guess)
+    held = hold(data, split, text_reader(text_format(section)), [*wanted], findings)
     check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
     return held
 

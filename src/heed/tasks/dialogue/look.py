@@ -2,31 +2,103 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
-from heed.attention import Rows
-from heed.data.batch.turns import TokenTurn
+from heed.data.batch.pairs import TokenTurn
 from heed.data.examples import Conversation
 from heed.data.tokens.tokenizer import END, START
+from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import EncoderFrame, Look
+from heed.observe.looks import EncoderFrame, Look, Shading
 from heed.observe.maps import Axis, Part
-from heed.observe.shading import Shading
 from heed.observe.trace import Maps, Trace, edit
-from heed.tasks.base.looking import Typed, Words, encoder_frames, networks, notes_on, watched
+from heed.tasks.base.looking import (
+    InputSpans,
+    Network,
+    Shown,
+    Words,
+    encoder_frames,
+    networks,
+    notes_on,
+    view_of_words,
+    views_of,
+)
 from heed.tasks.base.report import counted, first_of
-from heed.tasks.base.views import Shown, view_of_words, views_of
-from heed.tasks.dialogue.look_turns import turn_frames
-from heed.tasks.dialogue.reading import Read
+from heed.tasks.base.writing import WrittenText
+from heed.tasks.base.writing_look import Reread
+from heed.tasks.dialogue.reading import History, Read
 from heed.tasks.dialogue.task import Dialogue
-from heed.tasks.translation.look import decoder_frames
-from heed.tasks.translation.writing import Prediction
+
+
+def turn_frames(
+    seen: Trace, utterances: Sequence[Sequence[int]], tokens: Words, turns: Axis
+) -> tuple[EncoderFrame, ...]:
+    """A frame for each turn: the state at each of its tokens, the vector of the turn, the dialogue state after it.
+
+    Args:
+        seen: A trace of a pass over one conversation.
+        utterances: The tokens of each turn.
+        tokens: The tokens of all turns, concatenated, each turn a part of the axis.
+        turns: The turns.
+    """
+    words, dialogue = _word_states(seen, [len(ids) for ids in utterances]), _dialogue(seen, len(utterances))
+    frames = []
+    for n, (part, (states, vector)) in enumerate(zip(tokens.axis.parts, words, strict=True)):
+        labels = tokens.axis.labels[part.start : part.stop]
+        held = {f"{i + 1} {label}": states[i] for i, label in enumerate(labels)}
+        held |= {"turn": vector}
+        held |= {f"dialogue{_number(net, dialogue)}": net.hidden[n] for net in dialogue}
+        gates = {
+            f"{name}{_number(net, dialogue)}": float(gate[n]) for net in dialogue for name, gate in net.gates.items()
+        }
+        text = ("" if tokens.axis.kind == "character" else " ").join(labels)
+        frames.append(EncoderFrame(n, f"{turns.labels[n]}: {text}", held, gates))
+    return tuple(frames)
+
+
+def _number(net: Network, of: Sequence[Network]) -> str:
+    return f" layer {net.layer}" if len(of) > 1 else ""
+
+
+def _dialogue(seen: Trace, num_turns: int) -> list[Network]:
+    """The layers of the network over the turns."""
+    nets = []
+    for name, gates in seen.gates().items():
+        if name.startswith("turns.forward_cells."):
+            rows = {gate: values[0, :num_turns] for gate, values in gates.items()}
+            nets.append(Network.of("turns", int(name.rsplit(".", 1)[1]), "turns", rows))
+    return nets
+
+
+def _word_states(seen: Trace, lengths: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    """For each turn, the last layer's states at its words, `(words, d)`, both directions, and the turn's vector."""
+    both: list[list[Tensor]] = []
+    for kind in ("forward", "backward"):
+        names = [record.name for record in seen.gate_records if record.name.startswith(f"words.{kind}_cells.")]
+        if not names:
+            continue
+        last = max(names, key=lambda name: int(name.rsplit(".", 1)[1]))
+        calls = [record for record in seen.gate_records if record.name == last]
+        states: list[Tensor] = [torch.empty(0)] * len(lengths)
+        for rows, call in zip(length_groups(list(lengths)), calls, strict=True):
+            hidden = call.gates()["hidden"]
+            for row, number in enumerate(rows):
+                states[number] = hidden[row, : lengths[number]]
+        both.append(states)
+    forward, *backward = both
+    found = []
+    for n, ahead in enumerate(forward):
+        back = [one[n] for one in backward]
+        vector = torch.cat([ahead[-1], *(states[0] for states in back)], dim=-1)
+        found.append((torch.cat([ahead, *back], dim=-1), vector))
+    return found
+
 
 _NAMES = ("conversation", "response")
 _AXES = {
@@ -55,9 +127,9 @@ def look_at(
     task: Dialogue,
     model: DecoderBody,
     conversation: Conversation,
-    responds: str,
     *,
-    target: str | Prediction | None = None,
+    speaker: str | None = None,
+    target: str | WrittenText | None = None,
     beam_size: int | None = None,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -72,7 +144,7 @@ def look_at(
         task: The task, with the tokenizer.
         model: The model to look at.
         conversation: The turns so far, at least one.
-        responds: The speaker who responds; "" if not known.
+        speaker: The speaker who responds; by default the next one.
         target: The response to look at: a text, or an earlier output of the model.
         beam_size: Width of the beam that writes it; the configuration's by default.
         edits: Changes to attention weights.
@@ -80,69 +152,40 @@ def look_at(
         choice: The attention to show.
 
     Raises:
-        ConfigError: The model lacks the mechanism, layer or head.
+        ConfigError: The speaker does not exist, or the model lacks the mechanism, layer or head.
     """
-    with edit(model, *edits):
-        return _look(task, model, conversation, responds, target, beam_size, edits, title, choice or Choice())
-
-
-def _look(
-    task: Dialogue,
-    model: DecoderBody,
-    conversation: Conversation,
-    responds: str,
-    target: str | Prediction | None,
-    beam_size: int | None,
-    edits: Sequence[Edit],
-    title: str,
-    choice: Choice,
-) -> Look:
-    """A look at a model whose attention is already edited."""
-    tokenizer, number = task.tokenizer, task.speakers.number(responds)
+    if speaker is not None:
+        task.speakers.check(speaker, "speaker")
+    choice, tokenizer, responds = choice or Choice(), task.tokenizer, task.who_responds(conversation, speaker)
+    number = task.speakers.number(responds)
     history = task.encode([conversation]).conversations[0]
-    if isinstance(target, str):
-        ids, response = tokenizer.encode(target).ids, target
-        score = "given, not generated by the model"
-    else:
-        written = target or task.respond(model, [history], [number], beam_size=beam_size)[0][0]
-        ids, response = list(written.ids), written.text
-        score = "generated by the model" + ("" if written.finished else ", cut off at the maximum length")
-    start, device = task.reading.start(number), next(model.parameters()).device
-    # Two traces, since one network may do both: the first records reading the turns, the second writing the response.
-    with watched(model) as reading:
-        memory = task.reading.memory(model, [history], device)
-    with watched(model) as writing:
-        prompt = torch.tensor([[start, *ids]], device=device)
-        hidden = model.step(prompt, model.start(memory, Rows.repeat(1, device=device)))[0]
-        logits = model.logits(hidden)[0].float()
-    labels = torch.tensor([*ids, END], device=device)
-    log_prob = float(torch.log_softmax(logits, -1).gather(1, labels.unsqueeze(1)).sum())
-    score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
-
+    asked = History(history, number)
+    with edit(model, *edits):
+        written = target or task.respond(model, [asked], beam_size=beam_size)[0][0]
+        seen = Reread.of(task, model, asked, written)
     read = task.reading.read(history)
-    sides = _sides(task, conversation, read, [start, *ids], response if isinstance(target, str) else None)
-    choice.check([*reading.mechanisms(), *writing.mechanisms()])
-    encoder, decoder = _views(reading, choice, sides), _views(writing, choice, sides)
+    typed = target if isinstance(target, str) else None
+    sides = _sides(task, conversation, read, [task.first_token(asked), *seen.ids], typed)
+    choice.check(seen.mechanisms)
+    encoder, decoder = _views(seen.reading, choice, sides), _views(seen.writing, choice, sides)
     words = {name: whole for name, (_, whole) in sides.items()}
-    seen = [view_of_words(v, words[v.map.query.name], words[v.map.key.name]) for v in (*encoder, *decoder)]
+    views = [view_of_words(v, words[v.map.query.name], words[v.map.key.name]) for v in (*encoder, *decoder)]
     tokens = sides["conversation"][0]
     if task.reads_turns:
-        frames = turn_frames(reading, [turn.ids for turn in read.turns], tokens, sides["turns"][0].axis)
+        frames = turn_frames(seen.reading, [turn.ids for turn in read.turns], tokens, sides["turns"][0].axis)
     else:
-        blocks = {f"layer {i}": states[0] for i, states in enumerate(reading.tensors("states"))}
-        nets = networks(reading, len(tokens.axis))
-        frames = _with_turns(encoder_frames(nets, tokens, blocks, encoder), tokens.axis)
-    aligns = getattr(model, "aligns", True)
+        nets = networks(seen.reading, len(tokens.axis))
+        frames = _with_turns(encoder_frames(nets, tokens, seen.layer_states, encoder), tokens.axis)
     return Look(
         title or task.title,
         "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
-        f"{responds}: {response}" if responds else response,
-        tuple(view.map for view in seen),
+        f"{responds}: {seen.text}" if responds else seen.text,
+        tuple(view.map for view in views),
         frames,
-        decoder_frames(writing, decoder, sides["response"][0].axis, logits, tokenizer),
-        tuple(_notes(task, conversation, history, read, score, edits, choice.hidden([*encoder, *decoder]))),
-        memory.summary[0] if memory.summary is not None and not aligns else None,
-        shadings=tuple(_shadings(seen, conversation, read)),
+        seen.frames(decoder, sides["response"][0].axis, tokenizer, {START: "start", END: "end"}),
+        tuple(_notes(task, conversation, history, read, seen.score, edits, choice.hidden([*encoder, *decoder]))),
+        seen.summary(model),
+        shadings=tuple(_shadings(views, conversation, read)),
         names=_NAMES,
         hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
     )
@@ -171,7 +214,7 @@ def _sides(
     turns = []
     for n, turn in enumerate(read.turns, start=read.first):
         tag = [] if task.reads_turns else [task.speakers.tags[turn.speaker]]
-        typed = Typed.of(tokenizer, conversation.turns[n], before=len(tag))
+        typed = InputSpans.of(tokenizer, conversation.turns[n], before=len(tag))
         about = tokenizer, [*tag, *turn.ids], "conversation", special, typed
         turns.append((Words.of(*about, pieces=True), Words.of(*about)))
     names = [_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))]
@@ -179,7 +222,7 @@ def _sides(
     sides: dict[str, Side] = {"turns": (whole, whole)}
     sides["conversation"] = _joined([one for one, _ in turns], names), _joined([one for _, one in turns], names)
     for name, ids, before in (("response", [*response[1:], END], 0), ("response read", response, 1)):
-        spoken = None if target is None else Typed.of(tokenizer, target, before=before)
+        spoken = None if target is None else InputSpans.of(tokenizer, target, before=before)
         sides[name] = (
             Words.of(tokenizer, ids, name, special, spoken, pieces=True),
             Words.of(tokenizer, ids, name, special, spoken),

@@ -1,26 +1,154 @@
-"""Reading of the turns before a response: joined into one text, or turn by turn."""
+"""Conversations as tokens, and how the turns before a response are read: joined into one text, or turn by turn."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from heed.config.conversations import DialogueOptions
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
+from heed.data.batch.pairs import (
+    PairBatch,
+    TokenPair,
+    TokenTurn,
+    TurnBatch,
+    collate_pairs,
+    collate_turns,
+    pad_histories,
+)
 from heed.data.batch.plan import plan_batches
-from heed.data.batch.turns import TokenTurn, TurnBatch, collate_turns, pad_histories
-from heed.data.store.lengths import Lengths
-from heed.data.tokens.tokenizer import START
+from heed.data.examples import Conversation
+from heed.data.splits.lengths import Lengths
+from heed.data.tokens.special import MASKS
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, START, TextTokenizer
+from heed.errors import ConfigError, nearest
 from heed.models.base import Memory
-from heed.tasks.dialogue.talk import UNKNOWN_SPEAKER, Response, Speakers, Talk
+from heed.tasks.base.writing import TOGETHER
 
-TOGETHER = 8_000
-"""Most tokens of histories that are read together to write responses."""
+UNKNOWN_SPEAKER = 0
+"""Number of an unknown speaker."""
+MOST_SPEAKERS = 20
+"""Most speakers that a model distinguishes: those with the most turns."""
+_TURN = "<turn>"
+
+
+class History(NamedTuple):
+    """What is read before a response is written.
+
+    Histories of one conversation share their `TokenTurn` objects, so that a model that reads turn by turn reads each of
+    them once.
+    """
+
+    turns: Sequence[TokenTurn]  # at least one
+    speaker: int  # number of the speaker who responds
+
+
+class Response(NamedTuple):
+    """A turn that the model learns to write."""
+
+    conversation: int  # number of the conversation
+    turn: int  # number of the turn in it, from 0
+    turns: list[TokenTurn]  # all turns of the conversation, uncut
+
+    @property
+    def target(self) -> TokenTurn:
+        """The turn itself."""
+        return self.turns[self.turn]
+
+    @property
+    def history(self) -> History:
+        """The turns before it."""
+        return History(self.turns[: self.turn], self.target.speaker)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Conversations as tokens, every turn once and uncut; and the responses in them, in order."""
+
+    conversations: list[list[TokenTurn]]
+    responses: list[Response]
+
+
+@dataclass(frozen=True)
+class Speakers:
+    """The speakers of the training conversations: the name of each number; 0 is an unknown speaker without a name.
+
+    The speaker who begins most conversations comes first. `tags` are the tokens before the turns of each speaker in a
+    joined history; the token of a known speaker also starts the response, in place of the start token.
+    """
+
+    names: tuple[str, ...]
+    tags: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, conversations: Iterable[Conversation]) -> Speakers:
+        """The speakers with the most turns."""
+        turns: Counter[str] = Counter()
+        begins: Counter[str] = Counter()
+        for one in conversations:
+            turns.update(one.speakers)
+            begins[one.speaker(0) if one.turns else ""] += 1
+        del turns[""]
+        known = [name for name, _ in turns.most_common(MOST_SPEAKERS)]
+        return cls(("", *sorted(known, key=lambda name: (-begins[name], -turns[name], name))))
+
+    def tagged(self, tokenizer: TextTokenizer) -> Speakers:
+        """The speakers with their tokens, which are added to the tokenizer."""
+        taken = {*SPECIAL_TOKENS, *MASKS}
+        tags = [_TURN]
+        for name in self.names[1:]:
+            tag = "<" + re.sub(r"[<>\s]+", "_", name) + ">"
+            while tag in taken or tag in tags:
+                tag = f"{tag[:-1]}_>"
+            tags.append(tag)
+        tokenizer.add_tags(tags)
+        return Speakers(self.names, tuple(tokenizer.tags[tag] for tag in tags))
+
+    def number(self, name: str) -> int:
+        """The number of a speaker; that of an unknown speaker for other names."""
+        return self.names.index(name) if name in self.names else UNKNOWN_SPEAKER
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The names of all but the unknown speaker."""
+        return self.names[1:]
+
+    def check(self, name: str, field: str) -> None:
+        """Refuse a name that is not a speaker's.
+
+        Raises:
+            ConfigError: The message lists the speakers.
+        """
+        if name in self.known:
+            return
+        if not self.known:
+            raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; remove it")
+        raise ConfigError(
+            f"{field} is '{name}', but the speakers of the training conversations are {', '.join(self.known)}"
+            f"{nearest(name, self.known)}"
+        )
+
+    def next_after(self, speaker: str, respond: str) -> str:
+        """The default speaker who responds to a speaker: the one in `data.respond`, or the first other speaker."""
+        if respond in self.known:
+            return respond
+        return next((name for name in self.known if name != speaker), speaker if speaker in self.known else "")
+
+
+def alternate(speakers: Speakers, turns: Sequence[str], responds: str) -> Conversation:
+    """Assign speakers to turns without them, so that `responds` is next to speak.
+
+    Two speakers alternate: the one who responds, and the first other one.
+    """
+    other = next((name for name in speakers.known if name != responds), "")
+    names = [responds if (len(turns) - n) % 2 == 0 else other for n in range(len(turns))]
+    return Conversation(tuple(turns), tuple(names) if any(names) else ())
 
 
 class Read(NamedTuple):
@@ -46,27 +174,23 @@ class Reading(ABC):
         """The number of the first turn that is read, for turns of these lengths."""
         return 0 if self.options.history is None else max(0, len(lengths) - self.options.history)
 
-    def trained(self, talk: Talk) -> list[Response]:
-        """The responses that are short enough to be trained on."""
-        return [one for one in talk.responses if len(talk.target(one).ids) <= self.options.max_turn]
-
     def start(self, speaker: int) -> int:
         """The first token of a speaker's response."""
         return START if speaker == UNKNOWN_SPEAKER else self.speakers.tags[speaker]
 
-    def _starts(self, turns: Sequence[TokenTurn]) -> Tensor:
-        return torch.tensor([self.start(turn.speaker) for turn in turns])
+    def _starts(self, responses: Sequence[Response]) -> Tensor:
+        return torch.tensor([self.start(one.target.speaker) for one in responses])
 
     @abstractmethod
-    def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
+    def units(self, responses: Sequence[Response]) -> list[list[Response]]:
         """The responses in groups that are never split across batches."""
 
     @abstractmethod
-    def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
+    def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
         """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
 
     @abstractmethod
-    def batch(self, talk: Talk, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
         """One batch of groups of responses, in order."""
 
     @abstractmethod
@@ -90,7 +214,6 @@ class Joined(Reading):
     """The history as one text, with the speaker's token before each turn."""
 
     def first_read(self, lengths: Sequence[int]) -> int:
-        """The first turn within `data.history` turns and `data.max_length` tokens, including speakers' tokens."""
         first, room = super().first_read(lengths), self.options.max_length
         for place in range(len(lengths) - 1, first - 1, -1):
             room -= lengths[place] + 1
@@ -103,46 +226,34 @@ class Joined(Reading):
         turns = self.read(history).turns
         return [token for turn in turns for token in (self.speakers.tags[turn.speaker], *turn.ids)]
 
-    def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
-        """Each response as its own group."""
+    def units(self, responses: Sequence[Response]) -> list[list[Response]]:
         return [[response] for response in responses]
 
-    def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
-        """Lengths of the target with its start or end token, and of the joined history."""
+    def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
         most, costs = self.options.max_turn, []
-        lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
         for (response,) in units:
-            before = lengths[response.conversation][: response.turn]
+            before = [min(len(turn.ids), most) for turn in response.history.turns]
             first = self.first_read(before)
-            costs.append((len(talk.target(response).ids) + 1, sum(before[first:]) + len(before) - first))
+            costs.append((len(response.target.ids) + 1, sum(before[first:]) + len(before) - first))
         return _lengths(costs)
 
-    def batch(self, talk: Talk, units: Sequence[Sequence[Response]], indices: list[int]) -> PairBatch:
-        """Pairs of a joined history and a response."""
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> PairBatch:
         responses = [response for unit in units for response in unit]
-        targets = [talk.target(one) for one in responses]
-        pairs = [
-            TokenPair(self.source(talk.history(one)), target.ids)
-            for one, target in zip(responses, targets, strict=True)
-        ]
+        pairs = [TokenPair(self.source(one.history.turns), one.target.ids) for one in responses]
         batch = collate_pairs(pairs, list(range(len(pairs))))
-        batch.target[:, 0] = self._starts(targets)
+        batch.target[:, 0] = self._starts(responses)
         return replace(batch, indices=indices)
 
     def hidden(self, model: Any, batch: PairBatch) -> Tensor:
-        """The states of a pair decoder."""
         return model(batch.source, batch.source_mask, batch.target)  # type: ignore[no-any-return]
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Groups of histories of similar length."""
         return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
 
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """Every history counts as long as the longest, because of padding."""
         return len(histories) * max(len(self.source(history)) for history in histories)
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        """The encoded source."""
         batch = collate_pairs([TokenPair(self.source(one), []) for one in histories], list(range(len(histories))))
         batch = batch.to(device)
         return model.encode(batch.source, batch.source_mask)  # type: ignore[no-any-return]
@@ -151,55 +262,46 @@ class Joined(Reading):
 class TurnByTurn(Reading):
     """The history turn by turn, each turn read once, however many responses follow it."""
 
-    def units(self, talk: Talk, responses: Sequence[Response]) -> list[list[Response]]:
-        """The responses of each conversation as one group."""
+    def units(self, responses: Sequence[Response]) -> list[list[Response]]:
         groups: dict[int, list[Response]] = {}
         for response in responses:
             groups.setdefault(response.conversation, []).append(response)
         return list(groups.values())
 
-    def costs(self, talk: Talk, units: Sequence[Sequence[Response]]) -> Lengths:
-        """Lengths of all targets with their start or end tokens, and of the turns that are read."""
+    def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
         most, costs = self.options.max_turn, []
         for unit in units:
-            turns = talk.conversations[unit[0].conversation]
-            targets = sum(len(talk.target(response).ids) + 1 for response in unit)
-            costs.append((targets, sum(min(len(turn.ids), most) for turn in turns[: unit[-1].turn])))
+            targets = sum(len(response.target.ids) + 1 for response in unit)
+            costs.append((targets, sum(min(len(turn.ids), most) for turn in unit[-1].history.turns)))
         return _lengths(costs)
 
-    def batch(self, talk: Talk, units: Sequence[Sequence[Response]], indices: list[int]) -> TurnBatch:
-        """Each turn once; a row of turns for a conversation, or for each response if not all turns are read."""
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> TurnBatch:
         most, window = self.options.max_turn, self.options.history
         utterances: list[TokenTurn] = []
         conversations: list[range] = []
         responses: list[tuple[int, int, list[int]]] = []
-        targets: list[TokenTurn] = []
         for unit in units:
-            begin, turns = len(utterances), talk.conversations[unit[0].conversation]
-            utterances += [TokenTurn(turn.ids[:most], turn.speaker) for turn in turns[: unit[-1].turn]]
+            begin = len(utterances)
+            utterances += [TokenTurn(turn.ids[:most], turn.speaker) for turn in unit[-1].history.turns]
             whole = range(begin, len(utterances))
             if window is None:
                 conversations.append(whole)
             for response in unit:
-                target = talk.target(response)
                 count = response.turn
                 if window is not None:
                     conversations.append(whole[max(0, count - window) : count])
                     count = len(conversations[-1])
-                responses.append((len(conversations) - 1, count, target.ids))
-                targets.append(target)
+                responses.append((len(conversations) - 1, count, response.target.ids))
         batch = collate_turns(utterances, conversations, responses, indices)
-        batch.target[:, 0] = self._starts(targets)
+        batch.target[:, 0] = self._starts([response for unit in units for response in unit])
         return batch
 
     def hidden(self, model: Any, batch: TurnBatch) -> Tensor:
-        """The states of a turn decoder."""
         return model(  # type: ignore[no-any-return]
             batch.tokens, batch.mask, batch.turns, batch.speakers, batch.target, batch.conversation, batch.read
         )
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Groups of histories in the given order, so that those of one conversation share their turns."""
         batches: list[list[int]] = [[]]
         seen: set[int] = set()
         size = 0
@@ -214,12 +316,10 @@ class TurnByTurn(Reading):
         return [batch for batch in batches if batch]
 
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """The tokens of each turn that is read, once: recurrent encoders skip padding."""
         turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
         return sum(min(length, self.options.max_turn) for length in turns.values())
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        """The memory of histories; turns that histories share are read once."""
         most, window = self.options.max_turn, self.options.history
         places: dict[int, int] = {}
         utterances: list[TokenTurn] = []

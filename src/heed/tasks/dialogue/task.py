@@ -1,60 +1,54 @@
-"""Dialogue: conversations, a model that writes the next turn, the loss over the tokens of responses."""
+"""Dialogue: conversations as tokens, a decoder that writes responses, loss and scores."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from heed.config.conversations import BookingsData, ConversationFiles
-from heed.data.batch.plan import plan_batches
+from heed.config.conversations import BookingsData, ConversationColumns, ConversationFiles
+from heed.data.batch.pairs import PairBatch, TokenTurn, TurnBatch
+from heed.data.batch.plan import plan_pass
+from heed.data.embedded.bookings import sample
+from heed.data.embedded.generated import SPLITS
 from heed.data.examples import Conversation
-from heed.data.store.splits import Splits
-from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
-from heed.evaluation.measures import share, values_of
-from heed.models.base import DecoderBody, learned_positions
+from heed.data.findings import Findings, found_table
+from heed.data.kinds.conversations import conversation_reader, hold_conversations
+from heed.data.splits.lengths import Lengths
+from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import DataError
+from heed.generation import SamplingOptions
+from heed.models.base import DecoderBody, Memory
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
-from heed.tasks.base.positions import check_positions
-from heed.tasks.base.sizes import num_subwords, with_tokenizer
+from heed.tasks.base.overview import SideCounts, shown, token_lines, tokens_text
+from heed.tasks.base.report import counted, counted_are
+from heed.tasks.base.settling import check_positions
 from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.vocabulary import num_subwords, with_tokenizer
+from heed.tasks.base.writing import ToWrite, Writing, WrittenText
 from heed.tasks.dialogue.config import DialogueConfig
-from heed.tasks.dialogue.data import BOTH, DialogueData
-from heed.tasks.dialogue.overview import overview, report_counts
-from heed.tasks.dialogue.talk import Response, Speakers, Talk
-from heed.tasks.dialogue.writing import respond, writing_memory
-from heed.tasks.translation.task import output_measures
-from heed.threads import threads_for
-from heed.training.loss import loss_at
-from heed.training.processes import current
+from heed.tasks.dialogue.reading import History, Joined, Reading, Response, Speakers, Talk, TurnByTurn
 
+BOTH = "both"
+"""The value of `data.respond` for which the turns of every speaker are responses."""
 _TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
 VALIDATE_AT_MOST = 300
 """Most validation responses that are decoded; the loss uses all responses."""
 _SMALL, _BASE = 5_000, 2_000_000
 """Numbers of training responses from which size small, and size base, is chosen."""
-_LONGEST = 100
-"""Most tokens of a response by default."""
-_POSITIONS = 512
-"""Positions whose logits are in memory together when references are scored."""
+_SAMPLES, _TURNS = 3, 6
+"""Most conversations that are shown, and most turns of each."""
 
 
-class ForcedScores(NamedTuple):
-    """References scored by teacher forcing, an entry for each response."""
-
-    nll: Sequence[float]  # negative log-likelihood in nats, the end token included
-    correct: Sequence[int]  # number of tokens that were the most probable
-    tokens: Sequence[int]  # number of tokens, the end token included
-
-
-class Dialogue(DialogueData):
-    """The task of dialogue: data, model, loss and scores."""
+class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
+    """The task of dialogue: conversations as tokens, responses to train on, model, writing."""
 
     interfaces = ("turn_decoder", "pair_decoder")
     size_fields: ClassVar = {
@@ -69,9 +63,7 @@ class Dialogue(DialogueData):
         "source": ("source", "tokens"),
         "target": ("target", "tokens"),
     }
-    respond = respond
-    overview = overview
-    report_counts = report_counts
+    longest_output = 100
 
     def __init__(
         self,
@@ -80,9 +72,17 @@ class Dialogue(DialogueData):
         speakers: Speakers,
         splits: Splits[Conversation] | None,
     ) -> None:
-        super().__init__(config, tokenizer, speakers, splits)
+        super().__init__(config, splits)
+        self.tokenizer = self.target_tokenizer = tokenizer
+        self.speakers = speakers.tagged(tokenizer)
+        self._encoded: dict[str, Talk] = {}
+        self._units: list[list[Response]] | None = None
+        self._costs: Lengths | None = None
+
+    @property
+    def sizes(self) -> Mapping[str, str]:
         kinds = ("tokens", "speakers") if self.reads_turns else ("source", "target")
-        vars(self)["size_fields"] = {kind: type(self).size_fields[kind] for kind in kinds}
+        return {kind: self.size_fields[kind] for kind in kinds}
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -93,25 +93,22 @@ class Dialogue(DialogueData):
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
-        config, parent, spoken = with_parents(config, cls)
+        config, parent, tokenizer_parent = with_parents(config, cls)
         splits = cls.read_splits(config, given)
         train = splits.examples["train"]
         speakers = Speakers.of(train)
         if config.data.respond != BOTH:
             speakers.check(config.data.respond, "data.respond")
-        if spoken is None:
+        if tokenizer_parent is None:
             texts = [turn for one in train for turn in one.turns]
             auto = "word" if isinstance(config.data, BookingsData) else "bpe"
             config = with_tokenizer(config, auto, lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = TextTokenizer.train(texts, config.tokenizer)
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
+            tokenizer = tokenizer_parent.tokenizer("tokens", cls)
         task = cls(config, tokenizer, speakers, splits)
         if task.positions is not None:
-            talks = {name: task.encoded(name) for name in task.split_names}
-            costs = {
-                name: task.reading.costs(talk, task.reading.units(talk, talk.responses)) for name, talk in talks.items()
-            }
+            costs = {name: task.unit_costs(task.units_of(task.encoded(name))) for name in task.split_names}
             needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
             check_positions(task.positions, needed, config.generation.max_length)
         return task.settle(parent)
@@ -131,158 +128,282 @@ class Dialogue(DialogueData):
         return task
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer and the names of the speakers into a run folder."""
         self.tokenizer.save(folder / _TOKENIZER)
         text = json.dumps([*self.speakers.known], ensure_ascii=False) + "\n"
         write_whole(folder / _SPEAKERS, lambda part: part.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def open_splits(
+        cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None
+    ) -> Splits[Conversation]:
+        data = config.data
+        if isinstance(data, BookingsData):
+            sizes = {"train": data.train, "valid": data.valid, "test": data.test}
+            return drawn_splits(
+                {split: sample(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations"
+            )
+        return open_splits(data, conversation_reader(data), given)
+
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
+        section = config.data
+        columns = section.columns if isinstance(section, ConversationFiles) else ConversationColumns()
+        return hold_conversations(data, split, columns, findings)
+
+    @property
+    def reads_turns(self) -> bool:
+        """True if the model reads turn by turn, not a joined history."""
+        return self.body_class.interface == "turn_decoder"
+
+    @property
+    def reading(self) -> Reading:
+        """The way in which the model reads the turns before a response."""
+        return (TurnByTurn if self.reads_turns else Joined)(self.config.data, self.speakers)
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        return {"tokens": self.tokenizer}
+
+    def encoded(self, split: str) -> Talk:
+        """The conversations of a split as tokens."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode(self.splits.examples[split])
+        return self._encoded[split]
+
+    def encode(self, conversations: Sequence[Conversation]) -> Talk:
+        """Conversations as tokens, and the responses in them."""
+        ids = iter(self.tokenizer.encode_all([turn for one in conversations for turn in one.turns]))
+        encoded = [
+            [TokenTurn(next(ids), self.speakers.number(one.speaker(n))) for n in range(len(one.turns))]
+            for one in conversations
+        ]
+        every = zip(conversations, encoded, strict=True)
+        responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
+        return Talk(encoded, responses)
+
+    def responses(self, conversation: Conversation) -> list[int]:
+        """Numbers of the turns that are responses: those of the speaker in `data.respond`, except the first turn."""
+        respond = self.config.data.respond
+        return [n for n in range(1, len(conversation.turns)) if respond in (BOTH, conversation.speaker(n))]
+
+    def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
+        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
+        if speaker is not None:
+            return speaker
+        last = conversation.speaker(len(conversation.turns) - 1)
+        return self.speakers.next_after(last, self.config.data.respond) if last else ""
+
+    @property
+    def training(self) -> list[list[Response]]:
+        """The responses that are trained on, in groups that are never split across batches."""
+        if self._units is None:
+            data = self.config.data
+            short = [one for one in self.encoded("train").responses if len(one.target.ids) <= data.max_turn]
+            self._units = self.reading.units(short)
+            if not self._units:
+                what = (
+                    "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
+                )
+                raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
+        return self._units
+
+    @property
+    def costs(self) -> Lengths:
+        """The cost of each of these groups in a batch."""
+        if self._costs is None:
+            self._costs = self.reading.costs(self.training)
+        return self._costs
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        training = self.config.training
+        return plan_pass(self.costs, training.batch_tokens, training.seed, epoch)
+
+    def collate(self, indices: list[int], epoch: int = 0) -> PairBatch | TurnBatch:
+        return self.unit_batch(self.training, indices)
+
+    def work(self, indices: list[int]) -> int:
+        return len(indices) * int(self.costs[indices].max(0).sum())
+
+    def describe(self, indices: list[int]) -> str:
+        first = self.training[indices[0]][0]
+        one = self.splits.examples["train"][first.conversation]
+        where = one.origin or f"training conversation {first.conversation}"
+        what = "conversations" if self.reads_turns else "responses"
+        return f"{len(indices)} {what}, the first in {where}: {one.turns[first.turn]!r}"
 
     # Model ----------------------------------------------------------------------------------------------------
 
     @property
     def selected_by(self) -> str:
-        """Exact match for embedded data; the loss for conversations of people, where many responses are good."""
         return "exact_match" if isinstance(self.config.data, BookingsData) else "loss"
 
     @property
     def auto_size(self) -> str:
-        """The named size, by the number of training responses: tiny for few and for embedded data."""
         count = len(self.encoded("train").responses)
         if not isinstance(self.config.data, ConversationFiles) or count < _SMALL:
             return "tiny"
         return "small" if count < _BASE else "base"
 
-    def settled(self) -> DialogueConfig:
-        """The settled configuration as for every task, with `generation.max_length` set."""
-        config = super().settled()
-        if config.generation.max_length is not None:
-            return config
-        talk = self.encoded("train")
-        longest = max(len(talk.target(one).ids) for unit in self.training for one in unit)
-        most = min(math.ceil(1.5 * longest) + 20, _LONGEST, self.positions or _LONGEST)
-        return config.model_copy(update={"generation": config.generation.model_copy(update={"max_length": most})})
-
-    @property
-    def positions(self) -> int | None:
-        """Positions in the model's learned table; None if it has no table."""
-        return learned_positions(self.body_class.config_class, self.config.model.model_extra or {})
-
     def axes(self) -> dict[str, list[str]]:
-        """The tokens; for a model that reads turn by turn, also the speakers."""
         tokens = self.tokenizer.tokens
         if self.reads_turns:
             return {"tokens": tokens, "speakers": ["unknown", *self.speakers.known]}
         return {"source": tokens, "target": tokens}
 
-    def build_model(self) -> DecoderBody:
-        """A new model, its weights drawn from torch's random state."""
-        model = self.body_class(self.model_and_head()[0])
-        assert isinstance(model, DecoderBody)
-        return model
+    # Writing --------------------------------------------------------------------------------------------------
 
-    def body(self, model: DecoderBody) -> DecoderBody:
-        """The whole model."""
-        return model
+    def plan(self, sources: Sequence[History], rows: int) -> list[list[int]]:
+        return self.reading.plan([source.turns for source in sources], rows)
 
-    # Loss and scores ------------------------------------------------------------------------------------------
+    def memory(self, model: DecoderBody, sources: Sequence[History], device: torch.device) -> Memory:
+        return self.reading.memory(model, [source.turns for source in sources], device)
 
-    def loss(self, model: DecoderBody, batch: Any, label_smoothing: float) -> Tensor:
-        """Sum of the cross-entropy in nats over the real tokens of the responses."""
-        real, hidden = (batch.target_mask, batch.num_targets), self.reading.hidden(model, batch)
-        return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
+    def positions_read(self, sources: Sequence[History]) -> int:
+        return self.reading.positions([source.turns for source in sources])
 
-    def validate(self, model: DecoderBody) -> dict[str, float]:
-        """Loss in nats per token and token accuracy of all references; scores of greedy outputs for some of them."""
-        talk = self.encoded("valid")
+    def ids_read(self, source: History) -> list[int]:
+        return [token for turn in source.turns for token in (turn.speaker, *turn.ids)]
 
-        def forced(units: list[list[Response]]) -> list[tuple[float, int, int]]:
-            """Sums over the responses of each unit."""
-            scores = self.forced_scores(model, Talk(talk.conversations, [one for unit in units for one in unit]))
-            parts = zip(scores, (float, int, int), strict=True)
-            starts = np.cumsum([0, *map(len, units)])[:-1]
-            return list(zip(*(map(kind, np.add.reduceat(part, starts)) for part, kind in parts), strict=True))
+    def first_token(self, source: History) -> int:
+        return self.reading.start(source.speaker)
 
-        found = current().map(forced, self.reading.units(talk, talk.responses))
-        nll, correct, tokens = zip(*found, strict=True)
-        texts, references = zip(*self._written(model, talk), strict=True)
-        names = () if isinstance(self.config.data, BookingsData) else ("bleu", "chrf")
-        accuracy = share("token_accuracy", "token accuracy", correct, tokens)
-        measures = [accuracy, *output_measures(texts, references, names)]
-        return {"loss": sum(nll) / max(1, sum(tokens)), **values_of(measures)}
+    def units_of(self, talk: Talk) -> list[list[Response]]:
+        """All responses, in the groups that a batch keeps together."""
+        return self.reading.units(talk.responses)
 
-    def _written(self, model: DecoderBody, talk: Talk) -> list[tuple[str, str]]:
-        """Greedy outputs for an even sample of validation responses, with the references."""
-        few, most = self._to_write(talk)
-        references = [self.tokenizer.decode(talk.target(one).ids) for one in few]
+    def rows_in(self, unit: list[Response]) -> int:
+        return len(unit)
 
-        def written(some: list[Response]) -> list[str]:
-            histories, speakers = [talk.history(one) for one in some], [talk.target(one).speaker for one in some]
-            found = self.respond(model, histories, speakers, beam_size=1, max_length=most)
-            return [candidates[0].text for candidates in found]
+    def unit_costs(self, units: Sequence[list[Response]]) -> Lengths:
+        return self.reading.costs(units)
 
-        return list(zip(current().map(written, few), references, strict=True))
+    def unit_batch(self, units: Sequence[list[Response]], indices: list[int]) -> PairBatch | TurnBatch:
+        return self.reading.batch([units[index] for index in indices], indices)  # type: ignore[no-any-return]
 
-    def _to_write(self, talk: Talk) -> tuple[list[Response], int]:
-        """The sample of responses that a validation decodes, and the most tokens of each output."""
-        few = talk.responses[:: -(-len(talk.responses) // VALIDATE_AT_MOST) or 1]
+    def hidden(self, model: DecoderBody, batch: Any) -> Tensor:
+        return self.reading.hidden(model, batch)
+
+    def valid_units(self) -> list[list[Response]]:
+        return self.units_of(self.encoded("valid"))
+
+    def valid_lengths(self) -> list[int]:
+        return [len(one.target.ids) for one in self.encoded("valid").responses]
+
+    def num_references(self, split: str) -> int:
+        return len(self.encoded(split).responses)
+
+    @property
+    def num_validated(self) -> int:
+        return min(super().num_validated, VALIDATE_AT_MOST)
+
+    def to_validate(self) -> ToWrite[History]:
+        """An even sample of the validation responses."""
+        every = self.encoded("valid").responses
+        few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max((len(talk.target(one).ids) for one in few), default=0) + 2
-        return few, min(longest, self.config.generation.max_length or longest)
-
-    def scoring_memory(self, model: DecoderBody, activations: float) -> int:
-        """Bytes that writing responses takes."""
-        talk = self.encoded("valid")
-        few, most = self._to_write(talk)
-        return writing_memory(self, model, [talk.history(one) for one in few], most) if few else 0
-
-    @torch.no_grad()
-    def forced_scores(self, model: DecoderBody, talk: Talk) -> ForcedScores:
-        """Score all responses by teacher forcing, in order."""
-        model.eval()
-        device = next(model.parameters()).device
-        reading = self.reading
-        units = reading.units(talk, talk.responses)
-        place = {response: n for n, response in enumerate(talk.responses)}
-        found = np.zeros((3, len(talk.responses)))
-        costs = reading.costs(talk, units)
-        for indices in plan_batches(costs, self.config.training.batch_tokens) if units else ():
-            chosen = [units[index] for index in indices]
-            batch = reading.batch(talk, chosen, indices).to(device)
-            rows = np.array([place[response] for unit in chosen for response in unit])
-            real = batch.target_mask
-            owner = rows[real.nonzero()[:, 0].cpu().numpy()]
-            with threads_for(model, real.numel(), "forced"):
-                scored = list(_scored(model, reading.hidden(model, batch)[real], batch.labels[real]))
-            for (nll, right), part in zip(
-                scored,
-                np.split(owner, range(_POSITIONS, len(owner), _POSITIONS)),
-                strict=True,
-            ):
-                for row, values in enumerate((nll, right, np.ones(len(part)))):
-                    np.add.at(found[row], part, values)
-        return ForcedScores(found[0].tolist(), found[1].astype(int).tolist(), found[2].astype(int).tolist())
-
-    def never_written(self) -> tuple[int, ...]:
-        """The tokens that no output may contain."""
-        return (PADDING, START, UNKNOWN, *self.tokenizer.tags.values())
+        longest = max((len(one.target.ids) for one in few), default=0) + 2
+        references = [self.tokenizer.decode(one.target.ids) for one in few]
+        return ToWrite(
+            [one.history for one in few], references, min(longest, self.config.generation.max_length or longest)
+        )
 
     @property
-    def finishing_work(self) -> float:
-        """The time to evaluate every test set, as a number of validations."""
-        counts = {name: len(self.encoded(name).responses) for name in self.split_names if name != "train"}
-        tested = sum(count for name, count in counts.items() if name != "valid")
-        return (1.0 + self.config.generation.beam_size) * tested / max(1, min(counts["valid"], VALIDATE_AT_MOST))
+    def longest_trained(self) -> int:
+        return max(len(one.target.ids) for unit in self.training for one in unit)
 
     @property
-    def trained_validation(self) -> float:
-        """Time of a validation after training: trained models write outputs as long as references, not the largest."""
-        talk = self.encoded("valid")
-        lengths = [len(talk.target(one).ids) for one in talk.responses] or [1]
-        return min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2))
+    def quick_scores(self) -> tuple[str, ...]:
+        return () if isinstance(self.config.data, BookingsData) else ("bleu", "chrf")
 
+    def respond(
+        self,
+        model: DecoderBody,
+        histories: Sequence[History],
+        sampling: SamplingOptions | None = None,
+        **search: Any,
+    ) -> list[list[WrittenText]]:
+        """The candidates for the response to each history, best first; `search` are options of `search_options`."""
+        return self.write(model, histories, self.search_options(model, **search), sampling)
 
-def _scored(model: DecoderBody, hidden: Tensor, labels: Tensor) -> Iterator[tuple[Any, Any]]:
-    """Negative log-likelihood of each label, and whether it was the most probable, some positions at a time."""
-    for states, true in zip(hidden.split(_POSITIONS), labels.split(_POSITIONS), strict=True):
-        log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)
-        nll = -log_probs.gather(1, true.unsqueeze(1)).squeeze(1)
-        yield nll.double().cpu().numpy(), (log_probs.argmax(-1) == true).cpu().numpy()
+    # Overview -------------------------------------------------------------------------------------------------
+
+    def overview(self) -> str:
+        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
+        rows = []
+        for split in self.split_names:
+            talk = self.encoded(split)
+            rows.append(SideCounts.of(split, "turns", (turn.ids for turns in talk.conversations for turn in turns)))
+        known = ", ".join(self.speakers.known) or "none named"
+        return "\n".join(
+            [
+                self.splits.summary,
+                *found_table(self.splits.found),
+                f"\nspeakers: {known}; responses of {self.config.data.respond}",
+                *self._counts(),
+                *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
+                *self._samples(),
+            ]
+        )
+
+    def _counts(self) -> list[str]:
+        """Turns and responses of each split, and the numbers of those that are not read in full or not trained on."""
+        lines = []
+        data = self.config.data
+        for split, counts in self.report_counts().items():
+            turns = counts["turns"] / max(1, counts["examples"])
+            lines.append(
+                f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} per conversation), "
+                f"{counted(counts['responses'], 'response')}"
+            )
+            if counts["history_cut"]:
+                lines.append(
+                    f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
+                    f"({self._limits()})"
+                )
+            if counts["turns_cut"]:
+                trained = ", and they are not trained on as responses" if split == "train" else ""
+                lines.append(
+                    f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; "
+                    f"the rest is not read{trained}"
+                )
+        return lines
+
+    def _limits(self) -> str:
+        data = self.config.data
+        window = [] if data.history is None else [f"data.history {data.history} turns"]
+        return " and ".join([*window, *([] if self.reads_turns else [f"data.max_length {data.max_length} tokens"])])
+
+    def _samples(self) -> list[str]:
+        """A few training conversations, and one as the model sees it."""
+        lines = ["\nas read and, in brackets, as the model sees them:"]
+        conversations, talk = self.splits.examples["train"], self.encoded("train")
+        for number in range(0, len(conversations), max(1, len(conversations) // _SAMPLES))[:_SAMPLES]:
+            one = conversations[number]
+            lines.append(f"  {one.origin}")
+            for n, text in enumerate(one.turns[:_TURNS]):
+                who = f"{one.speaker(n)}: " if one.speaker(n) else ""
+                lines.append(f"    {shown(who)}{shown(text[:120])}{' ...' if len(text) > 120 else ''}")
+                lines.append(f"      [{tokens_text(self.tokenizer, talk.conversations[number][n].ids)}]")
+            if len(one.turns) > _TURNS:
+                lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")
+        return lines
+
+    def report_counts(self) -> dict[str, Any]:
+        """For each split: conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
+        counts, most = {}, self.config.data.max_turn
+        for split in self.split_names:
+            talk, reading = self.encoded(split), self.reading
+            ids = [turn.ids for turns in talk.conversations for turn in turns]
+            lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
+            counts[split] = {
+                "examples": len(talk.conversations),
+                **(self.splits.counts[split].as_values() if split in self.splits.counts else {}),
+                "turns": len(ids),
+                "responses": len(talk.responses),
+                "tokens": sum(map(len, ids)),
+                "unknown": sum(one.count(UNKNOWN) for one in ids),
+                "history_cut": sum(
+                    reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses
+                ),
+                "turns_cut": sum(len(one) > most for one in ids),
+            }
+        return counts

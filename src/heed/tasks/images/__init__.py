@@ -1,7 +1,6 @@
 """Images: give pictures labels."""
 
-from heed.tasks.base.flags import ERRORS, JSON, NBEST, SORT
-from heed.tasks.base.spec import Flag, TaskSpec
+from heed.tasks.base.spec import ERRORS, JSON, NBEST, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="picture",

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.augment import AugmentSection
 from heed.config.data import by_name
 from heed.config.pictures import (
+    AugmentSection,
     DigitPictures,
     HubPictures,
     MemoryPictures,

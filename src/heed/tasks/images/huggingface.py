@@ -24,14 +24,12 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """Labels, or nothing for a checkpoint of the body alone."""
         architectures = checkpoint.family.architectures
         found = (heads for heads, name in architectures.items() if name == checkpoint.architecture)
         return next(found, frozenset({"labels"}))
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """The size of pictures, their channels and crop."""
         settings = checkpoint.settings
         kind = settings.text("problem_type", _ONE_LABEL)
         if heads and kind != _ONE_LABEL:
@@ -50,13 +48,11 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def task(cls, config: ImagesConfig, checkpoint: Checkpoint) -> Images:
-        """The task with the classes of `id2label`, and the form of pictures of `preprocessor_config.json`."""
         labels = checkpoint.labels if cls.heads(checkpoint) else []
         return Images(config, read_form(checkpoint.folder, checkpoint.settings), labels, None)
 
     @classmethod
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """The form of pictures, and the classes."""
         form = read_form(checkpoint.folder, checkpoint.settings)
         sizing = form.sizing
         said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
@@ -77,7 +73,6 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """A body with one linear layer, and the form of pictures."""
         task: Images = run.task
         body, head = task.model_and_head()
         if head.head == "sigmoid":

@@ -1,21 +1,67 @@
-"""The pictures of a run: their splits with a reader of their pixels, and the form in which a model reads them."""
+"""Pictures of a run: files named on the command line, splits with a reader of pixels, sized pixels of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import glob
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from heed.data.examples import Picture, label_order
+from heed.data.kinds.pictures import class_names
+from heed.data.pictures.archives import open_archive
+from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture, read_idx
 from heed.data.pictures.sizing import Sizing, settled_size
-from heed.data.pictures.source import Pixels
-from heed.data.pictures.store import PictureStore
-from heed.data.pictures.stored import PictureForm
-from heed.data.read.pictures import class_names
-from heed.data.store.pictures import open_pictures
-from heed.data.store.splits import Splits
+from heed.data.pictures.source import Pixels, Source
+from heed.data.pictures.store import PictureForm, PictureStore
+from heed.data.splits.pictures import open_pictures
+from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
-from heed.tasks.base.contents import advice
+from heed.tasks.base.suggest_task import suggest_task
+
+
+def places_of(names: Iterable[str]) -> list[str]:
+    """The place of each named picture, in order; files need not exist.
+
+    Raises:
+        ConfigError: A folder or an archive contains no picture, or no file matches a pattern.
+        DataError: An archive cannot be read.
+    """
+    return [place for name in names for place in _places(name)]
+
+
+def _places(name: str) -> Sequence[str]:
+    path = Path(name)
+    if path.is_dir():
+        return _inside(path)
+    if path.is_file():
+        if is_archive(path):
+            found = [one for one in open_archive(path).names if is_picture(one) and not is_hidden(one.split("/"))]
+            if not found:
+                raise ConfigError(f"'{name}' contains no pictures")
+            return [f"{name}!{one}" for one in sorted(found)]
+        if not is_picture(name) and is_idx(path):
+            return [f"{name}#{i}" for i in range(len(read_idx(path)))]
+        return [name]
+    if glob.has_magic(name):
+        matching = sorted(glob.glob(name, recursive=True))
+        if not matching:
+            raise ConfigError(f"no file matches '{name}'")
+        return [place for one in matching for place in ([one] if Path(one).is_file() else _inside(Path(one)))]
+    return [name]
+
+
+def _inside(folder: Path) -> list[str]:
+    """The pictures in a folder at any depth, by file extension; hidden files and folders are left out."""
+    found = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(one for one in folders if not is_hidden([one]))
+        found += [os.path.join(root, one) for one in files if is_picture(one) and not is_hidden([one])]
+    if not found:
+        raise ConfigError(f"folder '{folder}' contains no pictures (files that end in .jpg, .png and so on)")
+    return sorted(found)
 
 
 @dataclass
@@ -32,7 +78,7 @@ def open_picture_splits(data: Any, given: Mapping[str, Sequence[Picture]] | None
         DataError: A file cannot be read, or nothing is left to train on.
     """
     pixels = Pixels.of(data, given)
-    splits = open_pictures(data, pixels, given, advice)
+    splits = open_pictures(data, pixels, given, suggest_task)
     return PictureSplits(**vars(splits), pixels=pixels)
 
 
@@ -91,3 +137,52 @@ def check_classes(task: Any) -> None:
             f"the model has no classes: it was imported from {task.config.data.name}, which has no classifier; "
             "train a classifier from it: heed train images FOLDER --from RUN"
         )
+
+
+class PictureAccess:
+    """The pictures of one run.
+
+    Attributes:
+        pixels: Reads the pictures of open splits and of any file.
+    """
+
+    def __init__(self, data: Any, sizing: Sizing) -> None:
+        self._data, self._sizing = data, sizing
+        self.pixels = Pixels.of(data)
+        self._sources: dict[str, Source] = {}  # of pictures passed in Python
+        self._splits: Mapping[str, Sequence[Picture]] = {}
+        self._stores: dict[str, PictureStore] = {}
+        self._last: tuple[Sequence[Picture], PictureStore] | None = None
+
+    def open(self, splits: PictureSplits) -> None:
+        """Open the splits, so that their pictures can be read."""
+        self._splits, self.pixels = splits.examples, splits.pixels
+        self.know(self._sources)
+
+    def know(self, sources: Mapping[str, Source]) -> None:
+        """Add the sources of further pictures."""
+        self._sources |= sources
+        for name, source in sources.items():
+            self.pixels.add(name, source)
+
+    def keep(self, name: str, store: PictureStore) -> None:
+        """Set the store of sized pictures of a split."""
+        self._stores[name] = store
+
+    def split(self, name: str) -> PictureStore:
+        """The sized pictures of a split."""
+        if name not in self._stores:
+            self._stores[name] = self._store(self._splits[name], self.pixels)
+        return self._stores[name]
+
+    def some(self, pictures: Sequence[Picture], pixels: Pixels | None = None) -> PictureStore:
+        """The sized pictures of some examples, read by `pixels`; the last request is cached."""
+        for name, own in self._splits.items():
+            if pictures is own:
+                return self.split(name)
+        if self._last is None or self._last[0] is not pictures:
+            self._last = pictures, self._store(pictures, pixels or self.pixels)
+        return self._last[1]
+
+    def _store(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
+        return PictureStore(pixels, [picture.place for picture in pictures], self._sizing, self._data.in_memory)

@@ -1,36 +1,185 @@
-"""Runs over pictures."""
+"""Runs over pictures: labels and their lines, scores and their report, the nearest training picture as a baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.data.examples import Picture
+from heed.data.findings import BadLine, Findings
+from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
+from heed.data.memory import column_names
 from heed.data.pictures.decode import PictureError
 from heed.data.pictures.source import Pixels
-from heed.data.read.findings import Findings
-from heed.data.read.memory import column_names
-from heed.data.read.picture_memory import hold_pictures, pictures_of
-from heed.data.read.pictures import picture_reader
+from heed.data.pictures.store import PictureStore
+from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError
 from heed.evaluation.measures import Outcomes, share
-from heed.tasks.base.labels import LabelPrediction, outcomes_of
-from heed.tasks.base.predictions import Predictions
-from heed.tasks.base.run import Run, part
-from heed.tasks.images.files import places_of
+from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
+from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line, one_line
+from heed.tasks.base.report import interval, label_body, shown_errors
 from heed.tasks.images.look import LooksAtPictures
 from heed.tasks.images.model import PictureClassifier
-from heed.tasks.images.nearest import NearestPicture
-from heed.tasks.images.outputs import PictureOutputs
 from heed.tasks.images.page import errors_page
-from heed.tasks.images.pictures import check_classes
-from heed.tasks.images.report import TOP, TOP_NAME, picture_body, picture_errors
+from heed.tasks.images.pictures import check_classes, places_of
 from heed.tasks.images.task import Images
+from heed.visible import to_json
+
+_MOST_NUMBERS = 20_000_000
+"""Largest number of values in the training pictures used: some seconds for ten thousand pictures."""
+_ROWS = 1_000
+"""Number of pictures compared at a time."""
+
+
+class NearestPicture:
+    """The nearest training picture by the Euclidean distance of pixels, at the size that the model sees.
+
+    With very many training pictures, only every n-th is used.
+    """
+
+    def __init__(self, store: PictureStore, labels: Sequence[str]) -> None:
+        height, width, channels = store.sizing.shape
+        self._step = 1 + (len(store) * height * width * channels) // _MOST_NUMBERS
+        places = range(0, len(store), self._step)
+        self._known = np.concatenate([_rows(part) for part in store.parts(places)])
+        self._labels = [labels[i] for i in places]
+
+    @property
+    def name(self) -> str:
+        """Its name in reports."""
+        some = f" (of {len(self._labels):,} training pictures)" if self._step > 1 else ""
+        return f"nearest neighbour on pixels{some}"
+
+    def predict(self, sized: NDArray[Any]) -> list[LabelPrediction]:
+        """The label of each picture `(pictures, height, width, channels)`, without probabilities."""
+        nearest = [self._nearest(_rows(sized[i : i + _ROWS])) for i in range(0, len(sized), _ROWS)]
+        chosen = [self._labels[i] for part in nearest for i in part.tolist()]
+        return [LabelPrediction(label, (label,), 0.0, {}) for label in chosen]
+
+    def _nearest(self, rows: NDArray[Any]) -> torch.Tensor:
+        """The index of the nearest training picture for each row; the first if several are equally near."""
+        asked = torch.from_numpy(rows).float()
+        best, found = torch.full((len(rows),), torch.inf), torch.zeros(len(rows), dtype=torch.long)
+        for start in range(0, len(self._known), _ROWS):
+            known = torch.from_numpy(self._known[start : start + _ROWS]).float()
+            # |a - b|^2 without |a|^2, which is the same for all b
+            distances = torch.addmm(known.square().sum(1), asked, known.T, alpha=-2.0)
+            values, places = distances.min(1)
+            nearer = values < best
+            best, found = torch.where(nearer, values, best), torch.where(nearer, places + start, found)
+        return found
+
+
+def _rows(sized: NDArray[Any]) -> NDArray[Any]:
+    return sized.reshape(len(sized), -1)
+
+
+TOP = 5
+"""Number of most probable labels among which the true label counts as found."""
+TOP_NAME = f"top_{TOP}"
+
+
+def picture_body(report: dict[str, Any]) -> list[str]:
+    """The scores of labels, with top-5 accuracy."""
+    first, *rest = label_body(report)
+    found = [f"  {f'top-{TOP} accuracy':<20} {interval(report[TOP_NAME])}"] if TOP_NAME in report else []
+    return [first, *found, *rest]
+
+
+def picture_errors(report: Mapping[str, Any], most: int) -> list[str]:
+    """The wrong examples of a report, most confident first."""
+    lines = [
+        f"  {e['origin']}  is {e['true']}, predicted {e['predicted']} ({e['probability']:.3f})"
+        for e in shown_errors(report, most)
+    ]
+    return ["errors, most confident first:", *lines] if lines else ["no errors"]
+
+
+_LISTS = (".txt", ".csv", ".tsv", ".list")
+
+
+class PictureOutputs(TextOutputs):
+    """One line per picture; with --nbest, that many lines per picture, the most probable label first."""
+
+    run: ImagesRun
+    asks = "the name of a picture's file"
+    takes_folders = True
+
+    def __init__(self, run: ImagesRun, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        if options["csv"] and options["json"]:
+            raise ConfigError("--csv and --json are alternative output formats; give only one")
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        return places_of(texts)
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        if path.is_dir() or path.suffix.lower() not in _LISTS:
+            places = places_of([str(path)])
+            return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
+        data = self.run.task.config.data
+        columns = getattr(data, "columns", None)
+        column, names = getattr(columns, "path", None), ("path", "file", "filename", "image")
+        found = input_texts(path, column, names, findings, self.run.task.labels)
+        if found is None:
+            return None
+        # As in training, paths in a table are relative to the table.
+        texts = (
+            (number, one if isinstance(one, BadLine) or not one else str(path.parent / one)) for number, one in found[0]
+        )
+        return texts, found[1]
+
+    def header(self) -> list[str]:
+        if not self.options["csv"]:
+            return []
+        if self.options["nbest"] > 1:
+            return [_row(["picture", "rank", "label", "probability"])]
+        return [_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        predictions, found = self.run.predict_files(texts)
+        problems = iter(found)
+        for text, prediction in zip(texts, predictions, strict=True):
+            problem = "" if prediction.probabilities else next(problems)
+            yield Written(self.lines(text, prediction), prediction.uncertainty, problem)
+
+    def lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:  # type: ignore[override]
+        most, name = self.options["nbest"], one_line(picture)
+        ranked, known = prediction.ranked[:most], bool(prediction.probabilities)
+        if self.options["json"]:
+            return (to_json({"picture": picture, **prediction.as_json(), "label": prediction.label or None}),)
+        if self.options["csv"]:
+            if most > 1:
+                rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]
+                return tuple(map(_row, rows)) or (_row([picture, "", "", ""]),)
+            each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.task.labels]
+            return (_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
+        if self.options["sort"]:
+            return prediction.lines(picture, self.options)
+        return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
+
+    def answer(self, text: str) -> str:
+        predictions, problems = self.run.predict_files([text])
+        return problems[0] if problems else predictions[0].summary()
+
+
+def _row(values: Sequence[object]) -> str:
+    """A row of CSV without its line end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()
+
 
 _TOGETHER = 256
 """Pictures decoded and kept in memory together, in addition to a batch."""
@@ -38,10 +187,12 @@ NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
 
-class PictureLabeller(Run[Images, PictureClassifier]):
-    """Base class of runs and ensembles: labels of pictures, and their scores."""
+class ImagesRun(LooksAtPictures, LabelRun[Images, PictureClassifier]):
+    """A trained picture classifier, or an ensemble, each member of which reads pictures at its own size."""
 
     task_class = Images
+    names = ("picture", "label")
+    ensemble = classmethod(label_ensemble)
     body = staticmethod(picture_body)
     errors = staticmethod(picture_errors)
 
@@ -86,16 +237,22 @@ class PictureLabeller(Run[Images, PictureClassifier]):
 
     def probabilities_of(self, arrays: Sequence[Any]) -> Tensor:
         """The probability of each label of decoded pictures, `(pictures, labels)`."""
-        check_classes(self.task)
-        return self.task.probabilities(self.task.logits(self.model, self.task.form.sized(arrays)))
+        return self.mean(lambda run: run.classify(run.task.form.sized(arrays)))
 
     def probabilities(self, examples: Sequence[Picture], pixels: Pixels | None = None) -> Tensor:
-        """The probability of each label of examples, read by `pixels`, `(pictures, labels)`."""
+        """The probability of each label of examples, read by `pixels` or by the first run, `(pictures, labels)`."""
+        where = pixels or (self.task.access.pixels if len(self.members) > 1 else None)
+        return self.mean(lambda run: run.classify(run.task.access.some(examples, where)))
+
+    def classify(self, sized: Any) -> Tensor:
+        """The probability of each label of sized pictures by this one run, `(pictures, labels)`."""
         check_classes(self.task)
-        return self.task.probabilities(self.task.logits(self.model, self.task.access.some(examples, pixels)))
+        return self.task.probabilities(self.task.logits(self.model, sized))
+
+    def label(self, examples: Sequence[Picture]) -> list[LabelPrediction]:
+        return [self.task.prediction(row) for row in self.probabilities(examples)]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Picture]:
-        """Labelled pictures from files in the format of the run's own."""
         findings = Findings.of(self.task.config.data, strict=True)
         reader = picture_reader(self.task.config.data, self.task.access.pixels)
         found = list(reader.read([str(file) for file in files], findings))
@@ -103,43 +260,26 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         return found
 
     def held(self, data: Any) -> Sequence[Picture]:
-        """Pictures passed in Python, in the forms that `heed.train` accepts."""
         held = hold_pictures(data, "examples", self.config.data, Findings.of(self.config.data, strict=True))
         self.task.access.know(held.sources)
         return held
+
+    def place_of(self, examples: Sequence[Picture], i: int) -> dict[str, str]:
+        return {"origin": examples[i].origin, "picture": examples[i].place}
 
     def outcomes(
         self,
         examples: Sequence[Picture],
         outputs: Sequence[LabelPrediction] | None = None,
         labels: Sequence[str] | None = None,
+        several: bool | None = None,
     ) -> Outcomes:
-        """Label and score pictures; errors are sorted by confidence, highest first. `labels` defaults to the run's own.
-
-        Raises:
-            ConfigError: There are no pictures.
-            DataError: A label is missing from the training set, or a picture cannot be read.
-        """
-        if not examples:
-            raise ConfigError("there are no pictures to score")
         check_classes(self.task)
         if labels is None:
-            labels = self.task.labels
             self.task.targets_of(examples)  # refuses labels missing from the training set
-        if outputs is None:
-            outputs = [self.task.prediction(row) for row in self.probabilities(examples)]
-        made = outcomes_of(
-            outputs,
-            [(example.label,) for example in examples],
-            labels,
-            False,
-            lambda i: (examples[i].origin, examples[i].place),
-        )
-        made.details["errors"] = [
-            {("picture" if key == "text" else key): value for key, value in error.items()}
-            for error in made.details["errors"]
-        ]
-        if len(labels) <= TOP or not outputs[0].probabilities:
+        outputs = self.label(examples) if outputs is None and examples else outputs
+        made = super().outcomes(examples, outputs, labels)
+        if len(labels or self.task.labels) <= TOP or not outputs or not outputs[0].probabilities:
             return made
         found = [example.label in most(output) for example, output in zip(examples, outputs, strict=True)]
         top = share(TOP_NAME, f"top-{TOP} accuracy", [float(one) for one in found])
@@ -155,9 +295,7 @@ class PictureLabeller(Run[Images, PictureClassifier]):
             return {}
         store = self.task.access.some(examples)
         said = [one for part in store.parts() for one in self._nearest.predict(part)]
-        made = self.outcomes(examples, said)
-        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1"))
-        return {self._nearest.name: replace(made, measures=kept, further=())}
+        return {self._nearest.name: self.without_probabilities(examples, said)}
 
     @cached_property
     def _nearest(self) -> NearestPicture | None:
@@ -170,15 +308,14 @@ class PictureLabeller(Run[Images, PictureClassifier]):
         """The writer of predictions."""
         return PictureOutputs(self, options)
 
+    @classmethod
+    def examiner(cls) -> type[Any]:
+        from heed.tasks.images.comparison import ImagesExaminer
 
-class ImagesRun(LooksAtPictures, PictureLabeller):
-    """A trained picture classifier."""
-
-    examiner, ensemble = part("comparison"), part("ensemble")
+        return ImagesExaminer
 
     @property
     def uses(self) -> Sequence[str]:
-        """Commands for this run; without classes, only `look` and training from it."""
         return (
             super().uses if self.task.labels else ("heed look {run} PICTURE", "heed train images FOLDER --from {run}")
         )
@@ -186,8 +323,7 @@ class ImagesRun(LooksAtPictures, PictureLabeller):
 
 def most(prediction: LabelPrediction) -> set[str]:
     """The most probable labels of a prediction, counted by top-5 accuracy."""
-    ranked = sorted(prediction.probabilities, key=lambda label: -prediction.probabilities[label])
-    return set(ranked[:TOP])
+    return {label for label, _ in prediction.ranked[:TOP]}
 
 
 def _several(pictures: Any) -> Sequence[Any] | None:

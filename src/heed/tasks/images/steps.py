@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heed.data.pictures.decode import Array
 from heed.observe import palette
-from heed.observe.pictures.frames import Figure, Step, Table
+from heed.observe.pictures.looks import Figure, Step, StepTable
 from heed.observe.pictures.raster import laid_over, ramp
 from heed.observe.pictures.seen import SeenAttention
 from heed.observe.trace import Trace
@@ -61,7 +61,7 @@ def _read(task: Images, picture: Array) -> Step:
             "pictures.",
         ),
         (Figure("as the model reads it", picture, _times(picture)),),
-        Table(("channel", "mean", "deviation"), rows),
+        StepTable(("channel", "mean", "deviation"), rows),
     )
 
 
@@ -214,11 +214,11 @@ def _label(
     if task.sigmoid:
         said = f"One output, {float(logits[0]):.3f}: its sigmoid is the probability of {task.labels[1]}."
         rows = tuple((task.labels[i], f"{float(probabilities[i]):.4f}") for i in ranked)
-        table = Table(("label", "probability"), rows)
+        table = StepTable(("label", "probability"), rows)
     else:
         said = f"{d} x {len(task.labels)} weights give a score for each label; softmax gives probabilities."
         scored = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
-        table = Table(("label", "score", "probability"), scored)
+        table = StepTable(("label", "score", "probability"), scored)
     return [
         Step("the picture's vector", (f"{d} numbers: {how}.", _first(vector)), (_matrix("", vector[None]),)),
         Step("sigmoid" if task.sigmoid else "softmax", (said,), (), table),

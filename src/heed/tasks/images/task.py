@@ -1,9 +1,15 @@
-"""Images: pictures with one label each, an image model with one linear layer, the loss over the labels."""
+"""Images: pictures with one label each, an image model with one linear layer, the loss over the labels.
+
+The default number of passes over few small pictures was measured: scikit-learn's digits, 99.1 % of the test pictures
+over three seeds, in 11 s of one thread; choosing weights from early validations of 100 pictures gave 98.3 %.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -15,44 +21,167 @@ from heed.config import TokenizerConfig
 from heed.data.batch.pictures import PictureBatch, collate_pictures, updates_together
 from heed.data.batch.plan import Plan, plan_even
 from heed.data.examples import Picture
-from heed.data.pictures.augment.augment import Augment
-from heed.data.pictures.store import PictureStore
-from heed.data.pictures.stored import PictureForm
-from heed.data.read.findings import Findings
-from heed.data.read.picture_memory import hold_pictures
+from heed.data.findings import Findings
+from heed.data.kinds.pictures import hold_pictures
+from heed.data.pictures.augmentation import Augment
+from heed.data.pictures.store import PictureForm, PictureStore
 from heed.errors import ConfigError
-from heed.evaluation.labels import f1_measures
-from heed.evaluation.measures import values_of
-from heed.models.base import ImageEncoder
-from heed.tasks.base.class_weights import check_weights, class_weights
-from heed.tasks.base.label_loss import label_loss
+from heed.models.base import Body, ImageEncoder
 from heed.tasks.base.labels import (
-    LabelPrediction,
+    LabelHead,
     check_labels,
+    check_weights,
+    library_memory,
     load_labels,
-    most_probable,
     number_of,
-    one_hot,
     save_labels,
 )
-from heed.tasks.base.scoring import library_memory
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import with_parents
-from heed.tasks.images import defaults
-from heed.tasks.images.access import PictureAccess
+from heed.tasks.base.transfer import Parent, Started, Transfers, with_parents
 from heed.tasks.images.config import ImagesConfig, ImagesHead
 from heed.tasks.images.model import PictureClassifier, check_head
-from heed.tasks.images.overview import counts_of, overview_of, remarks_on
-from heed.tasks.images.page import samples_page
-from heed.tasks.images.pictures import PictureSplits, form_of, open_picture_splits, ordered_classes
-from heed.tasks.images.starting import InterpolatesPositions
+from heed.tasks.images.page import counts_of, overview_of, remarks_on, samples_page
+from heed.tasks.images.pictures import PictureAccess, PictureSplits, form_of, open_picture_splits, ordered_classes
 from heed.threads import threads_for
 from heed.training.processes import current
+
+_BODY = "body."
+"""Prefix of the names of a body's tensors."""
+
+
+@dataclass(frozen=True)
+class Interpolated:
+    """Tensors of a parent that were interpolated for pictures of another size, each `(rows, d)`."""
+
+    old: tuple[int, int]  # height and width of the parent's pictures
+    new: tuple[int, int]
+    rows: Mapping[str, tuple[int, int]]  # by name: number of rows before and after
+
+    def __str__(self) -> str:
+        (height, width), (new_height, new_width) = self.old, self.new
+        rows = "; ".join(f"{name}: {old} rows to {new}" for name, (old, new) in self.rows.items())
+        return f"interpolated from pictures of {width} x {height} pixels to {new_width} x {new_height}: {rows}"
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        return {"from": list(self.old), "to": list(self.new), "rows": {n: list(rows) for n, rows in self.rows.items()}}
+
+
+class InterpolatesPositions(Transfers):
+    """Mixin of a task that adapts a parent's tensors to its own picture size (`ImageEncoder.adapted`)."""
+
+    body_class: Any
+    interpolated: Interpolated | None = None
+
+    def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
+        """Interpolate positions of patches if the picture size differs; tensors of a different model are unchanged.
+
+        Args as `Transfers.taken_from`.
+        """
+        body, task = self.body_class, parent.task
+        if task.body_class is not body:
+            return
+        both: tuple[Any, Any] = (task, self)
+        old, new = (one.model_and_head()[0] for one in both)
+        inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
+        adapted = {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}
+        sizes = (old.height, old.width), (new.height, new.width)
+        rows = {
+            name: (len(given[name]), len(tensor))
+            for name, tensor in adapted.items()
+            if tensor.shape != given[name].shape and sizes[0] != sizes[1]
+        }
+        self.interpolated = Interpolated(*sizes, rows) if rows else None
+        given |= adapted
+
+    def start(self, model: Any) -> dict[str, Started]:
+        started = super().start(model)
+        return started if self.interpolated is None else {**started, "interpolated": self.interpolated}
+
+
+_MINUTES, _EPOCHS = 2.0, 30
+"""Minutes of a run; for few small pictures passes instead, so that runs are bit-identical."""
+_FEW = 2_000_000
+"""Largest number of values in the training pictures for "few and small"; scikit-learn's digits have 83,000."""
+_GRID, _LARGEST_GRID = 8, 14
+"""Patches along a side: target and maximum."""
+_LARGEST_PATCH = 16
+_FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
+"""Largest learning rates at this width: for few small pictures, for others, and for a pretrained body."""
+
+
+_VALIDATED = 0.8
+"""Share of a run over few small pictures after which it is validated, as at its end; earlier validations of few
+pictures would choose weights by chance."""
+_FEW_VALIDATED = 200
+"""Largest number of validation pictures for which accuracy is too coarse: with 100 it soon is 100 %."""
+
+
+def is_imported(task: Images) -> bool:
+    """True if the run was imported and so has no training pictures."""
+    return getattr(task.config.data, "imported", None) is not None
+
+
+def size_for(task: Images) -> str:
+    """The named size for the training pictures: tiny for few large ones, otherwise small; base for imported models."""
+    if is_imported(task):
+        return "base"
+    return "tiny" if not is_small(task) and len(task.splits.examples["train"]) <= 3_000 else "small"
+
+
+def selected_by(task: Images) -> str:
+    """The validation score that chooses the best checkpoint."""
+    if is_imported(task):
+        return "accuracy"
+    return "loss" if len(task.splits.examples["valid"]) <= _FEW_VALIDATED else "accuracy"
+
+
+def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The default patch size, if the model has patches and no size is given.
+
+    Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
+    """
+    if "patch_size" not in body.config_class.model_fields or "patch_size" in given or size in ("base", "large"):
+        return {}
+    height, width = given["height"], given["width"]
+    fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
+    small = [p for p in fitting if max(height, width) // p <= _LARGEST_GRID] or fitting
+    if not small:
+        return {}  # the model reports the sizes that fit
+    return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
+
+
+def is_small(task: Images) -> bool:
+    """True if the pictures are few and small and the model is not large, so that passes are fast."""
+    sizing, section = task.form.sizing, task.config.model
+    numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
+    return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
+
+
+def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
+    """The settled configuration, with defaults that suit the pictures and the model for fields not given."""
+    if is_imported(task):
+        return settled
+    training, augment, fields = settled.training, settled.augment, dict[str, Any]()
+    small, width = is_small(task), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
+    rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
+    fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
+    if training.minutes is None and training.steps is None and training.epochs is None:
+        fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
+        if small:
+            updates = math.ceil(len(task.train_batches(0)) / training.accumulate) * _EPOCHS
+            fields["validate_every"] = math.ceil(_VALIDATED * updates)
+        if small and not augment.model_fields_set:
+            # Shifting any picture by a pixel or two keeps its class.
+            augment = augment.model_copy(update={"crop": max(1, min(task.form.sizing.shape[:2]) // 8)})
+    fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+    return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})
+
 
 _SCORED = 4  # batch size of scoring, as a multiple of that of training
 
 
-class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
+class Images(InterpolatesPositions, Task[ImagesConfig, Picture], LabelHead):
     """The images task: pictures, model, loss and scores."""
 
     targets = "pictures"
@@ -102,27 +231,22 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
 
     @classmethod
     def restore(cls, config: ImagesConfig, folder: Path) -> Self:
-        """The task of a run folder; its data is opened on first use."""
         return cls(config, PictureForm.load(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
-        """Write the form of pictures and the label names into a run folder."""
         self.form.save(folder)
         save_labels(folder, self.labels)
 
     @classmethod
     def open_splits(cls, config: ImagesConfig, given: Mapping[str, Sequence[Picture]] | None = None) -> PictureSplits:
-        """Read or generate the pictures, or take the `given` ones."""
         return open_picture_splits(config.data, given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Picture]:
-        """Pictures with labels: (picture, label) tuples, (pictures, labels), or columns of a data frame."""
         return hold_pictures(data, split, config.data, findings)
 
     @property
     def splits(self) -> PictureSplits:
-        """The pictures; read on first use."""
         splits = super().splits
         assert isinstance(splits, PictureSplits)
         if not self.is_open:
@@ -145,7 +269,6 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return dict.fromkeys(self.labels, 0) | Counter(picture.label for picture in self.splits.examples[split])
 
     def overview(self) -> str:
-        """Counts, findings in the files, sizes, mean and deviation of each channel, labels, samples."""
         return overview_of(self)
 
     def samples_page(self) -> str:
@@ -153,68 +276,51 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return samples_page(self, f"Pictures of {self.config.data.name}")
 
     def report_counts(self) -> dict[str, Any]:
-        """Per split: counts of pictures, of those left out by each rule, and of labels."""
         return counts_of(self)
 
     # Model ----------------------------------------------------------------------------------------------------
 
     @property
     def auto_size(self) -> str:
-        """The named size, by the number and size of the training pictures."""
-        return defaults.size_for(self)
+        return size_for(self)
 
     @property
     def selected_by(self) -> str:
-        """Accuracy, or the loss if there are few validation pictures."""
-        return defaults.selected_by(self)
+        return selected_by(self)
 
     def count_of(self, kind: str) -> int:
-        """The number of channels, or of pixels of a side."""
         return int(getattr(self.form.sizing, kind))
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The size of patches, if the model has patches."""
         size = self.config.model.size
-        return defaults.patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
+        return patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
 
     def head_fields(self, head: ImagesHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields; ConfigError for a sigmoid head without exactly two classes."""
         check_head(head, self.labels)
         return dict(head.model_dump())
 
     def follows_from_data(self) -> tuple[str, ...]:
-        """The fields of every task, and the head."""
         return (*super().follows_from_data(), "head")
 
     def settled(self) -> ImagesConfig:
-        """As for every task; the budget and the augmentation depend on the number of pictures."""
-        return defaults.with_training(self, super().settled())
-
-    @property
-    def sigmoid(self) -> bool:
-        """True if two classes share one output."""
-        return bool((self.config.model.model_extra or {})["head"] == "sigmoid")
+        return with_training(self, super().settled())
 
     def build_model(self) -> PictureClassifier:
-        """A new model, its weights drawn from torch's random state."""
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, ImageEncoder)
-        return PictureClassifier(body, len(self.axes()["labels"]))
+        return PictureClassifier(body, len(self.row_names("labels")))
 
     def axes(self) -> dict[str, list[str]]:
-        """Labels; two classes with one output share one row."""
-        return {"labels": [" against ".join(self.labels)] if self.sigmoid else self.labels}
+        return {"labels": self.label_rows()}
 
     # What the training loop needs -----------------------------------------------------------------------------
 
     def train_batches(self, epoch: int) -> Plan:
-        """The batches of one pass, as equal in size as possible."""
         training = self.config.training
         return plan_even(len(self.splits.examples["train"]), training.batch_size, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
-        """One batch, augmented."""
         return self.collate_all([indices], epoch)[0]
 
     def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[PictureBatch]:
@@ -238,33 +344,18 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
         return torch.tensor(self.targets_of(self.splits.examples["train"]))
 
     def loss(self, model: PictureClassifier, batch: PictureBatch, label_smoothing: float) -> Tensor:
-        """Sum over the pictures of the cross-entropy in nats."""
-        logits = model(batch.pixels)
-        weights = None if self.class_weights is None else torch.tensor(self.class_weights, device=logits.device)
-        return label_loss(logits, batch.targets, self.sigmoid, label_smoothing, weights)
-
-    @cached_property
-    def class_weights(self) -> list[float] | None:
-        """The weight of each class, or None if all count equally."""
-        total = len(self.splits.examples["train"])
-        return class_weights(self.config.data.class_weights, self.labels, self.label_counts("train"), total)
+        return self.label_loss(model(batch.pixels), batch.targets, label_smoothing)
 
     def work(self, indices: list[int]) -> int:
-        """The number of pictures of a batch."""
         return len(indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Name the first of some training pictures."""
         return f"{len(indices)} pictures, the first {self.splits.examples['train'][indices[0]].origin}"
 
     def validate(self, model: PictureClassifier) -> dict[str, float]:
-        """Loss in nats per picture (unweighted), accuracy, macro and micro F1 on the validation set."""
         store, places = self.sized("valid"), range(len(self.splits.examples["valid"]))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, store, part)), places))
-        true, count = self.targets_of(self.splits.examples["valid"]), len(self.labels)
-        loss = float(label_loss(logits, torch.tensor(true), self.sigmoid)) / len(true)
-        predicted = one_hot(self.probabilities(logits).argmax(-1).numpy(), count)
-        return {"loss": loss, **values_of(f1_measures(one_hot(true, count), predicted))}
+        return self.label_scores(logits, torch.tensor(self.targets_of(self.splits.examples["valid"])))
 
     def scoring_memory(self, model: PictureClassifier, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
@@ -287,14 +378,3 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture]):
             with threads_for(model, len(chosen)):
                 made.append(model(self.form.tensor(part).to(device)).float().cpu())
         return torch.cat(made) if made else torch.zeros(0, model.output.out_features)
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Probability of each label, `(pictures, num_labels)`."""
-        if not self.sigmoid:
-            return torch.softmax(logits, dim=-1)
-        second = torch.sigmoid(logits)
-        return torch.cat([1 - second, second], dim=-1)
-
-    def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one picture from its probabilities `(num_labels,)`."""
-        return most_probable(self.labels, probabilities.tolist())

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, by_name
+from heed.config.data import EmbeddedData, InMemory, by_name
 from heed.config.documents import DocumentFiles, DocumentHub, DocumentReading
-from heed.config.memory import InMemory
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
@@ -36,7 +35,7 @@ class DocumentOptions(DocumentReading):
 
 
 class DocumentsData(DocumentOptions, DocumentFiles):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.read.documents`)."""
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
 
     window: int = Field(10_000, gt=0)
     """Documents of a stream that are joined and batched together; one window is one pass."""

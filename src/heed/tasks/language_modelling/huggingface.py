@@ -25,12 +25,10 @@ class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """The output layer."""
         return frozenset({"output"})
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """Take the context from the table of positions; tokens that the vocabulary lacks are never predicted."""
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         absent = checkpoint.vocabularies["tokens"][1].absent
         path = checkpoint.folder / _TOKENIZER_CONFIG
@@ -43,12 +41,10 @@ class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
 
     @classmethod
     def task(cls, config: LanguageModelConfig, checkpoint: Checkpoint) -> LanguageModelling:
-        """The task with the checkpoint's tokenizer."""
         return LanguageModelling(config, checkpoint.tokenizer, None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """The whole model."""
         task: LanguageModelling = run.task
         body, _ = task.model_and_head()
         tied = getattr(body, "tied_output", True)

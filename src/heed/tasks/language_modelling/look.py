@@ -4,33 +4,157 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END
+from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.frames import Look
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import Axis
-from heed.observe.shading import Shading
 from heed.observe.trace import Maps, Trace, edit
-from heed.tasks.base.looking import Typed, Words, networks, notes_on, token_labels, watched
-from heed.tasks.base.views import Shown, view_of_words, views_of
-from heed.tasks.language_modelling.continuation import WritingOptions
-from heed.tasks.language_modelling.look_frames import (
-    WRITTEN,
-    LookedAt,
-    label_of,
-    reading_frames,
-    words_of,
-    writing_frames,
+from heed.tasks.base.looking import (
+    InputSpans,
+    Network,
+    Shown,
+    Words,
+    networks,
+    notes_on,
+    token_labels,
+    view_of_words,
+    views_of,
+    watched,
 )
 from heed.tasks.language_modelling.task import LanguageModelling
-from heed.tasks.language_modelling.writing import context_of, continue_all
+from heed.tasks.language_modelling.writing import WritingOptions, context_of, continue_all
+
+_TOP = 5
+_MARK = "\u2581"
+_SPECIAL = {END: "end", START: "start"}
+"""Names of the boundary tokens of tokenizers trained here; imported tokenizers have other names."""
+WRITTEN = "+"
+"""Marks tokens that the model wrote."""
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """The tokens of a look."""
+
+    ids: list[int]  # in reading order, with the task's first token at the beginning
+    labels: tuple[str, ...]  # one for each token
+    first_written: int  # index of the first token that the model wrote; the number of tokens if it wrote none
+    ended: bool  # True if the model then wrote an end token
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of all tokens; written tokens are marked."""
+        return Axis("text", "token", tuple(self.marked))
+
+    @property
+    def marked(self) -> list[str]:
+        """The labels, with `WRITTEN` before those of written tokens."""
+        return [WRITTEN * (n >= self.first_written) + label for n, label in enumerate(self.labels)]
+
+
+def label_of(task: LanguageModelling, token: int) -> str:
+    """The text of a token, including a space before it; boundary tokens by name."""
+    own = task.tokenizer.token(token)
+    if token in _SPECIAL and own == SPECIAL_TOKENS[token]:
+        return _SPECIAL[token]
+    return task.tokenizer.piece(token).replace(_MARK, " ")
+
+
+def words_of(task: LanguageModelling, text: LookedAt) -> Words:
+    """The words of a text, boundary tokens by name; a word of the prompt that the model continued is split in two."""
+    groups = []
+    for one in task.tokenizer.words(text.ids):
+        if one.start < text.first_written < one.stop:
+            groups += [range(one.start, text.first_written), range(text.first_written, one.stop)]
+        else:
+            groups.append(one)
+    labels = []
+    for group in groups:
+        alone = len(group) == 1 and text.ids[group.start] < len(SPECIAL_TOKENS)
+        label = text.labels[group.start] if alone else task.tokenizer.word_label(text.ids[group.start : group.stop])
+        labels.append(WRITTEN * (group.start >= text.first_written) + label)
+    return Words(Axis("text", "character" if task.tokenizer.unit == "character" else "word", tuple(labels)), groups)
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """Frames of the tokens of a look, from one traced pass."""
+
+    task: LanguageModelling
+    text: LookedAt
+    states: dict[str, Tensor]  # of each layer, `(tokens, d)`
+    nets: Sequence[Network]
+    views: Sequence[View]
+    logits: Tensor  # `(tokens, vocab_size)`
+
+    def reading(self, count: int) -> tuple[EncoderFrame, ...]:
+        """A frame for each of the first `count` tokens."""
+        return tuple(
+            EncoderFrame(
+                place,
+                self.text.labels[place],
+                {name: state[place] for name, state in self.states.items()},
+                self._gates(place),
+                self._glances(place),
+                self._top(place),
+            )
+            for place in range(count)
+        )
+
+    def writing(self, first: int) -> tuple[DecoderFrame, ...]:
+        """A frame for each token from index `first` on, and for a written end token: how the token was chosen."""
+        tokens = [*self.text.labels[first:], *([label_of(self.task, END)] if self.text.ended else [])]
+        last = [*self.states.values(), self.logits][max(0, len(self.states) - 1)]
+        return tuple(
+            DecoderFrame(
+                index,
+                self.text.labels[: place + 1],
+                token,
+                last[place],
+                self._glances(place),
+                self._top(place),
+                self._gates(place),
+            )
+            for index, (place, token) in enumerate(enumerate(tokens, start=first - 1))  # place: read last
+        )
+
+    def _gates(self, place: int) -> dict[str, float]:
+        return {f"{net.label} {gate}": float(net.gates[gate][place]) for net in self.nets for gate in net.gates}
+
+    def _glances(self, place: int) -> tuple[Glance, ...]:
+        """Attention weights after reading token `place`, without the tokens after it."""
+        glances = []
+        for view in self.views:
+            row = place - (len(self.text.ids) - len(view.map.query))
+            if row >= 0:
+                one, end = view.glance(row), min(place + 1, len(view.map.key))
+                if one.mask is not None:
+                    end = min(end, int(one.mask.nonzero().max()) + 1)
+                glances.append(
+                    replace(
+                        one,
+                        key=replace(one.key, labels=one.key.labels[:end]),
+                        weights=one.weights[:end],
+                        scores=None if one.scores is None else one.scores[:end],
+                        mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
+                    )
+                )
+        return tuple(glances)
+
+    def _top(self, place: int) -> tuple[tuple[str, float], ...]:
+        """The most probable next tokens."""
+        best = torch.softmax(self.logits[place], -1).topk(min(_TOP, self.logits.shape[-1]))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return tuple((label_of(self.task, token), probability) for token, probability in pairs)
+
 
 LENGTH = 20
 """Tokens that a look writes by default."""
@@ -80,23 +204,6 @@ def look_at(
     if words and task.tokenizer.unit == "character":
         raise ConfigError("--words does not apply: the tokens of this model are characters, not parts of words")
     choice = choice or Choice()
-    with edit(model, *edits):
-        return _look(task, model, text, given, length, beam_size, edits, title, choice, words)
-
-
-def _look(
-    task: LanguageModelling,
-    model: LanguageModel,
-    text: str,
-    given: bool,
-    length: int | None,
-    beam_size: int | None,
-    edits: Sequence[Edit],
-    title: str,
-    choice: Choice,
-    joined: bool,
-) -> Look:
-    """Look at a model whose attention is already edited."""
     written, ended, cut = [], False, []
     if not given:
         generation = task.config.generation
@@ -105,7 +212,8 @@ def _look(
             beam_size=generation.beam_size if beam_size is None else beam_size,
             length_penalty=generation.length_penalty,
         )
-        best = continue_all(task, model, [text], options)[0][0]
+        with edit(model, *edits):
+            best = continue_all(task, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
         most = f"{options.length} token{'s' * (options.length != 1)}"
         cut = ["generated by the model" + ("" if ended else f", cut off after {most}")]
@@ -117,7 +225,7 @@ def _look(
             shown, ids=shown.ids[left:], labels=shown.labels[left:], first_written=max(0, shown.first_written - left)
         )
         cut.append(f"longer than the context: only the last {context} tokens are shown, read in one pass")
-    with watched(model) as seen:
+    with watched(model, edits) as seen:
         tokens = torch.tensor([shown.ids], device=next(model.parameters()).device)
         logits = model.logits(model(tokens))[0].float()  # (T, vocab_size)
     choice.check(seen.mechanisms())
@@ -127,18 +235,25 @@ def _look(
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
-    words = words_of(task, shown) if joined else Words.counted(shown.axis, [1] * len(shown.ids))
-    drawn = [_of_words(view, words) for view in views] if joined else views
+    units = words_of(task, shown) if words else Words.counted(shown.axis, [1] * len(shown.ids))
+    drawn = [_of_words(view, units) for view in views] if words else views
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
+    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
+    frames = _Frames(task, shown, {net.label: net.hidden for net in nets} | states, nets, views, logits)
+    marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
         title or task.title,
         text,
         task.tokenizer.decode(written),
-        (*(view.map for view in drawn), *(net.traces(words) for net in nets)),
-        reading_frames(task, seen, nets, views, shown, logits, 0 if given else first),
-        writing_frames(task, seen, nets, views, shown, logits, first),
-        (f"{said}; {', '.join(cut)}" if cut else said, *_notes(task, text, edits, choice, views, written)),
-        shadings=_shadings(shown, bits, logits, words if joined else None),
+        (*(view.map for view in drawn), *(net.traces(units) for net in nets)),
+        frames.reading(0 if given else first),
+        frames.writing(first),
+        (
+            "; ".join([said, *([", ".join(cut)] if cut else [])]),
+            *marked,
+            *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views)),
+        ),
+        shadings=_shadings(shown, bits, units, () if words else _chances(logits, shown)),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -146,24 +261,12 @@ def _look(
 
 def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> LookedAt:
     own = task.tokenizer.encode(text).ids
-    prompt = task.begun(own, least=1 if written else 2)
+    prompt = task.prompt_tokens(own, least=1 if written else 2)
     ids = [*prompt, *written]
-    typed = Typed.of(task.tokenizer, text, before=len(prompt) - len(own))
+    typed = InputSpans.of(task.tokenizer, text, before=len(prompt) - len(own))
     groups = [range(n, n + 1) for n in range(len(ids))]
     labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: label_of(task, token[0]))
     return LookedAt(ids, labels, len(ids) - len(written), ended)
-
-
-def _notes(
-    task: LanguageModelling,
-    text: str,
-    edits: Sequence[Edit],
-    choice: Choice,
-    views: Sequence[View],
-    written: Sequence[int],
-) -> list[str]:
-    marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
-    return [*marked, *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views))]
 
 
 def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
@@ -194,41 +297,30 @@ def _of_words(view: View, words: Words) -> View:
     return view_of_words(view, words, words) if view.map.weights.shape == (count, count) else view
 
 
-def _shadings(text: LookedAt, bits: Sequence[float], logits: Tensor, words: Words | None = None) -> tuple[Shading, ...]:
-    """Surprisal of the given and the written text, on one scale; that of a word is the sum over its tokens."""
-    count = len(text.ids)
-    own = bits[: count - 1]
-    if words is not None:
-        return _shadings_of_words(text, own, words)
+def _chances(logits: Tensor, text: LookedAt) -> list[str]:
+    """Rank and probability of each token but the first."""
     labels = torch.tensor(text.ids[1:], device=logits.device).unsqueeze(1)
-    before = logits[: count - 1]
+    before = logits[: len(labels)]
     ranks = ((before > before.gather(1, labels)).sum(1) + 1).tolist()
-    shadings, given = [], max(1, text.first_written)  # where the context leaves out the prompt, all of it was written
-    for name, part in (("given", slice(1, given)), ("generated", slice(given, None))):
-        inside = slice(part.start - 1, None if part.stop is None else part.stop - 1)
-        if values := own[inside]:
-            axis = Axis("text", "token", text.labels[part])
-            others = tuple(
-                f"rank {rank}, probability {2.0**-b:.3g}" for rank, b in zip(ranks[inside], values, strict=True)
-            )
-            title = f"Surprisal of the {name} text in bits"
-            shadings.append(Shading(title, axis, tuple(values), max(own), others=others))
-    return tuple(shadings)
+    return [f"rank {rank}, probability {2.0**-b:.3g}" for rank, b in zip(ranks, _surprisal(logits, text), strict=False)]
 
 
-def _shadings_of_words(text: LookedAt, bits: Sequence[float], words: Words) -> tuple[Shading, ...]:
-    """As `_shadings`; the first token has no surprisal, so a word of that token only is left out."""
-    parts = [bits[max(0, one.start - 1) : one.stop - 1] for one in words.tokens]
+def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequence[str] = ()) -> tuple[Shading, ...]:
+    """Surprisal of the given and the written text, on one scale: of tokens, or the sum over the tokens of each word.
+
+    The first token has no surprisal, so it is left out, as is a word of that token only.
+    """
+    parts = [bits[max(0, one.start - 1) : one.stop - 1] for one in units.tokens]
     sums, found = list(map(sum, parts)), []
     for name, written in (("given", False), ("generated", True)):
         own = [
             n
-            for n, (one, part) in enumerate(zip(words.tokens, parts, strict=True))
+            for n, (one, part) in enumerate(zip(units.tokens, parts, strict=True))
             if part and (one.start >= text.first_written) == written
         ]
         if own:
-            labels = tuple(words.axis.labels[n].removeprefix(WRITTEN * written) for n in own)
-            axis = Axis("text", words.axis.kind, labels)
-            values = tuple(sums[n] for n in own)
-            found.append(Shading(f"Surprisal of the {name} text in bits", axis, values, max(sums)))
+            labels = tuple(units.axis.labels[n].removeprefix(WRITTEN * written) for n in own)
+            axis = Axis("text", units.axis.kind, labels)
+            values, others = tuple(sums[n] for n in own), tuple(chances[n - 1] for n in own if chances)
+            found.append(Shading(f"Surprisal of the {name} text in bits", axis, values, max(sums), others=others))
     return tuple(found)

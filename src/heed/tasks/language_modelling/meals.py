@@ -18,8 +18,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.data.read.documents import Document
-from heed.data.store.splits import Splits, drawn_splits
+from heed.data.kinds.documents import Document
+from heed.data.splits.splits import Splits, drawn_splits
 from heed.errors import DataError, suggest
 
 if TYPE_CHECKING:

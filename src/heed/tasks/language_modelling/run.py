@@ -1,38 +1,153 @@
-"""Runs of language modelling."""
+"""Runs of language modelling: continue, rank, score and look at texts; the output of `heed predict`; comparisons.
+
+Input of `heed predict` is plain lines or JSON lines: prompts, prompts with choices, or texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from markupsafe import Markup
 
-from heed.data.read.documents import Document
+from heed.data.examples import Example
+from heed.data.kinds.documents import Document
+from heed.data.tables import RepeatedKeyError, load_json
+from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.generation import SamplingOptions
+from heed.models.base import LanguageModel
+from heed.observe.draw_html import shading_to_html
+from heed.observe.looks import Shading
+from heed.observe.maps import Axis
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
-from heed.tasks.base.run import part
-from heed.tasks.language_modelling.measures import outcomes_of
-from heed.tasks.language_modelling.outputs import LanguageModelOutputs
-from heed.tasks.language_modelling.report import body
-from heed.tasks.language_modelling.scoring import TokenScores, score_texts
+from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
+from heed.tasks.base.run import TextRun
+from heed.tasks.language_modelling.look import look_at
+from heed.tasks.language_modelling.measures import FEW_DOCUMENTS, PER_TOKEN, PIECE, Trigram, Units, body, outcomes_of
+from heed.tasks.language_modelling.scoring import (
+    RankedChoice,
+    ScoredText,
+    TokenScores,
+    join,
+    rank,
+    score_each,
+    score_texts,
+    usual_stride,
+)
 from heed.tasks.language_modelling.task import LanguageModelling
-from heed.tasks.language_modelling.trigram import Trigram
-from heed.tasks.language_modelling.units import Units
-from heed.tasks.language_modelling.using import ContinuesText
+from heed.tasks.language_modelling.writing import Continuation, WritingOptions, context_of, continue_all, stream
+from heed.visible import to_json
 
 
-class LanguageModelRun(ContinuesText):
+class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
-    examiner = part("comparison")
+    names = ("text", "length")
     body = staticmethod(body)
-    _trigram: Trigram | None = None
+    look_at = staticmethod(look_at)
+    text_columns = ("prompt", "text")
+    options = frozenset(
+        ("length", "min_length", "beam_size", "length_penalty", "sampling", "stop", "repetition_penalty", "num_best")
+    )
+
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
+        """Continue each prompt; an empty one begins a document.
+
+        Args:
+            texts: The prompts.
+            options: `length` (largest number of tokens), `min_length`, `beam_size`, `length_penalty` (the
+                configuration's by default), `sampling` (`heed.generation.SamplingOptions`), `stop` (texts before which
+                the output is cut), `repetition_penalty`; see `WritingOptions`.
+
+        Raises:
+            ConfigError: An option is invalid.
+        """
+        return [candidates[0] for candidates in self.candidates(texts, **options)]
+
+    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Continuation]]:
+        """The `num_best` best, or sampled, continuations of each prompt, best first."""
+        if isinstance(texts, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
+        return continue_all(self.task, self.model, texts, self.writing(num_best=num_best, **options))
+
+    def write(self, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
+        """Continue a prompt, yielding the text piece by piece; the generator returns the whole continuation.
+
+        `for piece in run.write("Once upon"): print(piece, end="", flush=True)`. Options as of `predictions`, without a
+        beam.
+        """
+        return stream(self.task, self.model, prompt, self.writing(**options))
+
+    def writing(
+        self,
+        *,
+        length: int | None = None,
+        min_length: int | None = None,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        sampling: SamplingOptions | None = None,
+        num_best: int = 1,
+        **others: Any,
+    ) -> WritingOptions:
+        """Options of writing, by default the configuration's; a beam's length is kept within the context."""
+        given = self.task.config.generation
+        if beam_size is None:
+            beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
+        if length is None:
+            context = context_of(self.task, self.model)
+            length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
+        return WritingOptions(
+            length=length,
+            min_length=min_length if min_length is not None else given.min_length,
+            beam_size=beam_size,
+            length_penalty=length_penalty if length_penalty is not None else given.length_penalty,
+            sampling=sampling,
+            num_best=num_best,
+            **others,
+        )
+
+    def rank(self, prompt: str, choices: Sequence[str], end: bool = False) -> list[RankedChoice]:
+        """Rank continuations of a prompt by log-probability, most probable first; see `ranking`.
+
+        Args:
+            prompt: The prompt; an empty one begins a document.
+            choices: At least one; none blank, none repeated.
+            end: Also count the end token after each choice.
+
+        Raises:
+            ConfigError: The choices cannot be ranked.
+        """
+        return rank(self.task, self.model, [(prompt, choices)], end)[0]
+
+    @overload
+    def score(self, examples: str, stride: int | None = None) -> ScoredText: ...
+
+    @overload
+    def score(self, examples: Sequence[Example], stride: int | None = None) -> dict[str, Any]: ...
+
+    def score(self, examples: str | Sequence[Example], stride: int | None = None) -> ScoredText | dict[str, Any]:
+        """Score a text token by token; or score documents and return the report as plain values.
+
+        Args:
+            examples: A text, or documents.
+            stride: Tokens by which the window advances in a text longer than the context; a quarter of the context by
+                default. Documents are scored with `evaluation.stride`.
+        """
+        if isinstance(examples, str):
+            return score_each(self.task, self.model, [examples], stride)[0]
+        return super().score(examples)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        """Read documents from files in the format of the run's own; blank ones are left out."""
         return read_documents(self.task.config.data, files)
 
     def token_scores(self, texts: Sequence[str], ranks: bool = True) -> list[TokenScores]:
@@ -40,7 +155,6 @@ class LanguageModelRun(ContinuesText):
         return score_texts(self.task, self.model, texts, self.task.config.evaluation.stride, ranks)
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
-        """Measure documents, or pieces of their text where there are few; `outputs` are their token scores."""
         if not examples:
             raise ConfigError("there is no text to score")
         task, texts = self.task, [document.text for document in examples]
@@ -52,7 +166,6 @@ class LanguageModelRun(ContinuesText):
         return found
 
     def outputs(self, options: Mapping[str, Any]) -> LanguageModelOutputs:
-        """The writer of continuations, rankings and scores."""
         return LanguageModelOutputs(self, options)
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
@@ -60,8 +173,6 @@ class LanguageModelRun(ContinuesText):
         task = self.task
         if self.known() is None:
             return {}
-        if self._trigram is None:
-            self._trigram = Trigram(task.stream("train").ids, task.tokenizer.vocab_size)
         scores = []
         for document in examples:
             encoded = task.tokenizer.encode(document.text)
@@ -71,3 +182,368 @@ class LanguageModelRun(ContinuesText):
             spans = np.array(encoded.spans, dtype=np.int32).reshape(-1, 2)
             scores.append(TokenScores(log_probs, None, seen, ids, spans, None))
         return {"trigram": outcomes_of(Units.of(examples), scores)}
+
+    @cached_property
+    def _trigram(self) -> Trigram:
+        return Trigram(self.task.stream("train").ids, self.task.tokenizer.vocab_size)
+
+    @classmethod
+    def examiner(cls) -> type[LanguageModelExaminer]:
+        return LanguageModelExaminer
+
+
+def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
+    """Return the choices that were typed, or those of a file with one per line; none without either.
+
+    Raises:
+        ConfigError: Both were given, a choice is blank, or the file cannot be read.
+    """
+    if file is None:
+        for n, choice in enumerate(given, start=1):
+            if not choice.strip():
+                raise ConfigError(f"--choice {n} is blank: {choice!r}")
+        return tuple(given)
+    if given:
+        raise ConfigError("give choices with --choice or in a file with --choices, not both")
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"cannot read --choices '{file}': {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--choices '{file}': byte {error.start + 1} is not UTF-8") from None
+    lines = text.split("\n")
+    lines = lines[:-1] if not lines[-1] else lines
+    for n, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
+    if not lines:
+        raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
+    return tuple(lines)
+
+
+def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) -> tuple[str, tuple[str, ...]]:
+    """The text of a JSON line, and its choices to rank.
+
+    Args:
+        line: The line.
+        place: Name of the line in messages.
+        field: The name of the text: "prompt", or "text" where texts are scored.
+        ranked: True if choices were given for all prompts.
+        chooses: True if the first line of the file has choices.
+
+    Raises:
+        ConfigError: The line is not an object with the field, its choices are invalid, or it has choices and the first
+            line none, or the reverse.
+    """
+    value = _parsed(line)
+    if not isinstance(value, dict) or not isinstance(value.get(field), str):
+        raise ConfigError(
+            f"{place}: the file has JSON lines, so each line must be an object with the text '{field}', such as "
+            f'{{"{field}": "I love"}}; this line is {line[:60]!r}'
+        )
+    choices = value.get("choices")
+    if choices is not None:
+        if not isinstance(choices, list) or not choices or not all(isinstance(choice, str) for choice in choices):
+            raise ConfigError(f"{place}: choices is {choices!r}, expected a list of texts")
+        check_choices(choices, "choices", f"{place}: ")
+        if ranked:
+            raise ConfigError(f"{place} has its own choices; omit --choice and --choices")
+        if field == "text":
+            raise ConfigError(f"{place} has choices, but --score reads whole texts")
+    if (choices is None) == chooses:
+        has, first = ("no choices", "some") if choices is None else ("choices", "none")
+        raise ConfigError(f"{place} has {has}, but line 1 has {first}; give every line choices, or none")
+    return value[field], tuple(choices or ())
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return load_json(line)
+    except RepeatedKeyError as error:
+        raise ConfigError(f"{error}: {line[:60]!r}") from None
+    except (ValueError, RecursionError):
+        return None
+
+
+_SAMPLING = {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}
+_WRITING = {
+    "beam": None,
+    "sample": False,
+    **_SAMPLING,
+    "repetition-penalty": 1.0,
+    "stop": (),
+    "length": None,
+    "nbest": 1,
+}
+"""Options of writing, and their values where they are not given."""
+
+
+class LanguageModelOutputs(TextOutputs):
+    """Continuations, one per line; with --choice the ranked choices of each prompt; with --score a line for each token.
+
+    The output for a single prompt given as an argument keeps its line breaks; with several prompts each output is one
+    line, with spaces for line breaks (--json keeps them).
+    """
+
+    def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self._choices = choices_of(options["choice"], options["choices"])
+        self._in_json = False  # whether the inputs are lines of JSON
+        self._chooses = False  # whether the JSON lines have choices
+        self._single = False
+        self._num_unread = 0
+        self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
+        self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
+        self._windowed = 0  # texts that were scored in windows
+        self._check()
+        self._writing: dict[str, Any] = {}
+        if not (options["score"] or self._choices):
+            self._writing = {
+                "num_best": options["nbest"],
+                "beam_size": options["beam"],
+                "length": options["length"],
+                "sampling": self._sampling(),
+                "repetition_penalty": options["repetition_penalty"],
+                "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
+            }
+            run.writing(**self._writing)  # refuses invalid options before any text is read
+
+    def _check(self) -> None:
+        """Refuse options that do not apply."""
+        options, given = self.options, next(filter(self._given, _WRITING), None)
+        if options["score"]:
+            if self._choices:
+                raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
+            if given:
+                raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
+        if self._choices and given:
+            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
+        if not options["sample"]:
+            for name in filter(self._given, _SAMPLING):
+                value = options[name.replace("-", "_")]
+                raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
+        elif options["beam"] is not None:
+            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
+
+    def _given(self, name: str) -> bool:
+        return bool(self.options[name.replace("-", "_")] != _WRITING[name])
+
+    def _sampling(self) -> SamplingOptions | None:
+        if not self.options["sample"]:
+            return None
+        return SamplingOptions(*(self.options[name.replace("-", "_")] for name in _SAMPLING))
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """Decide by the first line whether all are JSON lines, and whether they have choices.
+
+        Raises:
+            ConfigError: There is no input, or options do not apply to it.
+        """
+        if not lines:
+            what = "text to score" if self.options["score"] else "prompt"
+            raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
+        self._single = where is None and len(lines) == 1
+        first: Any = None if where is None else _parsed(lines[0])
+        self._in_json = isinstance(first, dict)
+        self._chooses = self._in_json and first.get("choices") is not None
+        if self._ranks and self._writing and (given := next(filter(self._given, _WRITING), None)):
+            raise ConfigError(f"{where} has choices to rank, so --{given} does not apply")
+        if self.options["end"] and not self._ranks:
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
+
+    def check(self, text: str, place: str) -> None:
+        """Refuse a JSON line of another kind than the first line.
+
+        Raises:
+            ConfigError: The line is of another kind, or not valid.
+        """
+        self._question(text, place)
+
+    @property
+    def _ranks(self) -> bool:
+        return bool(self._choices) or self._chooses
+
+    def _question(self, line: str, place: str = "the line") -> tuple[str, tuple[str, ...]]:
+        """The prompt (or the text to score) of an input, and the choices to rank after it."""
+        if not self._in_json:
+            return line, self._choices
+        field = "text" if self.options["score"] else "prompt"
+        prompt, choices = question_of(line, place, field, bool(self._choices), self._chooses)
+        return prompt, choices or self._choices
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        prompt, choices = self._question(text)
+        tokenizer = self.run.tokenizer
+        found: list[str] = tokenizer.unknown_in(prompt)
+        for choice in choices:
+            whole = join(prompt, choice)  # a word may be another token without the space before it
+            encoded = tokenizer.encode(whole)
+            places = [span for token, span in zip(encoded.ids, encoded.spans, strict=True) if token == UNKNOWN]
+            found += [whole[start:stop].strip() for start, stop in places if stop > len(prompt)]
+        return found
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        pairs = [self._question(text) for text in texts]
+        prompts = [prompt for prompt, _ in pairs]
+        task, model = self.run.task, self.run.model
+        if self.options["score"]:
+            self._see(prompts)
+            for scored in score_each(task, model, prompts):
+                yield Written((to_json(scored.as_json()),) if self.options["json"] else scored.lines())
+        elif self._ranks:
+            self._see([join(prompt, choice) for prompt, choices in pairs for choice in choices])
+            for prompt, ranked in zip(prompts, rank(task, model, pairs, self.options["end"]), strict=True):
+                yield Written(self._ranked(prompt, ranked))
+        else:
+            for candidates in self.run.candidates(prompts, **self._writing):
+                yield Written(tuple(self._line(candidate) for candidate in candidates))
+                self._count(candidates[0])
+
+    def _ranked(self, prompt: str, ranked: Sequence[RankedChoice]) -> tuple[str, ...]:
+        """The ranked choices of a prompt: one JSON object, or a table below the prompt."""
+        if self.options["json"]:
+            choices = [one.as_json() for one in ranked]
+            return (to_json({"prompt": prompt, "end_token": self.options["end"], "choices": choices}),)
+        above = [] if self._single else [one_line(prompt)]
+        head = "probability  log-prob  per token  per byte  tokens  choice"
+        return (*above, head, *(one.line() for one in ranked))
+
+    def _see(self, texts: list[str]) -> None:
+        context = context_of(self.run.task, self.run.model)
+        if context is not None:
+            self._windowed += sum(len(ids) > context for ids in self.run.task.tokenizer.encode_all(texts))
+
+    def _count(self, continuation: Continuation) -> None:
+        if continuation.prompt.endswith(" ") and self.run.task.tokenizer.unit in ("token", "word"):
+            self._blank_ends = True
+        if continuation.unread:
+            length = len(self.run.task.tokenizer.encode(continuation.prompt).ids)
+            self._num_unread += 1
+            self._unread = max(self._unread, (length, 1 + length - continuation.unread))
+
+    def notes(self) -> list[str]:
+        context, lines = context_of(self.run.task, self.run.model), []
+        if self._ranks:
+            end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
+            lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
+        if self._windowed:
+            texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
+            least = self.run.task.context - usual_stride(self.run.task)
+            lines.append(
+                f"{texts} longer than the context of {context} tokens: later tokens are predicted from the "
+                f"{least} to {context} tokens before them"
+            )
+        if self._blank_ends:
+            lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
+        if self._num_unread:
+            length, read = self._unread
+            one = f"the prompt of {length:,} tokens is longer than the context of {context}:"
+            several = (
+                f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, with"
+            )
+            said = one if self._num_unread == 1 else f"{several} {length:,},"
+            lines.append(f"{said} only the last {read} were read")
+        return lines
+
+    def _line(self, continuation: Continuation) -> str:
+        if self.options["json"]:
+            return to_json({"prompt": continuation.prompt, **continuation.as_json()})
+        if self.options["nbest"] > 1:
+            return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
+        return continuation.text if self._single else one_line(continuation.text)
+
+    @property
+    def streams(self) -> bool:
+        plain = self._writing and not self._ranks and not self.options["json"]
+        return bool(plain) and self.run.writing(**self._writing).streams
+
+    def pieces(self, text: str) -> Iterator[str]:
+        self._single = True
+        if not self.streams:
+            yield self.answer(text)
+            return
+        yield from self.grow(text)
+
+    def grow(self, text: str) -> Iterator[str]:
+        continuation = yield from self.run.write(self._question(text)[0], **self._writing)
+        self._count(continuation)
+
+    def answer(self, text: str) -> str:
+        self._single = True
+        return "\n".join(line for written in self.write([text]) for line in written.lines)
+
+
+_DARKEST = 8.0
+"""Surprisal, in bits, from which a token is drawn darkest."""
+
+
+class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
+    """Compares the probabilities that models give the same texts.
+
+    Examples are documents or, where there are few, pieces of their text, which are the same for every tokenizer; each
+    piece is scored within its document.
+    """
+
+    def __init__(self, runs: Sequence[LanguageModelRun], examples: Sequence[Document]) -> None:
+        self.units = Units.of(examples)
+        self._found: dict[int, list[TokenScores]] = {}
+        super().__init__(runs, [Document(text) for text in self.units.texts] if self.units.are_pieces else examples)
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        remarks = []
+        if self.units.are_pieces:
+            count = len(self.units.documents)
+            remarks.append(
+                f"There {'is 1 document' if count == 1 else f'are {count} documents'}, fewer than {FEW_DOCUMENTS}: "
+                f"each example is a piece of {PIECE:,} characters, the same for every run, scored within its document."
+            )
+        tokenizers = [run.task.tokenizer for run in self.runs]
+        self._per_token = not any(tokenizers[0].first_difference(other) for other in tokenizers[1:])
+        if not self._per_token:
+            remarks.append(
+                "The runs split text into different tokens: perplexity and loss per token are left out; bits per byte "
+                "and per character, and perplexity per word, can be compared."
+            )
+        for run in self.runs:
+            unknown = sum(len(run.task.tokenizer.unknown_in(one.text)) for one in self.examples)
+            if unknown:
+                remarks.append(
+                    f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so its scores are not "
+                    "those of the raw text."
+                )
+        contexts = {_context(run) for run in self.runs}
+        if len(contexts) > 1:
+            listed = "; ".join(f"{run.folder.name}: {_context(run)}" for run in self.runs)
+            remarks.append(f"The runs predict each token from different amounts of text ({listed}).")
+        return super()._references()[0], remarks
+
+    def predict(self, run: LanguageModelRun, examples: Sequence[Document], beam_size: int | None) -> list[TokenScores]:
+        whole = self.units.are_pieces and len(examples) == len(self.examples)
+        texts = [example.text for example in (self.units.documents if whole else examples)]
+        return run.token_scores(texts, ranks=False)
+
+    def count_tokens(self, run: LanguageModelRun, outputs: Sequence[TokenScores]) -> int:
+        return sum(len(one.ids) for one in outputs)
+
+    def outcomes(self, run: LanguageModelRun, outputs: Sequence[TokenScores]) -> Outcomes:
+        self._found[id(run)] = list(outputs)
+        found = run.outcomes(self.units.documents, outputs)
+        if self._per_token:
+            return found
+        return replace(found, measures=tuple(one for one in found.measures if one.name not in PER_TOKEN))
+
+    def drawing(self, run: LanguageModelRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        owner, start, stop = (int(part[index]) for part in (self.units.owner, self.units.starts, self.units.stops))
+        scores, text = self._found[id(run)][owner], self.units.documents[owner].text
+        inside = np.flatnonzero((scores.spans[:, 0] >= start) & (scores.spans[:, 0] < stop)).tolist()
+        labels = tuple(text[slice(*scores.spans[n])] for n in inside)
+        bits = tuple(-float(scores.log_probs[n]) / math.log(2) for n in inside)
+        axis = Axis("text", "token", labels)
+        return shading_to_html(Shading("surprisal of each token in bits", axis, bits, _DARKEST))
+
+
+def _context(run: LanguageModelRun) -> str:
+    """Describe how much text a run predicts a token from."""
+    if run.task.carries:
+        return "the whole document before it"
+    return f"context {run.task.context}, stride {run.task.config.evaluation.stride or run.task.context}"

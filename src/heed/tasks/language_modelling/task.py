@@ -1,4 +1,7 @@
-"""Language modelling: documents as one stream of tokens, a model that predicts the next one, the loss over all."""
+"""Language modelling: documents as one stream of tokens, a model that predicts the next one, the loss over all.
+
+The tokenizer is trained, or taken from another run.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,63 @@ from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
-from heed.data.read.documents import Document
-from heed.data.store.documents import open_documents
-from heed.data.store.splits import Splits
+from heed.data.kinds.documents import Document
+from heed.data.splits.documents import open_documents, sample_texts
+from heed.data.splits.splits import Splits
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.errors import ConfigError
 from heed.models.base import LanguageModel
-from heed.tasks.base.documents import DocumentTask
-from heed.tasks.language_modelling.blocks import Blocks, Streams, TokenBatch
-from heed.tasks.language_modelling.carried import CarriedRows, RowBatch
+from heed.tasks.base.documents import DocumentTask, learn_tokenizer
+from heed.tasks.base.overview import sample_lines
+from heed.tasks.base.transfer import Parent, Transfers, with_parents
+from heed.tasks.base.vocabulary import taken
+from heed.tasks.language_modelling.batches import Blocks, CarriedRows, RowBatch, Streams, TokenBatch, TokenStream
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.meals import open_meals
-from heed.tasks.language_modelling.overview import overview
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
-from heed.tasks.language_modelling.tokens import TokenStream
-from heed.tasks.language_modelling.vocabulary import learn_tokenizer, open_parents, take_tokenizer
 from heed.training.loss import PIECE_BYTES, loss_at
+
+_FEW_CHARACTERS = 100_000
+"""Up to this much text, tokens are characters. From 200,000 characters of Shakespeare a tiny gpt learned, in 160
+updates of 2,048 tokens, 2.65 bits per byte with 1,000 subwords and 3.16 with characters; from 1.1 million, in 250, 2.55
+and 2.95."""
+_GROWTH = ("extend", "new_merges")
+"""Fields that extend the tokenizer of another run."""
+
+
+def open_parents(
+    config: LanguageModelConfig, task: type[Transfers]
+) -> tuple[LanguageModelConfig, Parent | None, Parent | None]:
+    """Open the runs of `model.from` and `tokenizer.from`, and set the configuration fields that follow from them.
+
+    The tokenizer of a run of this task is taken with its weights, unless a tokenizer is configured.
+
+    Raises:
+        ConfigError: A run cannot be opened, or a field contradicts it; or there is no tokenizer to extend.
+    """
+    asked = config.tokenizer
+    values = asked.model_dump(by_alias=True, include=asked.model_fields_set - set(_GROWTH))
+    if config.model.from_ is not None and not values:
+        parent = Parent.open(config.model.from_, "model.from")
+        if parent.task.config.task == config.task:
+            values["from"] = config.model.from_
+    growth = {name: getattr(asked, name) for name in _GROWTH}
+    if growth["extend"] and "from" not in values:
+        raise ConfigError(
+            "tokenizer.extend is true, but there is no tokenizer to extend; give --from RUN, or set tokenizer.from"
+        )
+    config, parent_of_model, tokenizer_parent = with_parents(
+        config.model_copy(update={"tokenizer": type(asked).model_validate(values)}), task
+    )
+    section = {**config.tokenizer.model_dump(by_alias=True), **growth}
+    config = config.model_copy(update={"tokenizer": type(asked).model_validate(section)})
+    return config, parent_of_model, tokenizer_parent
+
+
+def num_tokens(characters: int) -> int:
+    """The vocabulary size of subwords or words: one per 2,000 characters of text, from 1,000 to 32,000."""
+    return min(32_000, max(1_000, characters // 2_000 // 500 * 500))
+
 
 _ABSENT = "absent_tokens"
 """The model field that lists tokens absent from its vocabulary."""
@@ -36,7 +81,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length", _ABSENT)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
-    overview = overview
 
     def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
@@ -44,8 +88,11 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         self._passes: dict[int, Blocks | Streams] = {}
         self._bytes: dict[str, int] = {}
         self._carried = CarriedRows()
-        if "max_length" in self.body_class.config_class.model_fields:  # a table of positions
-            vars(self)["size_fields"] = {**type(self).size_fields, "positions": "max_length"}
+
+    @property
+    def sizes(self) -> Mapping[str, str]:
+        has_table = "max_length" in self.body_class.config_class.model_fields
+        return {**self.size_fields, "positions": "max_length"} if has_table else self.size_fields
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -56,14 +103,24 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
-        config, parent, spoken = open_parents(config, cls)
+        config, parent, tokenizer_parent = open_parents(config, cls)
         splits = cls.read_splits(config, given)
-        if spoken is None:
-            config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
+        documents = splits.examples["train"]
+        if tokenizer_parent is None:
+            is_grammar = isinstance(config.data, MealsData)
+            config, tokenizer, remark = learn_tokenizer(
+                config,
+                documents,
+                lambda size: "word" if is_grammar else "char" if size <= _FEW_CHARACTERS else "byte_bpe",
+                num_tokens,
+                lambda texts, section: TextTokenizer.train(texts, section, exact=True),
+                to="continue",
+            )
             splits.remarks += [remark] if remark else []
         else:
-            theirs = spoken.tokenizer("tokens", cls)
-            tokenizer, remarks = take_tokenizer(config, theirs, splits.examples["train"])
+            section, theirs = config.tokenizer, tokenizer_parent.tokenizer("tokens", cls)
+            texts, _ = sample_texts(documents)
+            tokenizer, remarks = taken(theirs, texts, section.min_count if section.extend else None, section.new_merges)
             splits.remarks += remarks
         return cls(config, tokenizer, splits).settle(parent)
 
@@ -71,7 +128,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     def open_splits(
         cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
-        """Read or generate the documents, or take those that are `given`."""
         return open_meals(config.data) if isinstance(config.data, MealsData) else open_documents(config.data, given)
 
     @property
@@ -89,7 +145,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         """The token before the first token of a document: end, or start if there are no end tokens."""
         return END if self.end_token else START
 
-    def begun(self, ids: Sequence[int], least: int = 1) -> list[int]:
+    def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.
 
         A prompt of fewer tokens than `least` always begins with the first token.
@@ -108,10 +164,13 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
 
     encoded = stream
 
-    def num_tokens(self, split: str) -> int:
-        """Number of tokens of a split, without end tokens."""
-        stream = self.stream(split)
-        return len(stream) - self.end_token * stream.num_documents
+    def samples(self) -> list[str]:
+        lines = ["\nas read and, below, as the model sees them:"]
+        for documents in self.splits.examples.values():
+            text = documents[0].text[:120]
+            sides = [("text", text, self.tokenizer, self.tokenizer.encode(text).ids)]
+            lines.append(sample_lines(documents[0].origin, "", sides))
+        return lines
 
     def _pass(self, epoch: int) -> Blocks | Streams:
         """The rows of one pass; each window of a stream is one pass."""
@@ -140,7 +199,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         """Use rotary positions in models that have them, unless positions are given or the size is base.
 
         A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
-        nats with rotary positions and 2.45 with a table (benchmarks/NOTES.md).
+        nats with rotary positions and 2.45 with a table.
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
         has_them = "positions" in self.body_class.config_class.model_fields
@@ -161,18 +220,15 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         return absent if self.tokenizer.tokens[: len(known)] == known else ()
 
     def axes(self) -> dict[str, list[str]]:
-        """The tokens; and the positions of the context, if the model has a table of them."""
         rows = {"tokens": self.tokenizer.tokens}
-        if "positions" in self.size_fields:
+        if "positions" in self.sizes:
             rows["positions"] = [str(n) for n in range(self.context)]
         return rows
 
     def body(self, model: LanguageModel) -> LanguageModel:
-        """The whole model."""
         return model
 
     def build_model(self) -> LanguageModel:
-        """A new model, its weights drawn from torch's random state."""
         model = self.body_class(self.model_and_head()[0])
         assert isinstance(model, LanguageModel)
         return model
@@ -180,27 +236,22 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     # What the training loop needs -----------------------------------------------------------------------------
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
-        """The batches of one pass: rows of `data.context` tokens."""
         training = self.config.training
         return self._pass(epoch).plan(training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> TokenBatch:
-        """Collate one batch of the pass."""
         rows = self._pass(epoch)
         return RowBatch.of(rows, indices, epoch) if isinstance(rows, Streams) else rows.collate(indices, epoch)
 
     def work(self, indices: list[int]) -> int:
-        """Padded positions of a training batch."""
         return len(indices) * min(self.context, len(self._pass(max(self._passes, default=0)).stream))
 
     def describe(self, indices: list[int]) -> str:
-        """Describe some rows by their number and the text of the first."""
         batch = self.collate(indices[:1], max(self._passes, default=0))
         text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
         return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: LanguageModel, batch: TokenBatch, label_smoothing: float) -> Tensor:
-        """Sum over the batch's tokens, end tokens among them, of the cross-entropy in nats."""
         if isinstance(batch, RowBatch):
             hidden = self._carried.read(model, batch)
         elif batch.documents is None:
@@ -218,7 +269,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         self._carried = CarriedRows(state)
 
     def validate(self, model: LanguageModel) -> dict[str, float]:
-        """Loss in nats per token and bits per byte of the whole validation set, every token once."""
         stream = self.stream("valid")
         rows = [stream.document(n) for n in range(stream.num_documents)]
         scores = score_ids(self, model, rows, self.config.evaluation.stride, ranks=False)
@@ -234,7 +284,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
 
     @property
     def finishing_work(self) -> float:
-        """Work of scoring every test set, in validations."""
         tested = sum(self._num_bytes(name) for name in self.split_names if name not in ("train", "valid"))
         return 1.2 * tested / max(1, self._num_bytes("valid"))
 

@@ -9,23 +9,221 @@ over 3c/4 tokens for every c/4 tokens written. Models that carry their state rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from heed.data.batch.plan import plan_batches
 from heed.data.batch.rows import pad_rows
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START, Encoded
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
-from heed.tasks.language_modelling.continuation import Continuation, WritingOptions
-from heed.tasks.language_modelling.pieces import Pieces, Stops, before_stop, without_incomplete
+from heed.tasks.base.predictions import Prediction, short
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.task import LanguageModelling
+
+
+@dataclass(frozen=True, repr=False)
+class Continuation(Prediction):
+    """Output of a model after a prompt.
+
+    Attributes:
+        text: The output, without the prompt and without the stop text.
+        prompt: The prompt.
+        tokens: Every token that was written, as text: "</s>" last where the model ended the document, and those that
+            spell the stop text.
+        log_probs: Natural log-probability of each token under the model (before temperature, cuts and penalties).
+        finished: True if the model ended the document or wrote a stop text; False if the output was cut off.
+        stopped_by: The stop text that ended the output, or None.
+        score: Ranking score of candidates: log-probability / number of tokens ** length_penalty.
+        ids: The tokens as numbers, without the end token.
+        unread: Tokens at the beginning of the prompt that lie outside the model's context and were not read.
+    """
+
+    text: str
+    prompt: str
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    finished: bool
+    stopped_by: str | None
+    score: float
+    ids: tuple[int, ...]
+    unread: int = 0
+
+    def __repr__(self) -> str:
+        return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "score": round(self.score, 6),
+            "log_prob": round(self.log_prob, 6),
+            "tokens": self.tokens,
+            "log_probs": [round(p, 6) for p in self.log_probs],
+            "finished": self.finished,
+            "stopped_by": self.stopped_by,
+            "unread": self.unread,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"prompt": self.prompt, "text": self.text, "log_prob": self.log_prob, "finished": self.finished}]
+
+    @property
+    def log_prob(self) -> float:
+        """Natural log-probability of everything that was written, given the prompt."""
+        return sum(self.log_probs)
+
+
+@dataclass(frozen=True)
+class WritingOptions:
+    """Options of continuing a prompt.
+
+    Attributes:
+        length: Largest number of tokens to write, the end token included.
+        min_length: Smallest number of tokens before the end token.
+        beam_size: Width of the beam; 1 is greedy.
+        num_best: Candidates per prompt.
+        length_penalty: Candidates are compared by log-probability / length ** length_penalty.
+        sampling: Sample instead of searching.
+        stop: Texts before which the output is cut; the earliest counts.
+        repetition_penalty: See `heed.generation.next_token`; also applies to tokens of the prompt. Not with a beam.
+    """
+
+    length: int = 100
+    min_length: int = 0
+    beam_size: int = 1
+    num_best: int = 1
+    length_penalty: float = 1.0
+    sampling: SamplingOptions | None = None
+    stop: tuple[str, ...] = ()
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ConfigError(f"length is {self.length}, expected at least 1 token")
+        if isinstance(self.stop, str):
+            raise ConfigError(f"stop takes several texts; for one, write [{self.stop!r}]")
+        if "" in self.stop:
+            raise ConfigError("a stop text is empty; give the text before which the output should end")
+        if self.sampling is not None and self.beam_size > 1:
+            raise ConfigError(f"beam_size {self.beam_size} cannot be combined with sampling; give only one")
+        if self.sampling is None and self.num_best > self.beam_size:
+            raise ConfigError(
+                f"num_best {self.num_best} needs a beam_size of at least {self.num_best}, or sampling; "
+                f"the beam_size is {self.beam_size}"
+            )
+        object.__setattr__(self, "stop", tuple(self.stop))
+        self.search(1).check()
+
+    @property
+    def streams(self) -> bool:
+        """True if there is a single output that only grows, so that it can be streamed."""
+        return self.beam_size == self.num_best == 1
+
+    def search(
+        self, max_length: int | tuple[int, ...], min_length: int = 0, forbidden: tuple[int, ...] = ()
+    ) -> SearchOptions:
+        """Return the search options, without stop texts."""
+        best = self.num_best if self.sampling is None else 1
+        return SearchOptions(
+            END,
+            max_length,
+            min_length,
+            beam_size=self.beam_size,
+            length_penalty=self.length_penalty,
+            num_best=best,
+            forbidden=forbidden,
+            repetition_penalty=self.repetition_penalty,
+        )
+
+
+INCOMPLETE = "\ufffd"
+"""Decoding of bytes that are not a whole character."""
+
+
+class Pieces:
+    """Turns tokens, one by one, into text that no later token can change.
+
+    The bytes of an incomplete character, and a possible beginning of a stop text, are held back; nothing is returned
+    after a stop text.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str] = ()) -> None:
+        self._decode = decode
+        self._stop = stop
+        self._tokens: list[int] = []  # tokens whose text was not fully shown
+        self._shown = 0  # characters of their text that were shown
+
+    def add(self, token: int) -> str:
+        """Add a token and return the text that can now be shown."""
+        self._tokens.append(token)
+        text = self._decode(self._tokens)
+        text, stopped = before_stop(text, self._stop)
+        if not stopped:
+            text = text.rstrip(INCOMPLETE)
+            text = text[: len(text) - self._held(text)]
+        piece = text[self._shown :]
+        self._shown += len(piece)
+        if not stopped and text == self._decode(self._tokens):
+            self._tokens, self._shown = [], 0
+        return piece
+
+    def _held(self, text: str) -> int:
+        """Number of characters at the end that may be the beginning of a stop text."""
+        longest = 0
+        for stop in self._stop:
+            for length in range(min(len(stop) - 1, len(text)), longest, -1):
+                if text.endswith(stop[:length]):
+                    longest = length
+                    break
+        return longest
+
+
+class Stops:
+    """Finds stop texts in written tokens; only the last few tokens can complete one."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], texts: tuple[str, ...]) -> None:
+        self._decode = decode
+        self._texts = texts
+        # A token stands for one byte at least; a few more, as the first may be the middle of a character.
+        self._longest = max((len(text.encode()) for text in texts), default=0) + 4
+
+    def ends(self, written: Sequence[int]) -> bool:
+        """True if the last of these tokens completes a stop text."""
+        if not self._texts:
+            return False
+        tail = self._decode(written[-self._longest :])
+        return any(text in tail for text in self._texts)
+
+    def of(self, before: list[list[int]]) -> Callable[[int, Sequence[int]], bool] | None:
+        """The stop condition of a search, given the tokens written before for each source; None without stop texts."""
+        if not self._texts:
+            return None
+        tails = [written[-self._longest :] for written in before]
+        return lambda source, written: self.ends([*tails[source], *written])
+
+
+def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
+    """Cut a text at its earliest stop text, and return both; of two at the same position, the longer."""
+    found = [(place, -len(one), one) for one in stop if (place := text.find(one)) >= 0]
+    if not found:
+        return text, None
+    place, _, one = min(found)
+    return text[:place], one
+
+
+def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str], Encoded]) -> str:
+    """Remove the bytes of an incomplete character from the end of the tokens' text."""
+    if not text.endswith(INCOMPLETE):
+        return text
+    written = encode(INCOMPLETE).ids  # the character itself may have been written
+    return text if list(tokens[-len(written) :]) == written else text.rstrip(INCOMPLETE)
+
 
 _TOGETHER = 65_536
 """Tokens read and written together."""
@@ -57,7 +255,7 @@ def continue_all(
         ConfigError: A beam is to write more tokens than the context.
     """
     times = 1 if options.sampling is None else options.num_best
-    first = [task.begun(ids) for ids in task.tokenizer.encode_all(list(prompts))]
+    first = [task.prompt_tokens(ids) for ids in task.tokenizer.encode_all(list(prompts))]
     drafts = [_Draft(ids, place) for ids in first for place in range(times)]
     if options.beam_size > 1:
         found = _search(task, model, drafts, options)
@@ -87,7 +285,7 @@ def stream(
         raise ConfigError(
             "only one output, greedy or sampled, can be shown while it is written; leave out the beam and num_best"
         )
-    draft = _Draft(task.begun(task.tokenizer.encode(prompt).ids))
+    draft = _Draft(task.prompt_tokens(task.tokenizer.encode(prompt).ids))
     pieces = Pieces(task.tokenizer.decode, options.stop)
     shown = 0
     for step in _write(task, model, [draft], options):

@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, by_name
+from heed.config.data import EmbeddedData, InMemory, by_name
 from heed.config.documents import DocumentFiles, DocumentHub
-from heed.config.memory import InMemory
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
 
 
@@ -39,7 +38,7 @@ class RowOptions(Section):
 
 
 class PassagesData(RowOptions, DocumentFiles):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.read.documents`)."""
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
 
     held_out: float = Field(0.1, gt=0, lt=1)
     """Share of a single training document that is held out for validation: its end."""

@@ -1,23 +1,23 @@
-"""Filling masks: the words that a model expects at each mask, and ranking of given words."""
+"""Predictions of a pretrained model: words at masks, ranked words, and whether a text follows another."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax
+from torch.nn.functional import log_softmax, softmax
 
-from heed.data.batch.framed import frame, frame_size
 from heed.data.batch.rows import pad_rows
-from heed.data.tokens.special import CONTINUED, MASK
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, UNKNOWN, TextTokenizer
+from heed.data.batch.texts import frame, frame_size
+from heed.data.tokens.special import CONTINUED, MASK, UNKNOWN
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, InputError
-from heed.tasks.base.predictions import short
-from heed.tasks.pretraining.passages import plain_text
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
+from heed.tasks.pretraining.passages import FOLLOWS, plain_text
 from heed.threads import threads_for
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class FilledText:
+class FilledText(Prediction):
     """A text with masks, and the words that the model expects there; each mask is filled with the others still masked.
 
     Attributes:
@@ -53,15 +53,30 @@ class FilledText:
     unread: int = 0
 
     def rows(self) -> list[dict[str, Any]]:
-        """As rows of a data frame, one for each candidate."""
         return [
             {"text": self.given, "mask": number, "word": one.word, "probability": one.probability}
             for number, candidates in enumerate(self.masks, start=1)
             for one in candidates
         ]
 
+    def as_json(self) -> dict[str, Any]:
+        masks = [[{"word": one.word, "probability": round(one.probability, 6)} for one in c] for c in self.masks]
+        return {"filled": self.text, "masks": masks}
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        if not self.masks:
+            return ("",)
+        if options["nbest"] > 1:
+            several = len(self.masks) > 1
+            return tuple(
+                f"{f'mask {number}{chr(9)}' if several else ''}{one.probability:.4f}\t{one.word}"
+                for number, candidates in enumerate(self.masks, start=1)
+                for one in candidates
+            )
+        best = [f"{candidates[0].word} {candidates[0].probability:.4f}" for candidates in self.masks]
+        return ("\t".join([one_line(self.text), *best]),)
+
     def summary(self) -> str:
-        """The filled text and the candidates, as lines to print."""
         lines = [self.text]
         for number, candidates in enumerate(self.masks, start=1):
             name = f"mask {number}: " if len(self.masks) > 1 else ""
@@ -88,6 +103,15 @@ class RankedWord:
     probability: float
     log_prob: float
     pieces: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """As a value of JSON."""
+        numbers = {"probability": round(self.probability, 6), "log_prob": round(self.log_prob, 6)}
+        return {"choice": self.word, **numbers, "pieces": self.pieces}
+
+    def __str__(self) -> str:
+        cut = f"  ({' '.join(self.pieces)})" if len(self.pieces) > 1 else ""
+        return f"{self.probability:11.4f}  {self.log_prob:8.3f}  {len(self.pieces):6}  {self.word}{cut}"
 
 
 def masks_in(text: str, tokenizer: TextTokenizer) -> int:
@@ -208,7 +232,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
         ConfigError: There is not exactly one mask; or a word is blank, repeated, unknown to the tokenizer or too long.
     """
     tokenizer, mask = task.tokenizer, _mask_of(task, model)
-    check_choices(choices)
+    check_choices(choices, "words")
     check_masks(text, tokenizer)
     if (count := masks_in(text, tokenizer)) > 1:
         raise InputError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
@@ -238,21 +262,6 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     return sorted(ranked, key=lambda one: -one.log_prob)
 
 
-def check_choices(choices: Sequence[str]) -> None:
-    """Refuse words that cannot be ranked.
-
-    Raises:
-        ConfigError: No word is given, a word is blank, or a word is given twice.
-    """
-    if not choices:
-        raise ConfigError("there are no words to rank; give at least one")
-    for number, choice in enumerate(choices, start=1):
-        if not choice.strip():
-            raise ConfigError(f"choice {number} is blank")
-    if twice := next((one for n, one in enumerate(choices) if one in choices[:n]), None):
-        raise ConfigError(f"choice {twice!r} occurs twice; give each choice once")
-
-
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     """The tokens of a word in place of the mask."""
     before = _parts(text, tokenizer)[0]
@@ -264,3 +273,86 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
             f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
         )
     return pieces
+
+
+_PAIRS_TOGETHER = 32
+
+
+@dataclass(frozen=True)
+class NextSentence(Prediction):
+    """Two texts, and the probability that the second follows the first.
+
+    Attributes:
+        first: The first text.
+        second: The second text.
+        probability: The probability that it follows.
+        unread: Number of tokens that were not read, in texts longer than the model's positions.
+    """
+
+    first: str
+    second: str
+    probability: float
+    unread: int = 0
+
+    @property
+    def follows(self) -> bool:
+        """True if the probability is above one half."""
+        return self.probability > 0.5
+
+    @property
+    def answer(self) -> str:
+        """The answer in words."""
+        return "follows" if self.follows else "does not follow"
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{**self.as_json(), "probability": self.probability}]
+
+    def as_json(self) -> dict[str, Any]:
+        probability = round(self.probability, 6)
+        return {"first": self.first, "second": self.second, "follows": self.follows, "probability": probability}
+
+    def summary(self) -> str:
+        return f"{self.answer}\t{self.probability:.4f}"
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (self.summary(),)
+
+    def __repr__(self) -> str:
+        return f"<{short(self.second)} {self.answer}: {self.probability:.3f}>"
+
+
+@torch.inference_mode()
+def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]]) -> list[NextSentence]:
+    """Predict for each pair the probability that the second text follows the first.
+
+    If the texts are longer than the model's positions, the end of the first and the beginning of the second are read.
+
+    Raises:
+        ConfigError: The run has no head for pairs, or a text is blank.
+    """
+    if model.order is None:
+        raise ConfigError(
+            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
+            "another"
+        )
+    room = task.positions - frame_size(is_pair=True, double=task.double_separator)
+    rows, unread = [], []
+    for first, second in pairs:
+        for name, text in (("first", first), ("second", second)):
+            if not text.strip():
+                raise InputError(f"the {name} text of a pair is blank")
+        a, b = (task.tokenizer.encode(plain_text(text)[0]).ids for text in (first, second))
+        total = len(a) + len(b)
+        if total > room:
+            longest = max(room // 2, room - len(a))
+            b = b[:longest]
+            a = a[len(a) - min(len(a), room - len(b)) :]
+        unread.append(total - len(a) - len(b))
+        rows.append(frame(a, b, task.double_separator))
+    device = next(model.parameters()).device
+    found: list[float] = []
+    for start in range(0, len(rows), _PAIRS_TOGETHER):
+        tokens, real = (tensor.to(device) for tensor in pad_rows(rows[start : start + _PAIRS_TOGETHER]))
+        logits = model.order_scores(model(tokens, real), real)
+        found += softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
+    return [NextSentence(*pair, share, left) for pair, share, left in zip(pairs, found, unread, strict=True)]

@@ -20,13 +20,11 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """The heads whose tensors are present: some checkpoints have more than their architecture needs."""
         family, files = checkpoint.family, checkpoint.files
         return _heads(family, family.guess(files)) | _heads(family, checkpoint.architecture)
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """Configuration of the heads, and of texts as long as the model reads."""
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         model = {field: head in heads for head, field in _FIELDS.items()}
         longest = max(7, min(512, fields["max_length"]))
@@ -35,12 +33,10 @@ class PretrainingCheckpoint(TaskCheckpoint[PretrainingConfig]):
 
     @classmethod
     def task(cls, config: PretrainingConfig, checkpoint: Checkpoint) -> Pretraining:
-        """The task with the checkpoint's tokenizer."""
         return Pretraining(config, checkpoint.tokenizer, None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """The body and its heads."""
         task: Pretraining = run.task
         body, head = task.model_and_head()
         assert isinstance(head, PretrainingHead)

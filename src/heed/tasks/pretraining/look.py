@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heed.data.batch.framed import frame, frame_size
 from heed.data.batch.rows import pad_rows
+from heed.data.batch.texts import frame, frame_size
 from heed.data.tokens.special import MASK
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
-from heed.observe.frames import Look
+from heed.observe.looks import Look
 from heed.observe.trace import edit
-from heed.tasks.base.looking import Words, encoder_frames, notes_on, watched
-from heed.tasks.base.views import views_of_text
-from heed.tasks.pretraining.filling import fill, masks_in
-from heed.tasks.pretraining.following import follow
+from heed.tasks.base.looking import Words, encoder_frames, notes_on, views_of_text, watched
+from heed.tasks.pretraining.filling import fill, follow, masks_in
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.passages import plain_text
 from heed.tasks.pretraining.task import Pretraining

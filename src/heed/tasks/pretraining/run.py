@@ -1,32 +1,56 @@
-"""Runs of pretraining."""
+"""Runs of pretraining: fill masks, rank words, judge pairs; the output of `heed predict`, and comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from heed.data.read.documents import Document
+from heed.data.kinds.documents import Document
+from heed.data.kinds.two_texts import BETWEEN, one_text
+from heed.data.sentences import without_breaks
+from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.observe.frames import Look
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.predictions import Predictions
-from heed.tasks.base.run import TextRun, part
-from heed.tasks.pretraining.baselines import NAME, OverlapClassifier
-from heed.tasks.pretraining.filling import FilledText, RankedWord, fill, rank_words
-from heed.tasks.pretraining.following import NextSentence, follow
+from heed.tasks.base.predictions import Prediction, Predictions, TextOutputs, Written, check_choices, one_line, short
+from heed.tasks.base.run import TextRun
+from heed.tasks.pretraining.filling import (
+    FilledText,
+    NextSentence,
+    RankedWord,
+    check_masks,
+    fill,
+    follow,
+    rank_words,
+)
 from heed.tasks.pretraining.look import look_at_row
-from heed.tasks.pretraining.measures import outcomes_of
 from heed.tasks.pretraining.model import Pretrainer
-from heed.tasks.pretraining.outputs import PretrainingOutputs
 from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.report import body
-from heed.tasks.pretraining.scoring import DocumentScores, by_document, score_passages
+from heed.tasks.pretraining.scoring import (
+    NAME,
+    PAIRS,
+    WORDS,
+    DocumentScores,
+    OverlapClassifier,
+    body,
+    by_document,
+    outcomes_of,
+)
 from heed.tasks.pretraining.task import Pretraining
+from heed.visible import to_json
+
+_ASKED = 5
+"""Candidates shown for a text that was typed interactively."""
+_CUT = ("max_length", "side_words")
+_MASKS = ("mask_share", "mask_token_share", "random_token_share", "whole_words")
 
 
 class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
@@ -34,20 +58,18 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
 
     task_class = Pretraining
     body = staticmethod(body)
-    examiner = part("comparison")
+    names = ("text", "length")
     options = frozenset(("most",))
-    _overlap: OverlapClassifier | None = None
+    look_at = staticmethod(look_at_row)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        """Read documents from files in the format of the run's own; blank ones are left out."""
         return read_documents(self.task.config.data, files)
 
     def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
         """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
-        return score_passages(self.task, self.model, Passages.of(examples, self.task.tokenizer))
+        return self.task.scores_of(self.model, Passages.of(examples, self.task.tokenizer))
 
     def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
-        """Measure documents; `outputs` are their scores, if known."""
         if not examples:
             raise ConfigError("there is no text to score")
         found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
@@ -62,13 +84,16 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
         """For pairs, a linear classifier of word overlap and lengths, fitted once to the training set."""
         if self.model.order is None or self.known() is None:
             return {}
-        if self._overlap is None:
-            self._overlap = OverlapClassifier(self.task)
         passages = Passages.of(examples, self.task.tokenizer)
         rows = self.task.rows_of(passages)
         order = self._overlap.scores(passages, rows)
         found = outcomes_of(by_document(passages, rows, np.zeros((len(rows), 3)), order))
         return {NAME: found} if found.measures else {}
+
+    @cached_property
+    def _overlap(self) -> OverlapClassifier:
+        passages = self.task.passages("train")
+        return OverlapClassifier(passages, self.task.rows_of(passages), self.tokenizer.decode)
 
     def predictions(self, texts: Sequence[str], most: int = 5) -> list[FilledText]:  # type: ignore[override]
         """Fill the masks of each text: write [MASK] where a word is missing, once or several times.
@@ -99,8 +124,155 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
         return Predictions(follow(self.task, self.model, pairs))
 
     def outputs(self, options: Mapping[str, Any]) -> PretrainingOutputs:
-        """The writer of filled masks, ranked words and pairs."""
         return PretrainingOutputs(self, options)
 
-    def _look(self, text: str, **options: Any) -> Look:
-        return look_at_row(self.task, self.model, text, **options)
+    @classmethod
+    def examiner(cls) -> type[PretrainingExaminer]:
+        return PretrainingExaminer
+
+
+class PretrainingOutputs(TextOutputs):
+    """One output line per input line: the filled text, then each mask's word and probability, separated by tabs.
+
+    With --nbest the candidates of each mask, one `probability TAB word` per line; with --choice the given words,
+    most probable first; with --next `follows` or `does not follow` and the probability that it follows, for each pair:
+    two arguments, or two columns of a line.
+    """
+
+    run: PretrainingRun
+
+    def __init__(self, run: PretrainingRun, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self._in_lines = False
+        self._unread = 0
+        choices, is_pair = options["choice"], options["next"]
+        if choices:
+            check_choices(choices, "words")
+        for name, given in (("choice", bool(choices)), ("nbest", options["nbest"] != 1)):
+            if is_pair and given:
+                raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{name} does not apply")
+        if choices and options["nbest"] != 1:
+            raise ConfigError("--choice ranks all given words, so --nbest does not apply")
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        if not self.options["next"]:
+            return texts
+        if len(texts) % 2:
+            raise ConfigError(
+                f"--next takes pairs of texts, but got {len(texts)} in all; give the first and the second text in "
+                'quotes (heed predict RUN --next "He went out." "It was cold.")'
+            )
+        return [one_text(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        self._in_lines = where is not None
+
+    def check(self, text: str, place: str) -> None:
+        if not text.strip():
+            return
+        if not self.options["next"]:
+            check_masks(text, self.run.task.tokenizer, place)
+        elif (count := len(text.split(BETWEEN))) != 2:
+            raise ConfigError(
+                f"{place} has {count} column{'' if count == 1 else 's'}, expected two texts with a tab between them: "
+                f"{short(text)}"
+            )
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        tokenizer = self.run.task.tokenizer
+        mask = MASK if tokenizer.mask is None else tokenizer.token(tokenizer.mask)
+        plain = without_breaks(text).replace(MASK, " ").replace(mask, " ")
+        return tokenizer.unknown_in(plain.replace(BETWEEN, " "))
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        if self.options["choice"]:
+            yield from (Written(self._ranked(text, above=self._in_lines)) for text in texts)
+        else:
+            for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
+                self._unread = max(self._unread, 0 if one is None else one.unread)
+                yield Written(("",) if one is None else self.lines(text, one))
+
+    def _predicted(self, texts: Sequence[str], most: int) -> Sequence[FilledText | NextSentence | None]:
+        """Filled texts or, with --next, answers for pairs; None for a blank pair."""
+        if not self.options["next"]:
+            return self.run.predict(texts, most=most)
+        pairs = [tuple(text.split(BETWEEN)) for text in texts if text.strip()]
+        found = iter(self.run.follows(pairs))  # type: ignore[arg-type]  # two columns each, see `check`
+        return [next(found) if text.strip() else None for text in texts]
+
+    def lines(self, text: str, prediction: Prediction) -> tuple[str, ...]:
+        if self.options["json"] and isinstance(prediction, NextSentence):
+            return (to_json(prediction.as_json()),)
+        return super().lines(text, prediction)
+
+    def notes(self) -> list[str]:
+        if not self._unread:
+            return []
+        part = "the part where the two meet" if self.options["next"] else "the part around the masks"
+        most = self.run.task.positions
+        return [f"a text is longer than the {most} tokens that the model reads at once: only {part} was read"]
+
+    def _ranked(self, text: str, above: bool = False) -> tuple[str, ...]:
+        """The given words as a table, if asked for below the text."""
+        ranked = self.run.rank(text, self.options["choice"]) if text.strip() else []
+        if self.options["json"]:
+            return (to_json({"text": text, "choices": [one.as_json() for one in ranked]}),)
+        if not ranked:
+            return ("",)
+        lines = [one_line(text)] if above else []
+        return (*lines, "probability  log-prob  pieces  choice", *(str(one) for one in ranked))
+
+    def answer(self, text: str) -> str:
+        if self.options["choice"]:
+            return "\n".join(self._ranked(text))
+        if self.options["next"] and text.count(BETWEEN) != 1:
+            return "type two texts with a tab between them"
+        (found,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
+        if found is None:
+            return ""
+        return found.summary() if isinstance(found, FilledText) else self.lines(text, found)[0]
+
+
+class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):
+    """Compares the masked words and pairs of the same documents, by the measures that all runs have."""
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        """Choose the measures that all runs have, and remark on different tokens, masking or pairs."""
+        references, remarks = super()._references()
+        heads = [run.task.head for run in self.runs]
+        self._names = [
+            *(WORDS if all(head.masked_words for head in heads) else ()),
+            *(PAIRS if all(head.next_sentence for head in heads) else ()),
+        ]
+        if not self._names:
+            raise ConfigError(
+                "the runs have no task in common: some predict only masked words, others only pairs; compare runs that "
+                "all have model.masked_words, or all model.next_sentence"
+            )
+        if any(self.runs[0].tokenizer.first_difference(run.tokenizer) for run in self.runs[1:]):
+            remarks.append(
+                "The runs split text into different tokens, so the masked words and some rows differ: a piece of a "
+                "word is easier to predict than a word."
+            )
+        for fields, what in ((_CUT, "cut documents"), (_MASKS, "mask words")):
+            given = [{name: getattr(run.task.options, name) for name in fields} for run in self.runs]
+            if different := [name for name in fields if any(one[name] != given[0][name] for one in given)]:
+                remarks.append(f"The runs {what} in different ways ({', '.join(f'data.{n}' for n in different)}).")
+        if len({head.next_sentence for head in heads}) > 1:
+            remarks.append("Some runs read pairs and others single texts, so masked words have different context.")
+        return references, remarks
+
+    def predict(self, run: PretrainingRun, examples: Sequence[Document], beam_size: int | None) -> list[DocumentScores]:
+        return run.document_scores(examples)  # pairs are made from the same documents
+
+    def count_tokens(self, run: PretrainingRun, outputs: Sequence[DocumentScores]) -> int:
+        return sum(one.tokens for one in outputs)
+
+    def outcomes(self, run: PretrainingRun, outputs: Sequence[DocumentScores]) -> Outcomes:
+        found = outcomes_of(outputs)
+        kept = [tuple(m for m in measures if m.name in self._names) for measures in (found.measures, found.further)]
+        return replace(found, measures=kept[0], further=kept[1])
+
+    def drawing(self, run: PretrainingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        """A hint instead of a drawing, because the words of a document are masked at random."""
+        return Markup('<p class="hint">To look at a text with your own masks: heed look RUN TEXT.</p>')

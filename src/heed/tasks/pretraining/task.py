@@ -10,33 +10,53 @@ import numpy as np
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from heed.config.sections import TokenizerConfig
 from heed.data.batch.plan import plan_pass
-from heed.data.embedded.stories import open_stories
-from heed.data.read.documents import Document
-from heed.data.store.documents import open_documents
-from heed.data.store.splits import Splits
+from heed.data.embedded.generated import SPLITS
+from heed.data.embedded.stories import draw_stories
+from heed.data.kinds.documents import Document
+from heed.data.splits.documents import open_documents
+from heed.data.splits.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.evaluation.measures import values_of
 from heed.models.base import TokenEncoder
-from heed.tasks.base.documents import DocumentTask
-from heed.tasks.base.started import Started
-from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.word_vectors import embedding_of
-from heed.tasks.pretraining.batch import MaskedBatch, collate_rows
+from heed.tasks.base.documents import DocumentTask, learn_tokenizer
+from heed.tasks.base.overview import shown
+from heed.tasks.base.transfer import Started, with_parents
+from heed.tasks.base.vocabulary import embedding_of
+from heed.tasks.pretraining.batch import MaskedBatch, Masking, Pass, collate_rows
 from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions, StoriesData
-from heed.tasks.pretraining.cooccurrence import fill_from_neighbours
-from heed.tasks.pretraining.masking import Masking
-from heed.tasks.pretraining.measures import outcomes_of
-from heed.tasks.pretraining.model import Pretrainer
-from heed.tasks.pretraining.overview import overview
-from heed.tasks.pretraining.passages import Passages
-from heed.tasks.pretraining.passes import Pass
-from heed.tasks.pretraining.rows import NO_QUESTION, Cut, Rows, draw_rows
-from heed.tasks.pretraining.scoring import score_passages
-from heed.tasks.pretraining.vocabulary import learn_tokenizer
+from heed.tasks.pretraining.model import Pretrainer, fill_from_neighbours
+from heed.tasks.pretraining.passages import (
+    FOLLOWS,
+    FOLLOWS_NOT,
+    NO_QUESTION,
+    Cut,
+    Passages,
+    Rows,
+    draw_rows,
+    plain_text,
+)
+from heed.tasks.pretraining.scoring import DocumentScores, outcomes_of, score_passages
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
+
+
+def num_pieces(characters: int) -> int:
+    """The vocabulary size: one piece per 4,000 characters of text, from 1,000 to 30,000."""
+    return min(30_000, max(1_000, characters // 4_000 // 500 * 500))
+
+
+_SHOWN = {
+    FOLLOWS: "the second text follows",
+    FOLLOWS_NOT: "the second text is from another document",
+    NO_QUESTION: "one text",
+}
+
+
+def _trained(texts: list[str], section: TokenizerConfig) -> TextTokenizer:
+    return TextTokenizer.train_to_read([plain_text(text)[0] for text in texts], section, mask=True)
 
 
 class Pretraining(DocumentTask[PretrainingConfig]):
@@ -46,7 +66,6 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     head_class = PretrainingHead
     tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
-    overview = overview
 
     def __init__(self, config: PretrainingConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
@@ -62,15 +81,17 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
-        config, parent, spoken = with_parents(config, cls)
+        config, parent, tokenizer_parent = with_parents(config, cls)
         if not any((config.model.model_extra or {}).get(name, True) for name in ("masked_words", "next_sentence")):
             raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")
         splits = cls.read_splits(config, given)
-        if spoken is None:
-            config, tokenizer, remark = learn_tokenizer(config, splits.examples["train"])
+        if tokenizer_parent is None:
+            config, tokenizer, remark = learn_tokenizer(
+                config, splits.examples["train"], lambda size: "wordpiece", num_pieces, _trained, to="pretrain"
+            )
             splits.remarks += [remark] if remark else []
         else:
-            tokenizer = spoken.tokenizer("tokens", cls)
+            tokenizer = tokenizer_parent.tokenizer("tokens", cls)
         task = cls(config, tokenizer, splits).settle(parent)
         if splits.stream is None:
             task.pass_of(0)  # refuses documents without pairs before a run folder exists
@@ -80,8 +101,12 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     def open_splits(
         cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
-        """Read or generate the documents, or take those that are `given`."""
-        return open_stories(config.data) if isinstance(config.data, StoriesData) else open_documents(config.data, given)
+        if isinstance(data := config.data, StoriesData):
+            drawn: dict[str, list[Document]] = {
+                split: draw_stories(split, getattr(data, split), data.seed) for split in SPLITS
+            }
+            return drawn_splits(drawn, data.name, "documents")
+        return open_documents(data, given)
 
     def passages(self, split: str) -> Passages:
         """The tokens of all documents of a split; for a stream, those of its newest window."""
@@ -92,6 +117,25 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return self._passages[split]
 
     encoded = passages
+
+    def samples(self) -> list[str]:
+        one = self.pass_of(0)
+        follow, other, single = (int((one.rows.labels == label).sum()) for label in _SHOWN)
+        pairs = f"{follow:,} pairs that follow, {other:,} that do not, {single:,} single texts"
+        lines = [
+            f"\na pass has {len(one.rows):,} rows of {float(one.rows.lengths.mean()):.0f} tokens on average: "
+            f"{pairs if follow + other else 'texts'}",
+            "\nsamples as the model sees them in the first pass; below each, the masked words to predict:",
+        ]
+        for label, what in _SHOWN.items():
+            found = np.flatnonzero(one.rows.labels == label)[:1].tolist()
+            if found:
+                batch = collate_rows(one.passages, one.rows, found, self.masking, (self.config.training.seed, 0))
+                read, words = (
+                    " ".join(map(self.tokenizer.token, ids)) for ids in (batch.tokens[0].tolist(), batch.words.tolist())
+                )
+                lines += [f"  {what}", f"    {shown(read)}", *([f"    {shown(words)}"] if words else [])]
+        return lines
 
     @property
     def options(self) -> RowOptions:
@@ -143,7 +187,6 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     # Model ----------------------------------------------------------------------------------------------------
 
     def count_of(self, kind: str) -> int:
-        """Tokens."""
         return self.tokenizer.vocab_size
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -175,7 +218,6 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return PretrainingHead(**{name: fields[name] for name in PretrainingHead.model_fields if name in fields})
 
     def start(self, model: Pretrainer) -> dict[str, Started]:
-        """Initialise embeddings from the training text, or weights from a parent."""
         started: dict[str, Started] = {}
         table = embedding_of(model.body)
         if self.head.first_embeddings == "neighbours" and self.parent is None:
@@ -183,11 +225,9 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return {**started, **super().start(model)}
 
     def axes(self) -> dict[str, list[str]]:
-        """The tokens."""
         return {"tokens": self.tokenizer.tokens}
 
     def build_model(self) -> Pretrainer:
-        """A new model, its weights drawn from torch's random state."""
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, TokenEncoder)
@@ -201,20 +241,17 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return "masked words" if self.head.masked_words else "pairs"
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
-        """Plan the batches of one pass."""
         training = self.config.training
         rows = self.pass_of(epoch).rows
         asked = None if self.head.masked_words else np.flatnonzero(rows.labels != NO_QUESTION)
         return plan_pass(rows.lengths, training.batch_tokens, training.seed, epoch, asked)
 
     def collate(self, indices: list[int], epoch: int = 0) -> MaskedBatch:
-        """Collate one batch of a pass."""
         one = self.pass_of(epoch)
         seeds = self.config.training.seed, epoch
         return collate_rows(one.passages, one.rows, indices, self.masking, seeds, self.double_separator)
 
     def work(self, indices: list[int]) -> int:
-        """Padded positions of a training batch."""
         return len(indices) * int(self._newest.rows.lengths[indices].max())
 
     @property
@@ -222,14 +259,12 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return self.pass_of(max(self._passes, default=0))
 
     def describe(self, indices: list[int]) -> str:
-        """Describe some rows by their number and the text of the first."""
         one = self._newest
         row = indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
         return f"{len(indices)} rows, the first {text[:80]!r}"
 
     def loss(self, model: Pretrainer, batch: MaskedBatch, label_smoothing: float) -> Loss:
-        """Cross-entropy of masked words plus that of pairs, weighted to count as much over a pass, in nats."""
         hidden = model(batch.tokens, batch.mask)
         parts: dict[str, Tensor] = {}
         if model.words is not None:
@@ -243,10 +278,14 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
 
     def validate(self, model: Pretrainer) -> dict[str, float]:
-        """Losses and accuracies on the validation set, and the sum of the losses."""
-        outcomes = outcomes_of(score_passages(self, model, self.passages("valid")))
+        outcomes = outcomes_of(self.scores_of(model, self.passages("valid")))
         values = values_of((*outcomes.measures, *outcomes.further))
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
+
+    def scores_of(self, model: Pretrainer, passages: Passages) -> list[DocumentScores]:
+        """Score documents given as tokens."""
+        rows, size = self.rows_of(passages), 4 * self.config.training.batch_tokens
+        return score_passages(model, passages, rows, self.masking, self.double_separator, size)
 
     def rows_of(self, passages: Passages) -> Rows:
         """The rows in which documents are scored, always the same."""
@@ -254,6 +293,5 @@ class Pretraining(DocumentTask[PretrainingConfig]):
 
     @property
     def finishing_work(self) -> float:
-        """Work of scoring every test set, in validations."""
         tested = sum(len(self.passages(name)) for name in self.split_names if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(self.passages("valid")))

@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.data import by_name
-from heed.config.memory import InMemory
+from heed.config.data import InMemory, by_name
 from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, listed
 
 
 class SeriesData(Section):
-    """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.read.numbers`)."""
+    """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files, each a series of its own, with the same columns. Relative to the configuration."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
-from heed.data.read.numbers import text_columns
+from heed.data.kinds.numbers import text_columns
 from heed.errors import DataError
 
 _CLOCKS = ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M", "T%H:%M:%SZ")

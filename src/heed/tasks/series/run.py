@@ -1,28 +1,144 @@
-"""Runs over series of numbers."""
+"""Runs over series of numbers: forecasts, their errors, looks."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.read.findings import Findings
-from heed.data.read.memory import column_names
-from heed.data.read.memory_numbers import aligned, hold_numbers
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import aligned, hold_numbers
+from heed.data.memory import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
+from heed.observe.looks import Look
+from heed.observe.maps import Axis
 from heed.observe.shown import ShownLook
+from heed.tasks.base.looking import Words, encoder_frames, networks, watched
+from heed.tasks.base.predictions import FileOutputs, data_frame
+from heed.tasks.base.report import counted, interval, plain
 from heed.tasks.base.run import Run
-from heed.tasks.series.forecast import Forecast
-from heed.tasks.series.look import look_at_series
-from heed.tasks.series.model import Forecaster
-from heed.tasks.series.outputs import SeriesOutputs
-from heed.tasks.series.report import body
-from heed.tasks.series.task import Part, Series, to_forecast, whole_series
+from heed.tasks.series.dates import date_column
+from heed.tasks.series.task import Forecaster, Part, Series, to_forecast, whole_series
+from heed.visible import escaped
+
+
+class Forecast(np.ndarray[Any, np.dtype[np.float64]]):
+    """Forecast of a series, `(horizon, columns)`; `columns` holds the column names."""
+
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Any, columns: tuple[str, ...]) -> Self:
+        """Make a forecast from an array and the names of its columns."""
+        made = np.asarray(values, dtype=np.float64).view(cls)
+        made.columns = columns
+        return made
+
+    def __array_finalize__(self, made: Any) -> None:
+        """Keep the column names on slices and results that have as many columns; otherwise drop them."""
+        names = getattr(made, "columns", ())
+        self.columns = names if self.ndim == 2 and self.shape[-1] == len(names) else ()
+
+    def to_frame(self) -> Any:
+        """Convert to a pandas data frame, one row for each forecast row.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        return data_frame(np.asarray(self), columns=list(self.columns) or None)
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one set."""
+    lines = [f"  of up to {counted(report['horizon'], 'row')} each (data.horizon)"]
+    for column, shown in report["columns"].items():
+        lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   the model's MAE is lower by")
+        for name, values in shown.items():
+            scores = " ".join(f"{plain(values[kind]):>32}" for kind in ("mae", "rmse"))
+            gain = (
+                interval(values["gain"]) if "gain" in values else "" if name == "model" else "- (its MAE is almost 0)"
+            )
+            lines.append(f"    {name:<18} {scores}   {gain}".rstrip())
+    return lines
+
+
+class SeriesOutputs(FileOutputs):
+    """Forecasts of the series in a file."""
+
+    run: SeriesRun
+    _noted: Sequence[str] = ()
+
+    def notes(self) -> list[str]:
+        return [*self._noted]
+
+    def write_file(self, path: Path) -> list[str]:
+        columns = self.run.task.standard.columns
+        rows = self.run.predict_file(path, self.options["horizon"])
+        table: list[list[str]] = [[*columns], *([f"{value:.6g}" for value in row] for row in rows)]
+        dates = date_column(path, columns)
+        if dates is not None and dates.step is not None:
+            table = [[date, *row] for date, row in zip([dates.name, *dates.following(len(rows))], table, strict=True)]
+        elif dates is not None:
+            self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has no dates"]
+        return [_line(row) for row in table]
+
+
+def _line(row: Sequence[str]) -> str:
+    """A CSV row without its line end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(row)
+    return text.getvalue()
+
+
+def look_at_series(
+    task: Series, model: Forecaster, values: NDArray[np.float64], *, name: str = "series", title: str = ""
+) -> Look:
+    """Show how a model reads the last `data.window` rows of a series, from which it forecasts.
+
+    Args:
+        task: The series task.
+        model: The forecaster.
+        values: The series, `(rows, columns)`.
+        name: Name of the series in the look.
+        title: Title of the look.
+
+    Raises:
+        ConfigError: The model has no recurrent network, so there are no gates or states to show.
+    """
+    window, columns = task.config.data.window, task.standard.columns
+    read, first = values[-window:], max(0, len(values) - window)
+    rows = task.tensor(read).unsqueeze(0).to(next(model.parameters()).device)
+    with watched(model) as seen:
+        said = model(rows)[0, -1:]
+    nets = networks(seen, len(read))
+    if not nets:
+        raise ConfigError(f"model {task.config.model.name} has no recurrent network, so there are no gates to look at")
+    labels = tuple(str(first + n + 1) for n in range(len(read)))
+    places = Words.counted(Axis("rows", "row", labels), [1] * len(read))
+    shown = [", ".join(f"{c} {v:.6g}" for c, v in zip(columns, row, strict=True)) for row in read.tolist()]
+    lines = tuple(f"row {label}: {row}" for label, row in zip(labels, shown, strict=True))
+    following = task.standard.undo(said.float().cpu().numpy().astype(np.float64))[0]
+    numbers = ", ".join(f"{c} {v:.6g}" for c, v in zip(columns, following.tolist(), strict=True))
+    return Look(
+        title or task.title,
+        name,
+        f"row {len(values) + 1}: {numbers}",
+        tuple(net.traces(places) for net in nets),
+        encoder_frames(nets, Words.counted(Axis("rows", "row", lines), [1] * len(read))),
+        (),
+        (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})",),
+        names=("series", "next"),
+        parts=(("series", "reads"), ("", "")),
+        unit="row",
+    )
+
 
 Values = NDArray[np.float64]
 
@@ -34,7 +150,6 @@ class SeriesRun(Run[Series, Forecaster]):
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
-        """Series from Python data, with the run's columns; the first rows of each are only context (`to_forecast`)."""
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
         columns, window = self.task.standard.columns, self.task.config.data.window
         return [to_forecast(aligned(one, columns).values, one.name, window, ConfigError) for one in held]
@@ -108,12 +223,10 @@ class SeriesRun(Run[Series, Forecaster]):
         return ShownLook(look_at_series(self.task, self.model, values, name=name, title=self.title), steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
-        """Series from files with the run's columns; the first rows of each are only context (`to_forecast`)."""
         columns, window = self.task.standard.columns, self.task.config.data.window
         return [whole_series(path, columns, window, ConfigError) for path in map(Path, files)]
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
-        """Forecast every row of some series, `data.horizon` at a time; errors by column."""
         data = self.task.config.data
         made, errors = self._forecasts(examples, outputs)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in made]
@@ -121,7 +234,6 @@ class SeriesRun(Run[Series, Forecaster]):
         return Outcomes(tuple(texts), tuple(measures), details={"horizon": data.horizon})
 
     def report_of(self, examples: Sequence[Part]) -> dict[str, Any]:
-        """The report: for each column the errors of the model's forecasts and of the naive ones."""
         made, errors = self._forecasts(examples)
         columns = error_report(errors, self.config.evaluation.bootstrap)
         horizon = self.task.config.data.horizon

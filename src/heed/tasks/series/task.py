@@ -16,23 +16,53 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from heed.config.memory import InMemory
-from heed.data.read.findings import Findings
-from heed.data.read.memory_numbers import aligned, hold_series
-from heed.data.read.numbers import Numbers, Standard, constant_lines, read_numbers, text_columns
-from heed.data.store.splits import Splits
+from heed.config.data import InMemory
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import Numbers, Standard, aligned, constant_lines, hold_series, read_numbers, text_columns
+from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
-from heed.tasks.base.contents import refuse_pictures
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
+from heed.tasks.base.suggest_task import refuse_pictures
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.tasks.series.dates import date_column
-from heed.tasks.series.model import Forecaster
 from heed.threads import threads_for
+
+
+class Forecaster(nn.Module):
+    """A series encoder and a linear layer that predicts the next row."""
+
+    def __init__(self, body: SeriesEncoder, num_columns: int, difference: bool) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_columns)
+        self.difference = difference
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Predict the next row after each row: `(batch, length, columns)` to the same shape."""
+        return self.read(values)[0]
+
+    def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
+        """As `forward`, starting from the states after earlier rows; also returns the states after these rows."""
+        hidden, states = self.body.read(values, states)
+        change = self.output(hidden)
+        said: Tensor = values + change if self.difference else change
+        return said, states
+
+    @torch.no_grad()
+    def forecast(self, values: Tensor, horizon: int) -> Tensor:
+        """Forecast `(batch, horizon, columns)` from `(batch, length, columns)`, feeding each forecast row back."""
+        said, states = self.read(values)
+        rows = [said[:, -1:]]
+        while len(rows) < horizon:
+            said, states = self.read(rows[-1], states)
+            rows.append(said)
+        return torch.cat(rows, dim=1)
+
 
 Values = NDArray[np.float64]
 
@@ -61,7 +91,6 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @classmethod
     def prepare(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Self:
-        """Read the series, or take the `given` ones; standardise their columns by the training rows."""
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         if config.training.train_size is not None:
@@ -79,24 +108,20 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @classmethod
     def restore(cls, config: SeriesConfig, folder: Path) -> Self:
-        """The task of a run folder."""
         return cls(config, cls.load_standard(folder), None)
 
     def build_model(self) -> Forecaster:
-        """A new model with random weights, drawn with torch's global generator."""
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, SeriesEncoder)
-        return Forecaster(body, len(self.axes()["columns"]), head.difference)
+        return Forecaster(body, len(self.row_names("columns")), head.difference)
 
     @classmethod
     def open_splits(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Part]:
-        """Read the series, or take the `given` ones."""
         return open_series(config, given)[1]
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
-        """Series with their columns, from data in a form that `hold_numbers` accepts or a list of such data."""
         return hold_series(data, split, config.data.columns)
 
     def read(self, path: Path) -> Numbers:
@@ -105,7 +130,6 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @property
     def notes(self) -> str:
-        """Rows and columns of the data, and remarks on the files."""
         lines = [
             f"{name}: {counted(sum(part.rows for part in parts), 'row')} of {len(parts)} series"
             for name, parts in self.splits.examples.items()
@@ -114,11 +138,9 @@ class Series(NumericTask[SeriesConfig, Part]):
         return "\n".join([*lines, columns, *self.splits.remarks])
 
     def overview(self) -> str:
-        """The notes, then mean and standard deviation of each column."""
         return "\n".join([self.notes, "", *self.column_lines()])
 
     def report_counts(self) -> dict[str, Any]:
-        """Numbers of rows and series in each split."""
         return {
             name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
             for name, parts in self.splits.examples.items()
@@ -142,7 +164,6 @@ class Series(NumericTask[SeriesConfig, Part]):
         return [starts[i : i + size] for i in range(0, len(starts), size)]
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
-        """One batch of windows."""
         window = self.config.data.window
         rows = torch.stack([self.tensor(part.values[at : at + window + 1]) for part, at in map(self._at, indices)])
         return ValuesBatch(indices, rows[:, :-1], rows[:, 1:])
@@ -155,26 +176,21 @@ class Series(NumericTask[SeriesConfig, Part]):
         raise IndexError(index)
 
     def loss(self, model: Forecaster, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        """Sum of squared errors of the standardised numbers, one row ahead."""
         return (model(batch.values).float() - batch.targets).square().sum()  # type: ignore[no-any-return]
 
     def work(self, indices: list[int]) -> int:
-        """Number of rows in a batch."""
         return len(indices) * self.config.data.window
 
     def describe(self, indices: list[int]) -> str:
-        """Count some windows and name the first."""
         part, at = self._at(indices[0])
         return f"{len(indices)} windows, the first from row {at + 1} of {part.origin}"
 
     @property
     def finishing_work(self) -> float:
-        """Cost of forecasting the test set, in units of one validation."""
         return 2.0 * len(self.splits.examples.get("test", ()))
 
     @torch.no_grad()
     def validate(self, model: Forecaster) -> dict[str, float]:
-        """Mean squared error on the standardised validation set, one row ahead."""
         model.eval()
         device = next(model.parameters()).device
         total, count = 0.0, 0

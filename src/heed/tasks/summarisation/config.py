@@ -6,8 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, FilesData, HubSection, by_name
-from heed.config.memory import InMemory
+from heed.config.data import EmbeddedData, FilesData, HubSection, InMemory, by_name
 from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
 from heed.tasks.translation.config import TranslationConfig
 

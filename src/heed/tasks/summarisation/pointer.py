@@ -38,7 +38,6 @@ class PointerMemory(Memory):
     places: Keys | None = None  # their values are unit vectors
 
     def select(self, sources: Tensor) -> PointerMemory:
-        """The memory of the given sources."""
         assert self.own is not None and self.tokens is not None and self.places is not None
         own = self.own.select(sources)
         return PointerMemory(
@@ -82,7 +81,6 @@ class PointerGenerator(PairDecoder):
         self.output = nn.Identity()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> PointerMemory:
-        """Read tokens `(batch, source)`; the mask is True on real ones, which come first."""
         own = self.body.encode(source, source_mask)
         # A weighted sum of unit vectors is the weights, so traces, edits and beams need no special code.
         width = source.shape[1]
@@ -91,13 +89,11 @@ class PointerGenerator(PairDecoder):
         return PointerMemory(own.keys, own.summary, own, source, places)
 
     def start(self, memory: Memory | None, rows: Rows) -> PointerState:
-        """The initial state of the body."""
         assert isinstance(memory, PointerMemory) and memory.tokens is not None and memory.places is not None
         own = self.body.start(memory.own, rows)
         return PointerState(own, memory.tokens, memory.places, rows, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: PointerState, lengths: Tensor | None = None) -> tuple[Tensor, PointerState]:
-        """Read tokens; the hidden states are log-probabilities of the next tokens, `(rows, n, vocab_size)`."""
         hidden, own = self.body.step(tokens, state.own, lengths)
         weights = self.attention(hidden, state.places, rows=state.rows, offset=state.written)  # (R, n, S)
         generated = torch.softmax(self.body.output(hidden).float(), dim=-1)  # (R, n, V)

@@ -1,58 +1,157 @@
-"""Runs of summarisation."""
+"""Runs of summarisation: outputs and their lines, scores and their report, the lead baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from heed.config import FilesData
 from heed.data.examples import Pair
-from heed.data.read.findings import Findings
-from heed.data.read.pairs import read_pairs
+from heed.data.findings import Findings
+from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.pairs import read_pairs
+from heed.data.sentences import split_sentences
+from heed.data.text_files import Numbered
 from heed.errors import DataError
 from heed.evaluation.measures import Outcomes
-from heed.observe.frames import Look
-from heed.tasks.base.contents import advice
-from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.run import part
-from heed.tasks.summarisation.baselines import Lead
-from heed.tasks.summarisation.config import DOCUMENT_NAMES
-from heed.tasks.summarisation.outputs import SummaryOutputs
-from heed.tasks.summarisation.report import body
-from heed.tasks.summarisation.task import Summarisation, columns_of
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.run import Translator
-from heed.tasks.translation.writing import Prediction
+from heed.evaluation.rouge import ROUGE, rouge_measures
+from heed.tasks.base.report import counted_are, interval, points, span
+from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.writing import WrittenText
+from heed.tasks.base.writing_run import cut_off_lines
+from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub
+from heed.tasks.summarisation.task import Summarisation
+from heed.tasks.translation.run import PairRun, TranslationOutputs
+
+MOST = 500
+"""Most documents on which the length is chosen."""
+_WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
+_SENTENCES = (1, 2, 3, 5)
 
 
-class Summariser(Translator):
-    """Base of runs and ensembles of summarisation."""
+@dataclass(frozen=True)
+class Lead:
+    """The first `count` words or sentences of a document; words are separated by spaces.
+
+    Source: a usual baseline of summarisation, such as lead-3 in See et al. 2017 (arXiv:1704.04368).
+    """
+
+    count: int
+    unit: str  # "word" or "sentence"
+
+    @classmethod
+    def chosen(cls, pairs: Sequence[Pair]) -> Lead:
+        """The length with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
+        pairs = pairs[:MOST]
+        references = [pair.target for pair in pairs]
+        longest = max(len(pair.source.split()) for pair in pairs)
+        every = [cls(count, "word") for count in _WORDS if count <= longest]
+        every += [cls(count, "sentence") for count in _SENTENCES]
+
+        def score(lead: Lead) -> list[float]:
+            outputs = [lead.of(pair.source) for pair in pairs]
+            return [measure.score() for measure in rouge_measures(outputs, references, ("rouge2", "rouge1"))]
+
+        return max(every, key=score)
+
+    def of(self, document: str) -> str:
+        """The beginning of a document."""
+        if self.unit == "word":
+            return " ".join(document.split()[: self.count])
+        spans = split_sentences(document)[: self.count]
+        return " ".join(document[start:end] for start, end in spans)
+
+    @property
+    def name(self) -> str:
+        """The name for people, such as "first 12 words"."""
+        return f"first {self.unit}" if self.count == 1 else f"first {self.count} {self.unit}s"
+
+
+_NAMES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF"}
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one set."""
+    lines = [f"  {label:<20} {points(report[key])}" for key, label in _NAMES.items() if key in report]
+    names = {"exact_match": "exact match", "token_accuracy": "token accuracy"}
+    lines += [f"  {label:<20} {interval(report[key])}" for key, label in names.items() if key in report]
+    lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
+    lines.append("  ROUGE-2 by document tokens:")
+    for bucket in report["by_source_length"]:
+        lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
+    signatures = {"ROUGE": "rouge2", "BLEU": "bleu", "chrF": "chrf"}
+    lines += [f"  {label}: {report[key]['signature']}" for label, key in signatures.items() if key in report]
+    if report.get("cut"):
+        more = ", ..." if report["cut"] > 3 else ""
+        lines.append(
+            f"  {counted_are(report['cut'], 'document')} longer than data.max_source; only the beginning was read: "
+            f"{', '.join(report['cut_first'][:3])}{more}"
+        )
+    return [*lines, *cut_off_lines(report)]
+
+
+_NAMED = 5
+"""Most cut documents that are listed by number."""
+
+
+class SummaryOutputs(TranslationOutputs):
+    """Output as for translation, for summaries."""
+
+    run: SummarisationRun
+    asks = "a document"
+    _read = 0
+    _num_long = 0
+    _long: tuple[int, ...] = ()  # numbers of the first long documents
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        data = self.run.task.config.data
+        own = data if isinstance(data, FilesData) and not isinstance(data, SummaryHub | MemorySummaries) else None
+        return input_texts(path, self.run.columns[0], DOCUMENT_NAMES, findings, (), () if own is None else own.train)
+
+    def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
+        cut = self.run.task.cut_in(texts)
+        self._num_long += len(cut)
+        self._long = (*self._long, *(self._read + n + 1 for n in cut))[:_NAMED]
+        self._read += len(texts)
+        return super().candidates(texts, num_best)
+
+    def notes(self) -> list[str]:
+        if not self._long:
+            return super().notes()
+        places = ", ".join(f"{n:,}" for n in self._long) + (", ..." if self._num_long > _NAMED else "")
+        what = (
+            f"{counted_are(self._num_long, 'document')} longer than data.max_source {self.run.task.max_source} tokens"
+        )
+        return [f"{what}; only the beginning was read: number {places}", *super().notes()]
+
+
+class SummarisationRun(PairRun):
+    """A model that writes a summary of a document, or several as an ensemble."""
 
     task_class = Summarisation
+    targets = "summary tokens"
     task: Summarisation
     text_columns = DOCUMENT_NAMES
-    options = Translator.options - {"engine"}
+    options = PairRun.options - {"engine"}
     body = staticmethod(body)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
-        """Documents and summaries from two parallel files, or from one with both sides."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        columns = columns_of(data, files, findings)
-        pairs = list(read_pairs(files, columns.source, columns.target, findings, advice))
+        pairs = list(read_pairs(files, *self.columns, findings, suggest_task, self.task.names, again=True))
         self.reading = findings.lines()
         return pairs
 
     def outcomes(
         self,
         examples: Sequence[Pair],
-        outputs: Sequence[Prediction] | None = None,
+        outputs: Sequence[WrittenText] | None = None,
         references: Sequence[str] | None = None,
         per_token: bool = True,
     ) -> Outcomes:
-        """Outcomes as for translation, with the number of documents that were cut."""
         found = super().outcomes(examples, outputs, references, per_token)
         cut = self.task.cut_in([pair.source for pair in examples])
         places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
@@ -61,11 +160,9 @@ class Summariser(Translator):
 
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
-        """ROUGE-2 and ROUGE-L."""
         return ("rouge2", "rougeL")
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-        """The beginning of the document, and the summary of the nearest training document."""
         documents = [pair.source for pair in examples]
         texts: dict[str, list[str]] = {}
         if self._lead is not None:
@@ -83,14 +180,4 @@ class Summariser(Translator):
             return None
 
     def outputs(self, options: Mapping[str, Any]) -> SummaryOutputs:
-        """The writer of summaries."""
         return SummaryOutputs(self, {"engine": "torch", **options})
-
-
-class SummarisationRun(Summariser, LooksAtText):
-    """A model that writes a summary of a document."""
-
-    examiner, ensemble = part("comparison"), part("ensemble")
-
-    def _look(self, text: str, **options: Any) -> Look:
-        return look_at(self.task, self.model, text, **options)

@@ -7,30 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from heed.config import Columns
 from heed.data.embedded.notes import NoteSource
 from heed.data.examples import Pair
-from heed.data.read.findings import Findings
-from heed.data.read.memory import hold
-from heed.data.read.named import named_columns
-from heed.data.read.pairs import pair_reader
-from heed.data.store.lengths import Lengths
-from heed.data.store.pairs import open_pairs
-from heed.data.store.splits import Splits
+from heed.data.splits.lengths import Lengths
+from heed.data.splits.pairs import open_pairs
+from heed.data.splits.splits import Splits
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
-from heed.tasks.base.contents import advice
 from heed.tasks.base.report import counted_are
+from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.base.training_set import Encoding
 from heed.tasks.summarisation.config import (
     DOCUMENT_NAMES,
     SUMMARY_NAMES,
-    MemorySummaries,
     NotesData,
     SummarisationConfig,
     SummarisationHead,
-    SummaryFiles,
-    SummaryHub,
 )
 from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.config import TranslationConfig
@@ -43,6 +35,7 @@ class Summarisation(Translation):
 
     config: SummarisationConfig
     head_class = SummarisationHead
+    names = DOCUMENT_NAMES, SUMMARY_NAMES
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, tokenizers, splits)
@@ -63,7 +56,6 @@ class Summarisation(Translation):
 
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
-        """Read the documents with their summaries, generate them, or take the `given` ones."""
         data: Any = config.data
         if isinstance(data, NotesData):
             source, sizes = NoteSource(data.sentences, data.seed), (data.train, data.valid, data.test)
@@ -71,17 +63,7 @@ class Summarisation(Translation):
             listing = ", ".join(f"{count} {name}" for name, count in counts.items())
             drawn = {split: source.sample(split, count) for split, count in counts.items()}
             return Splits({**drawn}, made=f"notes: {listing}")
-        if type(data) is SummaryFiles and given is None:
-            data = data.model_copy(update={"columns": columns_of(data, data.train, Findings.of(data))})
-        return open_pairs(data, given, advice)
-
-    @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
-        """Pairs: (document, summary) tuples, (documents, summaries), or columns by their names."""
-        columns = getattr(config.data, "columns", Columns())
-        names = {"source": DOCUMENT_NAMES, "target": SUMMARY_NAMES}
-        wanted = {"source": columns.source, "target": columns.target}
-        return hold(data, split, pair_reader((), Columns(), "", ""), wanted, findings, names)
+        return open_pairs(data, given, suggest_task, cls.names)
 
     def build_model(self) -> PairDecoder:
         """A new model, its weights drawn from torch's random state.
@@ -102,22 +84,18 @@ class Summarisation(Translation):
         return PointerGenerator(model)
 
     def body(self, model: PairDecoder) -> PairDecoder:
-        """The model without the pointer."""
         return model.body if isinstance(model, PointerGenerator) else model
 
     @property
     def text_scores(self) -> tuple[str, ...]:
-        """ROUGE, and the scores of translation."""
         return ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        """The same scores for validations and baselines: chrF takes little time on short texts."""
         return self.text_scores
 
     @property
     def selected_by(self) -> str:
-        """ROUGE-L, which rises above 0 earlier than ROUGE-2; exact match for embedded data."""
         return "exact_match" if isinstance(self.config.data, NotesData) else "rougeL"
 
     @property
@@ -126,12 +104,10 @@ class Summarisation(Translation):
         return self.config.data.max_source
 
     def framed(self, source: Sequence[int]) -> list[int]:
-        """A document as the model reads it, cut if it is too long."""
         return super().framed(source[: self.max_source])
 
     @staticmethod
     def costs(lengths: Lengths) -> Lengths:
-        """Costs as for translation, but the document first: its length decides how much of a batch is padding."""
         return lengths + np.array([0, 1], dtype=np.int32)
 
     def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
@@ -157,7 +133,6 @@ class Summarisation(Translation):
         return self._cut[split]
 
     def _leave_out_long(self) -> None:
-        """Leave out long examples as for translation; then add remarks on cut documents."""
         super()._leave_out_long()
         self._cut.clear()
         for split in self.splits.examples:
@@ -169,18 +144,8 @@ class Summarisation(Translation):
                 self.splits.remarks.append(f"{split}: {what}; only the beginning is read: {places}{more}")
 
     def report_counts(self) -> dict[str, Any]:
-        """Counts as for translation, with the number of cut documents of each split."""
         counts = super().report_counts()
         if self.splits.stream is None:
             for split in self.splits.examples:
                 counts[split]["cut"] = len(self.cut_of(split))
         return counts
-
-
-def columns_of(data: Any, files: Sequence[Any], findings: Findings) -> Columns:
-    """The columns of documents and summaries in files: as given, or found by their names.
-
-    Columns of a Hub data set or of data in memory do not apply to files.
-    """
-    given = Columns() if isinstance(data, SummaryHub | MemorySummaries | NotesData) else data.columns
-    return named_columns(files, given, DOCUMENT_NAMES, SUMMARY_NAMES, findings)

@@ -1,7 +1,6 @@
 """Table: classify rows of numbers."""
 
-from heed.tasks.base.flags import ERRORS, JSON
-from heed.tasks.base.spec import TaskSpec
+from heed.tasks.base.spec import ERRORS, JSON, TaskSpec
 
 SPEC = TaskSpec(
     unit="row",

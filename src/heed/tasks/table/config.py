@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Tag
 
-from heed.config.data import LabelledData, by_name
-from heed.config.memory import InMemory
+from heed.config.data import InMemory, LabelledData, by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
 
 
@@ -21,7 +20,7 @@ class TableColumns(Section):
 
 
 class TableData(LabelledData):
-    """Rows of numbers with a label: CSV or TSV, column names first (`heed.data.read.numbers`)."""
+    """Rows of numbers with a label: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
     columns: TableColumns = TableColumns()
     """Which columns are read."""

@@ -1,34 +1,38 @@
-"""Runs over rows of numbers."""
+"""Runs over rows of numbers, and the lines that they write."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, ClassVar, cast, overload
 
-from heed.data.read.findings import Findings
-from heed.data.read.memory import column_names
-from heed.data.read.memory_numbers import aligned, hold_numbers
-from heed.data.read.numbers import Numbers
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import Numbers, aligned, hold_numbers
+from heed.data.memory import column_names
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.labels import LabelPrediction, most_probable, outcomes_of
-from heed.tasks.base.predictions import Predictions
-from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.base.run import Run
-from heed.tasks.table.model import RowClassifier
-from heed.tasks.table.outputs import TableOutputs
-from heed.tasks.table.task import Table, joined
+from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable
+from heed.tasks.base.predictions import FileOutputs, Predictions
+from heed.tasks.table.task import RowClassifier, Table, joined
+from heed.visible import to_json
 
 
-class TableRun(Run[Table, RowClassifier]):
+class TableOutputs(FileOutputs):
+    """One line for each row of a file."""
+
+    run: TableRun
+
+    def write_file(self, path: Path) -> Iterator[str]:
+        for one in self.run.predict_rows(path):
+            yield from (to_json(one.as_json()),) if self.options["json"] else one.lines("", self.options)
+
+
+class TableRun(LabelRun[Table, RowClassifier]):
     """A trained classifier of rows of numbers."""
 
     task_class = Table
-    no_look = "its network reads a whole row at once, so it has no steps, no gates and no attention"
-    body = staticmethod(label_body)
-    errors = staticmethod(label_errors)
+    why_not: ClassVar = {"look": "its network reads a whole row at once, so it has no steps, no gates and no attention"}
 
     @overload
     def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
@@ -72,34 +76,28 @@ class TableRun(Run[Table, RowClassifier]):
             first += len(part)
 
     def _of(self, values: Any, first: int = 0) -> list[LabelPrediction]:
-        return [self.task.prediction(row) for row in self.task.probabilities(self.model, values, first)]
+        task = self.task
+        return [task.prediction(row) for row in task.probabilities(task.logits(self.model, values, first))]
 
     def held(self, data: Any) -> Numbers:
-        """Rows from Python data, with the run's columns in their order."""
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
         return aligned(held, self.task.standard.columns)
 
     def read(self, files: Sequence[str | Path]) -> Numbers:
-        """Labelled rows from files with the run's columns."""
         return joined([self.task.read(Path(file)) for file in files])
 
-    def outcomes(  # type: ignore[override]
-        self, examples: Numbers, outputs: Sequence[LabelPrediction] | None = None
-    ) -> Outcomes:
-        """Predicted labels, their scores, and the errors, most confident first."""
-        self.task.numbers_of(examples)  # raises DataError for labels that are not in the training set
-        return outcomes_of(
-            self._of(examples.values) if outputs is None else outputs,
-            [(label,) for label in examples.labels],
-            self.task.labels,
-            False,
-            lambda i: (
-                examples.origins[i],
-                ", ".join(f"{c} {v:g}" for c, v in zip(examples.columns, examples.values[i], strict=True)),
-            ),
-        )
+    def label(self, examples: Numbers) -> list[LabelPrediction]:
+        return self._of(examples.values)
 
-    def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:
+    def true_labels(self, examples: Numbers) -> list[tuple[str]]:
+        self.task.numbers_of(examples)  # raises DataError for labels that are not in the training set
+        return [(label,) for label in examples.labels]
+
+    def place_of(self, examples: Numbers, i: int) -> dict[str, str]:
+        values = zip(examples.columns, examples.values[i], strict=True)
+        return {"origin": examples.origins[i], "text": ", ".join(f"{column} {value:g}" for column, value in values)}
+
+    def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:  # type: ignore[override]
         """Majority class: each row gets the most frequent training label, with the training shares as probabilities."""
         known = self.known()
         if known is None:

@@ -8,42 +8,58 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch import Tensor, nn
 
-from heed.config.memory import InMemory
+from heed.config.data import InMemory
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import label_order
-from heed.data.read.findings import Findings
-from heed.data.read.memory_numbers import aligned, hold_numbers
-from heed.data.read.numbers import Numbers, Row, Standard, constant_lines, iter_numbers, read_numbers
-from heed.data.store.splits import Splits, default_held_out, hold_out
+from heed.data.findings import Findings
+from heed.data.kinds.numbers import (
+    NumberRow,
+    Numbers,
+    Standard,
+    aligned,
+    constant_lines,
+    hold_numbers,
+    iter_numbers,
+    read_numbers,
+)
+from heed.data.splits.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
-from heed.evaluation.labels import f1_measures
-from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
 from heed.tasks.base.labels import (
-    LabelPrediction,
+    LabelHead,
     check_labels,
     count_lines,
     load_labels,
-    most_probable,
     number_of,
-    one_hot,
     save_labels,
 )
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
-from heed.tasks.table.model import RowClassifier
 from heed.threads import threads_for
+
+
+class RowClassifier(nn.Module):
+    """A row encoder and a linear layer, `logits = V z + b`."""
+
+    def __init__(self, body: RowEncoder, num_labels: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_labels)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Map rows `(batch, columns)` to logits `(batch, num_labels)`."""
+        return self.output(self.body(values))  # type: ignore[no-any-return]
+
 
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
 
 
-class Table(NumericTask[TableConfig, Row]):
+class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     """The table task: rows, model, loss and scores."""
 
     targets = "rows"
@@ -51,14 +67,13 @@ class Table(NumericTask[TableConfig, Row]):
     selected_by = "accuracy"
 
     def __init__(
-        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: Splits[Row] | None
+        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: Splits[NumberRow] | None
     ) -> None:
         super().__init__(config, standard, splits)
         self.labels = list(labels)
 
     @classmethod
-    def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Self:
-        """Read the rows, or take the `given` ones; standardise their columns by the training rows."""
+    def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[NumberRow]] | None = None) -> Self:
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         splits = cls.read_splits(config, given)
@@ -74,28 +89,25 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def restore(cls, config: TableConfig, folder: Path) -> Self:
-        """The task of a run folder."""
         return cls(config, cls.load_standard(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
-        """Write the standardisation and the label names into a run folder."""
         super().save(folder)
         save_labels(folder, self.labels)
 
     def build_model(self) -> RowClassifier:
-        """A new model with random weights, drawn with torch's global generator."""
         config, _ = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, RowEncoder)
-        return RowClassifier(body, len(self.axes()["labels"]))
+        return RowClassifier(body, len(self.row_names("labels")))
 
     def axes(self) -> dict[str, list[str]]:
-        """Columns and labels."""
-        return {**super().axes(), "labels": self.labels}
+        return {**super().axes(), "labels": self.label_rows()}
 
     @classmethod
-    def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
-        """Read every split; without validation files, training rows are held out by hash, equal rows together."""
+    def open_splits(
+        cls, config: TableConfig, given: Mapping[str, Sequence[NumberRow]] | None = None
+    ) -> Splits[NumberRow]:
         data = config.data
         if given is None and isinstance(data, InMemory):
             raise DataError(data.missing)
@@ -132,7 +144,6 @@ class Table(NumericTask[TableConfig, Row]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Numbers:
-        """Rows from a data frame or a dict of columns, one of them the label, or from a tuple (rows, labels)."""
         return hold_numbers(data, split, config.data.columns.features, config.data.columns.label)
 
     @property
@@ -153,81 +164,56 @@ class Table(NumericTask[TableConfig, Row]):
 
     @property
     def notes(self) -> str:
-        """Rows, columns and labels of the data, and remarks on the files."""
         lines = [f"{name}: {counted(len(rows), 'row')}" for name, rows in self.rows.items()]
         columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
-        counts = {label: self.rows["train"].labels.count(label) for label in self.labels}
-        return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(counts, "row")])
+        return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(self.label_counts("train"), "row")])
+
+    def label_counts(self, split: str) -> dict[str, int]:
+        return {label: self.rows[split].labels.count(label) for label in self.labels}
 
     def numbers_of(self, rows: Numbers) -> list[int]:
         """The index of each row's label; DataError for a label that is not in the training set."""
         return [number_of(label, self.labels, origin) for label, origin in zip(rows.labels, rows.origins, strict=True)]
 
     def overview(self) -> str:
-        """The notes, mean and standard deviation of each column, and label counts by split."""
         counted = [
-            f"{name:8}" + "  ".join(f"{label} {rows.labels.count(label):,}" for label in self.labels)
-            for name, rows in self.rows.items()
+            f"{name:8}" + "  ".join(f"{label} {count:,}" for label, count in self.label_counts(name).items())
+            for name in self.rows
         ]
         return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", "labels:", *counted])
 
     def report_counts(self) -> dict[str, Any]:
-        """Numbers of rows and of each label in each split."""
-        return {
-            name: {"examples": len(rows), "labels": {label: rows.labels.count(label) for label in self.labels}}
-            for name, rows in self.rows.items()
-        }
+        return {name: {"examples": len(rows), "labels": self.label_counts(name)} for name, rows in self.rows.items()}
 
     def train_batches(self, epoch: int) -> list[list[int]]:
-        """The batches of one pass; each row counts as one token of `training.batch_tokens`."""
         training = self.config.training
         return plan_batches([(1, 0)] * len(self.rows["train"]), training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
-        """One batch of training rows."""
         rows = self.rows["train"].select(indices)
         return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
 
     def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        """Cross-entropy in nats, summed over the rows."""
-        logits = model(batch.values).float()
-        return cross_entropy(logits, batch.targets, reduction="sum", label_smoothing=label_smoothing)
+        return self.label_loss(model(batch.values), batch.targets, label_smoothing)
 
     def work(self, indices: list[int]) -> int:
-        """Number of rows in a batch."""
         return len(indices)
 
     def describe(self, indices: list[int]) -> str:
-        """Count some training rows and name the first."""
         return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
-        """Loss in nats per row, accuracy, macro F1 and micro F1 on the validation set."""
         rows = self.rows["valid"]
-        probabilities, true = self.probabilities(model, rows.values), self.indicators(rows)
-        loss = -probabilities[torch.from_numpy(true)].clamp_min(1e-30).log().mean()
-        return {"loss": float(loss), **values_of(f1_measures(true, self.decide(probabilities)))}
+        return self.label_scores(self.logits(model, rows.values), torch.tensor(self.numbers_of(rows)))
 
     @torch.no_grad()
-    def probabilities(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:
-        """Label probabilities `(rows, num_labels)` of rows in original units; `first` is the index of the first row."""
+    def logits(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:
+        """Logits `(rows, num_labels)` of rows in original units; `first` is the index of the first row."""
         model.eval()
         device = next(model.parameters()).device
         parts = self.tensor(values, first).split(AT_ONCE)
         with threads_for(model, len(values)):
-            return torch.cat([torch.softmax(model(part.to(device)).float(), dim=-1).cpu() for part in parts])
-
-    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
-        """The most probable label as an indicator, bool `(rows, num_labels)`."""
-        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
-
-    def indicators(self, rows: Numbers) -> np.ndarray[Any, Any]:
-        """The true labels as indicators, bool `(rows, num_labels)`."""
-        return one_hot(self.numbers_of(rows), len(self.labels))
-
-    def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one row from its probabilities."""
-        return most_probable(self.labels, probabilities.tolist())
+            return torch.cat([model(part.to(device)).float().cpu() for part in parts])
 
 
 def joined(parts: Sequence[Numbers]) -> Numbers:

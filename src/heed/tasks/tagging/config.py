@@ -6,14 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from heed.config.data import EmbeddedLabels, LabelledData, TagOptions, by_name
-from heed.config.memory import InMemory
+from heed.config.data import EmbeddedLabels, InMemory, LabelledData, TagOptions, by_name
 from heed.config.sections import EvaluationConfig, Section
-from heed.tasks.base.config import LabelledConfig
+from heed.tasks.base.config import TextConfig
 
 
 class ColumnsData(TagOptions, LabelledData):
-    """Sentences in CoNLL format: one word per line, with its tag in a column (`heed.data.read.conll`)."""
+    """Sentences in CoNLL format: one word per line, with its tag in a column (`heed.data.kinds.tagged`)."""
 
 
 class MemorySentences(InMemory, ColumnsData):
@@ -55,7 +54,7 @@ class TaggingEvaluation(EvaluationConfig):
     """Words whose tags are also scored separately, such as ["Teddy"]."""
 
 
-class TaggingConfig(LabelledConfig):
+class TaggingConfig(TextConfig):
     """The configuration of a tagging run."""
 
     task: Literal["tagging"] = "tagging"

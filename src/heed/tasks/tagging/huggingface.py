@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heed.data.read.tags import is_entity_tag
+from heed.data.kinds.tags import is_entity_tag
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, longest_text, names_of_labels
@@ -19,24 +19,20 @@ class TaggingCheckpoint(TaskCheckpoint[TaggingConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """Tags."""
         return frozenset({"tags"})
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """The sections: words are tagged independently, as in the checkpoint."""
         entities = any(map(is_entity_tag, checkpoint.labels))
         data = {"max_length": longest_text(checkpoint), **({} if entities else {"scheme": "plain"})}
         return {"model": {"head": "softmax", "word": "first"}, "data": data}
 
     @classmethod
     def task(cls, config: TaggingConfig, checkpoint: Checkpoint) -> Tagging:
-        """The task with the tags of `id2label`."""
         return Tagging(config, checkpoint.tokenizer, checkpoint.labels, None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """A body with one linear layer over the states of tokens."""
         task: Tagging = run.task
         body, head = task.model_and_head()
         for field, value in (("head", "softmax"), ("characters", "none"), ("delay", 0)):

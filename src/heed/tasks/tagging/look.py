@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from heed.data.read.tags import entities
+from heed.data.kinds.tags import entities
 from heed.data.tokens.tokenizer import END, START
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.choice import Choice
 from heed.observe.edits import Edit
-from heed.observe.frames import Look
+from heed.observe.looks import Look, Shading, TagSpan
 from heed.observe.maps import Axis
-from heed.observe.shading import Shading, TagSpan
 from heed.observe.trace import edit
-from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, watched
-from heed.tasks.base.views import views_of_text
+from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched
 from heed.tasks.tagging.model import Tagger
-from heed.tasks.tagging.prediction import TagPrediction
-from heed.tasks.tagging.task import Tagging
+from heed.tasks.tagging.task import Tagging, TagPrediction
 
 
 def look_at_tags(

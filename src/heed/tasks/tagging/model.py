@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from heed.data.batch.framed import frame_size, framed, framed_features, unframed
-from heed.data.batch.words import DistinctWords
-from heed.data.read.tags import may_follow
+from heed.data.batch.rows import DistinctWords
+from heed.data.batch.texts import frame_size, framed, framed_features, unframed
+from heed.data.kinds.tags import may_follow
 from heed.data.tokens.tokenizer import END
 from heed.layers import CharacterFeatures, LinearChainCRF
 from heed.models.base import TokenEncoder, learned_positions
@@ -45,17 +45,14 @@ class SoftmaxHead(TagHead):
         self.output = nn.Linear(d, len(labels))
 
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        """Sum over the words of the cross-entropy."""
         logits = self.output(hidden[mask]).float()
         return cross_entropy(logits, tags[mask], reduction="sum", label_smoothing=label_smoothing)
 
     def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The most probable tag of each word."""
         probabilities = torch.softmax(self.output(hidden).float(), dim=-1)
         return probabilities.argmax(-1), probabilities
 
     def choose(self, probabilities: Tensor) -> list[int]:
-        """The most probable tag of each word."""
         return probabilities.argmax(-1).tolist()
 
 
@@ -74,17 +71,14 @@ class CrfHead(TagHead):
         )
 
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        """Sum over the sentences of the negative log-likelihood of all their tags; no label smoothing."""
         emissions = self.output(hidden).float()
         return (self.crf.log_partition(emissions, mask) - self.crf.score(emissions, tags, mask)).sum()
 
     def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The tags of the most probable sequence, and the marginal probability of every tag."""
         emissions = self.output(hidden).float()
         return self.crf.best(emissions, mask), self.crf.marginals(emissions, mask)
 
     def choose(self, probabilities: Tensor) -> list[int]:
-        """The tags with the largest product of probabilities among the legal sequences; all transitions weigh alike."""
         if not len(probabilities):
             return []
         scores = probabilities.clamp_min(1e-30).log().unsqueeze(0)

@@ -1,46 +1,162 @@
-"""Runs of tagging."""
+"""Runs of tagging: predicted tags and their lines, scores and their report, the most frequent tag as a baseline."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
+from markupsafe import Markup
 from torch import Tensor
 
 from heed.data.examples import Sentence
-from heed.data.read.conll import ColumnFile, read_sentences
-from heed.data.read.findings import Findings
+from heed.data.findings import Findings
+from heed.data.kinds.contents import content_of
+from heed.data.kinds.tagged import ColumnFile, read_sentences
+from heed.data.tables import Head
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
-from heed.observe.frames import Look
-from heed.tasks.base.contents import advice
+from heed.tasks.base.comparison import Examiner, shadings_html
+from heed.tasks.base.labels import check_same_labels
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.outputs import in_line
-from heed.tasks.base.predictions import Predictions
-from heed.tasks.base.run import TextRun, part
-from heed.tasks.tagging.baselines import FrequentTags
+from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
+from heed.tasks.base.report import interval, per_label, shown_errors
+from heed.tasks.base.run import TextRun
+from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.tagging.look import look_at_tags
-from heed.tasks.tagging.model import Tagger
-from heed.tasks.tagging.outputs import ColumnOutputs, TaggingOutputs
-from heed.tasks.tagging.prediction import TagPrediction
-from heed.tasks.tagging.report import body, error_lines
-from heed.tasks.tagging.task import Tagging
+from heed.tasks.tagging.model import CrfHead, Tagger
+from heed.tasks.tagging.task import Tagging, TagPrediction
+from heed.visible import escaped
+
+
+class FrequentTags:
+    """The most frequent tag of each word in training; for unknown words, the most frequent tag overall.
+
+    Ties are broken alphabetically. Words are compared case-sensitively.
+    """
+
+    def __init__(self, sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
+        """Count the tags of sentences, each given as its words and their tags."""
+        of_word: dict[str, Counter[str]] = defaultdict(Counter)
+        every: Counter[str] = Counter()
+        for words, tags in sentences:
+            every.update(tags)
+            for word, tag in zip(words, tags, strict=True):
+                of_word[word][tag] += 1
+        self._best = {word: _most(counts) for word, counts in of_word.items()}
+        self._other = _most(every)
+
+    def tags(self, words: Sequence[str]) -> list[str]:
+        """The tag of each word."""
+        return [self._best.get(word, self._other) for word in words]
+
+
+def _most(counts: Counter[str]) -> str:
+    return min(counts, key=lambda tag: (-counts[tag], tag))
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one split."""
+    lines = [f"  {'words':<20} {report['words']:7,}"]
+    if "entity_f1" in report:
+        lines.append(f"  {'entity F1':<20} {interval(report['entity_f1'])}")
+        lines += [f"  {key:<20} {report[key]:7.2%}" for key in ("precision", "recall")]
+    lines.append(f"  {'accuracy of tags':<20} {interval(report['accuracy'])}")
+    if "per_type" in report:
+        lines += per_label(report["per_type"], "type")
+    else:
+        lines += per_label(report["per_tag"], "tag")
+    for word, found in report.get("per_word", {}).items():
+        lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
+    if "never_seen" in report:
+        lines.append(f"  never seen in training, so never predicted: {', '.join(map(escaped, report['never_seen']))}")
+    return lines
+
+
+def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
+    """Wrong entities in their context, or the most frequent confusions."""
+    lines = []
+    for e in shown_errors(report, most):
+        if "count" in e:
+            lines.append(f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}")
+        else:
+            kinds = " as ".join(kind for kind in (e["true"], e["predicted"]) if kind)
+            lines.append(f"  {e['origin']}  {e['kind']}: {kinds}\n    {e['context']}")
+    if not lines:
+        return ["no errors"]
+    counts = "count" in shown_errors(report, 1)[0]
+    head = "most frequent errors:" if counts else "errors (true entity in [ ], predicted in { }):"
+    return [head, *lines]
+
+
+class TaggingOutputs(TextOutputs):
+    """The entities of a text on one line, separated by tabs: `start-end label probability words`.
+
+    Plain tags are written as `word/tag`.
+    """
+
+    run: TaggingRun
+
+    unit = "words"  # whatever the tokens
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        filled = [line for line in lines if line.strip()]
+        if filled and all(isinstance(_parsed(line), dict) for line in filled):
+            raise ConfigError(f"{where or 'the input'}: each line is a JSON object; expected one text a line")
+        content = content_of(Head(Path("input"), tuple(lines[:1_000]), False))
+        if content is not None and content.kind == "tagged" and content.sure:
+            raise ConfigError(
+                f"{where or 'the input'}: {content.why}; expected one text per line (column files need --columns)"
+            )
+
+    def answer(self, text: str) -> str:
+        return super().answer(text) or "(no entity)"
+
+
+def _parsed(line: str) -> Any:
+    """The JSON value of a line; None for other text."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+class ColumnOutputs(FileOutputs):
+    """The lines of a column file, with the predicted tags in the tag column."""
+
+    run: TaggingRun
+
+    def write_file(self, path: Path) -> Iterable[str]:
+        return self.run.tag_columns(path)
+
 
 _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
-    """Base class of runs and ensembles: tags of words, and their scores."""
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText):
+    """A trained tagger, or an ensemble, whose mean probabilities decide.
+
+    Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of
+    tags with the largest product of means.
+    """
 
     task_class = Tagging
+    names = ("text", "tags")
     options = frozenset()
+    look_at = staticmethod(look_at_tags)
     body = staticmethod(body)
     errors = staticmethod(error_lines)
 
@@ -55,7 +171,6 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         return found if isinstance(text, str) else Predictions(found, "sentence")
 
     def predictions(self, texts: Sequence[str]) -> list[TagPrediction]:  # type: ignore[override]  # no options
-        """The tags of each raw text, cut into words by `heed.data.tokens.words.split_words`."""
         return self._predictions([(one, split_words(one)) for one in texts])
 
     def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
@@ -64,7 +179,11 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
 
     def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:
         """The tags of texts given as words, and the probability of every tag of every word, `(words, labels)`."""
-        return self.task.tag(self.model, self.task.encode_words(sentences))
+        each = [run.task.tag(run.model, run.task.encode_words(sentences)) for run in self.members]
+        if len(each) == 1:
+            return list(each[0])
+        means = [torch.stack([p for _, p in found]).mean(0) for found in zip(*each, strict=True)]
+        return [([self.task.labels[i] for i in self.model.head.choose(mean)], mean) for mean in means]
 
     def _predictions(self, texts: Sequence[tuple[str, Sequence[tuple[int, int]]]]) -> list[TagPrediction]:
         tagged = self.tagged([[text[start:end] for start, end in spans] for text, spans in texts])
@@ -95,17 +214,15 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         ]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
-        """Sentences from files with the same columns as the run's own."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        sentences = read_sentences(files, data, findings, advice)
+        sentences = read_sentences(files, data, findings, suggest_task)
         self.reading = findings.lines()
         return sentences
 
     def outcomes(
         self, examples: Sequence[Sentence], outputs: Sequence[Sequence[str]] | None = None, plain: bool | None = None
     ) -> Outcomes:
-        """Tag and score sentences, with the errors in context; `plain`: the tags mark no entities."""
         if not examples:
             raise ConfigError("there are no sentences to score")
         task = self.task
@@ -140,14 +257,38 @@ class WordTagger(TextRun[Tagging, Tagger, TagPrediction]):
         """The writer of predictions."""
         return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
 
+    @classmethod
+    def ensemble(cls, runs: Sequence[TaggingRun]) -> TaggingRun:
+        check_same_labels(runs)
+        deciding = next((run for run in runs if isinstance(run.model.head, CrfHead)), runs[0])
+        return cls(deciding.folder, runs[0].config, deciding.task, deciding.model, {}, runs)
 
-class TaggingRun(WordTagger, LooksAtText):
-    """A trained tagger."""
+    @classmethod
+    def examiner(cls) -> type[TaggingExaminer]:
+        return TaggingExaminer
 
-    examiner, ensemble = part("comparison"), part("ensemble")
 
-    def _look(self, text: str, **options: Any) -> Look:
-        return look_at_tags(self.task, self.model, text, **options)
+class TaggingExaminer(Examiner[TaggingRun, Sentence, list[str]]):
+    """Compares the tags of words."""
+
+    @classmethod
+    def truth_of(cls, example: Sentence) -> str:
+        return mark_entities(example.words, example.tags)
+
+    def _lengths(self) -> tuple[list[int], str]:
+        return [len(sentence.words) for sentence in self.examples], "words"
+
+    def predict(self, run: TaggingRun, examples: Sequence[Sentence], beam_size: int | None) -> list[list[str]]:
+        return [tags for tags, _ in run.tagged([sentence.words for sentence in examples])]
+
+    def count_tokens(self, run: TaggingRun, outputs: Sequence[list[str]]) -> int:
+        return sum(len(run.task.tokens_of(e)) for e in run.task.encode_words([e.words for e in self.examples]))
+
+    def outcomes(self, run: TaggingRun, outputs: Sequence[list[str]]) -> Outcomes:
+        return run.outcomes(self.examples, outputs, plain=any(one.task.plain for one in self.runs))
+
+    def drawing(self, run: TaggingRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        return shadings_html(look_at_tags(run.task, run.model, self.sources[index], words=self.examples[index].words))
 
 
 def _errors(examples: Sequence[Sentence], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,24 +16,185 @@ from heed.config import TokenizerConfig
 from heed.data.batch.texts import TokenWords, WordBatch, collate_words
 from heed.data.embedded.teddy import draw_sentences
 from heed.data.examples import Sentence
-from heed.data.read.conll import sentence_reader
-from heed.data.read.findings import Findings
-from heed.data.read.tags import is_entity_tag
-from heed.data.store.splits import Splits, open_splits
-from heed.data.tokens.tokenizer import UNKNOWN, TextTokenizer
+from heed.data.findings import Findings
+from heed.data.kinds.tagged import in_bio, sentence_reader
+from heed.data.kinds.tags import OUTSIDE, entities, find_scheme, is_entity_tag
+from heed.data.memory import Held, HeldTable, python_value
+from heed.data.splits.splits import Splits, open_splits
+from heed.data.tables import characters_of, described
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.entities import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.contents import advice
+from heed.registry import body_class
 from heed.tasks.base.labelled import LabelledTask, drawn
+from heed.tasks.base.predictions import Prediction, in_line, one_line, short
+from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
-from heed.tasks.tagging.memory import hold_sentences
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
-from heed.tasks.tagging.prediction import TagPrediction
-from heed.threads import threads_for
 from heed.training.processes import current
+
+
+@dataclass(frozen=True)
+class EntityPrediction:
+    """One entity that a model found."""
+
+    label: str  # its type
+    text: str  # its characters
+    start: int  # place of its first character in the text
+    end: int  # place after its last
+    probability: float  # product of the probabilities of its words' tags
+
+
+@dataclass(frozen=True, repr=False)
+class TagPrediction(Prediction):
+    """The tags of one text; `others` are each word's next best tags with their probabilities, best first."""
+
+    text: str  # for input given as words: the words, joined by blanks
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]  # the characters `(start, end)` of each word
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    others: tuple[tuple[tuple[str, float], ...], ...]
+    plain: bool  # True if the tags mark no entities
+
+    def __repr__(self) -> str:
+        if self.plain:
+            return f"<{short(self.summary())[1:-1]}>"
+        found = "; ".join(f"{short(one.text)} {one.label} {one.probability:.3f}" for one in self.entities)
+        return f"<{found or 'no entity'}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One table row per word."""
+        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
+        return [
+            {"word": word, "start": start, "end": end, "tag": tag, "probability": p}
+            for word, (start, end), tag, p in columns
+        ]
+
+    @property
+    def entities(self) -> tuple[EntityPrediction, ...]:
+        """The entities, in order."""
+        if self.plain:
+            return ()
+        found = []
+        for label, first, stop in entities(self.tags):
+            start, end = self.spans[first][0], self.spans[stop - 1][1]
+            probability = math.prod(self.probabilities[first:stop])
+            found.append(EntityPrediction(label, self.text[start:end], start, end, probability))
+        return tuple(found)
+
+    @property
+    def uncertainty(self) -> float:
+        """1 - the geometric mean of the tags' probabilities; 1 for a blank text.
+
+        Source: Shen et al. 2018 (arXiv:1707.05928), section 4, "maximum normalized log-probability".
+        """
+        if not self.words:
+            return 1.0
+        return 1.0 - math.exp(sum(math.log(max(p, 1e-30)) for p in self.probabilities) / len(self.words))
+
+    def summary(self) -> str:
+        """Entities as `start-end label probability text`, separated by tabs; plain tags as `word/tag`."""
+        if self.plain:
+            return " ".join(f"{word}/{in_line(tag)}" for word, tag in zip(self.words, self.tags, strict=True))
+        return "\t".join(
+            f"{e.start}-{e.end} {in_line(e.label)} {e.probability:.3f} {' '.join(e.text.split())}"
+            for e in self.entities
+        )
+
+    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        line = self.summary()
+        if options.get("sort"):
+            line = "\t".join([f"{self.uncertainty:.4f}", one_line(given), line])
+        return (line,)
+
+    def as_json(self) -> dict[str, Any]:
+        """Words, tags and entities as values for JSON."""
+        columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
+        return {
+            "words": [
+                {"text": word, "start": span[0], "end": span[1], "tag": tag, "probability": round(p, 6)}
+                for word, span, tag, p in columns
+            ],
+            "entities": [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities],
+        }
+
+
+_ALIASES = {"words": ("tokens", "text", "sentence"), "tags": ("labels", "ner_tags", "pos_tags", "label", "tag")}
+
+
+def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> Held[Sentence]:
+    """Sentences from data in a form of `heed.data.memory`, or lists of (word, tag); entities are converted to BIO.
+
+    Raises:
+        DataError: A sentence cannot be used; the message names it, the word and the value.
+    """
+    table = HeldTable(_as_columns(data), split, ("words", "tags"), findings)
+    table.choose({"words": None, "tags": None}, _ALIASES, setting="")
+    sentences = list(table.made(lambda row: _sentence(row.value("words"), row.value("tags"), row.where, findings)))
+    found = find_scheme(one.tags for one in sentences) if scheme == "auto" else scheme
+    if found == "plain":
+        return Held(sentences, findings)
+    legal = [one for one in sentences if not _illegal(one, findings)]
+    places = [("", one.origin) for one in legal]
+    return Held(in_bio(legal, places, found, findings), findings)
+
+
+def _as_columns(data: Any) -> Any:
+    """Convert lists of (word, tag), one per sentence, to lists of words and lists of tags; keep other forms."""
+    rows = data if isinstance(data, list) else ()
+    if not rows or not all(isinstance(row, list) and all(_is_word(word) for word in row) for row in rows):
+        return data
+    return [tuple(zip(*row, strict=True)) if row else ((), ()) for row in rows]
+
+
+def _is_word(word: Any) -> bool:
+    return isinstance(word, tuple) and len(word) == 2 and isinstance(word[0], str)
+
+
+def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence:
+    bad = partial(findings.bad, where="", place=place)
+    lists: list[list[Any]] = []
+    for name, values in (("words", words), ("tags", tags)):
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            message = f"{place}: the {name} are {described(values)}, expected a list of texts, one for each word"
+            raise bad(f"no list of {name}", message=message)
+        lists.append([*values])
+    if len(lists[0]) != len(lists[1]):
+        counts = (f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
+                  for name, values in zip(("word", "tag"), lists, strict=True))  # fmt: skip
+        message = f"{place} has {' and '.join(counts)}; each word needs one tag"
+        raise bad("different numbers of words and tags", message=message)
+    read: list[list[str]] = []
+    for name, values in zip(("word", "tag"), lists, strict=True):
+        texts = []
+        for number, value in enumerate(values):
+            whole = python_value(value)
+            whole = str(whole) if name == "tag" and isinstance(whole, int) else whole
+            where = f"{place}: {name} {number}"
+            if not isinstance(whole, str):
+                raise bad("not text", message=f"{where} is {described(whole)}, expected text")
+            texts.append(characters_of(whole, where, lambda rule, what: bad(rule, message=what)))
+        read.append(texts)
+    return Sentence(tuple(read[0]), tuple(read[1]), origin=place)
+
+
+def _illegal(sentence: Sentence, findings: Findings) -> bool:
+    """True if a tag is neither an entity tag nor O; this is an error, or counted as a bad line."""
+    wrong: Sequence[tuple[int, str]] = [
+        (n, tag) for n, tag in enumerate(sentence.tags) if tag != OUTSIDE and not is_entity_tag(tag)
+    ]
+    if wrong:
+        number, tag = wrong[0]
+        message = f"{sentence.origin}: tag {number} is '{tag}', expected O, or B-, I-, E- or S- followed by a type "
+        message += "(data.scheme=plain accepts any tag)"
+        findings.leave_out(findings.bad("illegal tag", "", sentence.origin, message).rule)
+    return bool(wrong)
+
 
 _CHARACTERS = "characters.json"
 _CHARACTERS_PER_POSITION = 32
@@ -48,7 +212,10 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def prepare(cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
-        """As for every labelled task; also leaves out long training sentences and builds the character vocabulary."""
+        if issubclass(body_class(config.model.name, cls.interfaces), TextEncoder):
+            raise ConfigError(
+                f"model {config.model.name} produces one vector per text, so it cannot tag words; use another"
+            )
         task = super().prepare(config, given)
         if task.config.model.model_extra and task.config.model.model_extra["characters"] != "none":
             words = {word for sentence in task.splits.examples["train"] for word in sentence.words}
@@ -58,7 +225,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def restore(cls, config: TaggingConfig, folder: Path) -> Self:
-        """The task of a run folder."""
         task = super().restore(config, folder)
         if (folder / _CHARACTERS).is_file():
             task.characters = TextTokenizer.load(folder / _CHARACTERS)
@@ -66,13 +232,11 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def resume(cls, config: TaggingConfig, folder: Path, given: Mapping[str, Sequence[Sentence]] | None = None) -> Self:
-        """The task of a resumed run; long training sentences are left out again."""
         task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer, labels and characters into a run folder."""
         super().save(folder)
         if self.characters is not None:
             self.characters.save(folder / _CHARACTERS)
@@ -95,48 +259,40 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def open_splits(
         cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None
     ) -> Splits[Sentence]:
-        """Read or generate the sentences, or take the `given` ones."""
         data = config.data
         if isinstance(data, TeddyData):
             seed, mirrored = data.seed, data.mirrored
             return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
-        return open_splits(data, sentence_reader(data, advice), given)
+        return open_splits(data, sentence_reader(data, suggest_task), given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Sentence]:
-        """Sentences: (words, tags) tuples, lists of (word, tag), (lists of words, lists of tags), or such columns."""
         return hold_sentences(data, split, config.data.scheme, findings)
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
-        """The words."""
         return example.words
 
     @classmethod
     def labels_of(cls, example: Sentence) -> Iterable[str]:
-        """The tags."""
         return example.tags
 
     @classmethod
     def complete(cls, labels: Iterable[str]) -> list[str]:
-        """Complete the tags: each entity type has both B and I, even if training sets contain only one of them."""
         known = set(labels)
         types = {label[2:] for label in known if is_entity_tag(label)}
         return super().complete(known | {f"{letter}-{kind}" for letter in "BI" for kind in types})
 
     @classmethod
     def train_tokenizer(cls, config: TaggingConfig, examples: Sequence[Sentence]) -> TextTokenizer:
-        """A tokenizer for sentences given as words."""
         return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
 
     def encode(self, examples: Sequence[Sentence]) -> list[TokenWords]:
-        """Convert words to tokens and tags to numbers."""
         tags = [[self.number_of(tag, e.origin) for tag in e.tags] for e in examples]
         encoded = self.encode_words([e.words for e in examples])
         return [TokenWords(e.words, numbers, e.characters) for e, numbers in zip(encoded, tags, strict=True)]
 
     def encoded(self, split: str) -> list[TokenWords]:
-        """The sentences of a split as tokens; test sets may contain tags missing from the training set."""
         if split not in self._encoded and split not in ("train", "valid"):
             self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
         return super().encoded(split)
@@ -150,16 +306,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return [TokenWords(w, [], c) for w, c in zip(words, characters, strict=True)]
 
     def tokens_of(self, encoded: TokenWords) -> list[int]:
-        """The tokens of all words."""
         return [token for word in encoded.words for token in word]
 
     def cost(self, encoded: TokenWords) -> tuple[int, int]:
-        """As for every labelled task; if characters are read, very long words count as further positions."""
         tokens, other = super().cost(encoded)
         return max(tokens, -(-sum(map(len, encoded.characters)) // _CHARACTERS_PER_POSITION)), other
 
     def collate_encoded(self, encoded: Sequence[TokenWords], indices: list[int]) -> WordBatch:
-        """Pad the chosen sentences into one batch."""
         return collate_words(encoded, indices)
 
     @property
@@ -169,22 +322,15 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @property
     def selected_by(self) -> str:
-        """Entity F1, or accuracy for plain tags."""
         return "accuracy" if self.plain else "entity_f1"
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The width of the character features and of the given word vectors."""
-        if issubclass(self.body_class, TextEncoder):
-            raise ConfigError(
-                f"model {self.config.model.name} produces one vector per text, so it cannot tag words; use another"
-            )
         filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
         return super().fields_from_data(given) | {
             "d_features": 0 if given.get("characters", "none") == "none" else filters
         }
 
     def head_fields(self, head: TaggingHead, given: dict[str, Any]) -> dict[str, Any]:
-        """The head's fields."""
         if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
             name = self.config.model.name
             raise ConfigError(f"model.delay is {head.delay}, but model {name} sees the whole text; remove model.delay")
@@ -197,21 +343,22 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return head.model_dump()
 
     def build_model(self) -> Tagger:
-        """A new model, its weights drawn from torch's random state."""
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder)
         characters = None
-        axes = self.axes()
         if self.characters is not None:
-            characters = CharacterFeatures(len(axes["characters"]), head.d_character, head.num_filters)
+            characters = CharacterFeatures(len(self.row_names("characters")), head.d_character, head.num_filters)
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags are used unchanged
         return Tagger(
-            body, TAG_HEADS[head.head](body.d_output, axes["labels"], in_bio), characters, head.delay, head.word
+            body,
+            TAG_HEADS[head.head](body.d_output, self.row_names("labels"), in_bio),
+            characters,
+            head.delay,
+            head.word,
         )
 
     def axes(self) -> dict[str, list[str]]:
-        """As for every labelled task, and the characters if the model reads them."""
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
 
     def hidden(self, model: Tagger, batch: WordBatch) -> Tensor:
@@ -219,42 +366,27 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return model(batch.tokens, batch.mask, batch.word_of, batch.word_mask, batch.characters)  # type: ignore[no-any-return]
 
     def loss(self, model: Tagger, batch: WordBatch, label_smoothing: float) -> Tensor:
-        """Sum over the words of the negative log-likelihood in nats."""
         return model.head.loss(self.hidden(model, batch), batch.tags, batch.word_mask, label_smoothing)
 
-    @torch.no_grad()
     def validate(self, model: Tagger) -> dict[str, float]:
-        """Loss in nats per word, accuracy of tags and, if they mark entities, entity F1."""
-        model.eval()
-        encoded, device = self.encoded("valid"), next(model.parameters()).device
-        processes = current()
-        losses = [
-            float(self.loss(model, self.collate_encoded(encoded, indices).to(device), 0.0))
-            for indices in processes.share(self.scoring_batches(encoded))
-        ]
-        (loss,) = processes.total(sum(losses))
-        true = [e.tags for e in self.splits.examples["valid"]]
-        predicted = processes.map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
+        encoded, true = self.encoded("valid"), [e.tags for e in self.splits.examples["valid"]]
+        predicted = current().map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         scores = values_of(tag_measures(true, predicted, self.plain))
         kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")
-        return {"loss": loss / sum(map(len, true)), **{name: scores[name] for name in kept}}
+        return {**super().validate(model), **{name: scores[name] for name in kept}}
 
-    @torch.no_grad()
     def tag(self, model: Tagger, encoded: Sequence[TokenWords]) -> list[tuple[list[str], Tensor]]:
         """The tags of each sentence, and the probability of every tag of every word, `(words, num_labels)`."""
-        model.eval()
-        device = next(model.parameters()).device
-        result: list[tuple[list[str], Tensor]] = [([], torch.zeros(0, len(self.labels)))] * len(encoded)
-        known = [i for i, e in enumerate(encoded) if e.words]
-        for chosen in self.scoring_batches([encoded[i] for i in known]):
-            batch = self.collate_encoded(encoded, [known[n] for n in chosen]).to(device)
-            with threads_for(model, batch.tokens.numel()):
-                best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
-            for row, i in enumerate(batch.indices):
-                count = len(encoded[i].words)
+
+        def of_batch(batch: WordBatch) -> Iterator[tuple[list[str], Tensor]]:
+            best, probabilities = model.head.decode(self.hidden(model, batch), batch.word_mask)
+            for row, count in enumerate(batch.word_mask.sum(1).tolist()):
                 tags = [self.labels[tag] for tag in best[row, :count].tolist()]
-                result[i] = tags, probabilities[row, :count].float().cpu()
-        return result
+                yield tags, probabilities[row, :count].float().cpu()
+
+        known = [one for one in encoded if one.words]
+        tagged = iter(self.scored(model, known, lambda batch: [*of_batch(batch)]))
+        return [next(tagged) if one.words else ([], torch.zeros(0, len(self.labels))) for one in encoded]
 
     def prediction(
         self, text: str, spans: Sequence[tuple[int, int]], tags: Sequence[str], probabilities: Tensor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import END, PADDING, START, UNKNOWN
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Vocabularies
@@ -30,13 +31,11 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
 
     @classmethod
     def heads(cls, checkpoint: Checkpoint) -> frozenset[str]:
-        """The output layer, and its bias if the checkpoint has one."""
         has_bias = "final_logits_bias" in checkpoint.files
         return frozenset({"output", "bias"} if has_bias else {"output"})
 
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
-        """The search settings of `generate`, and whether both sides share a vocabulary."""
         source, target = (checkpoint.tokenizers[side] for side in ("source", "target"))
         return {
             "tokenizer": {"shared": source.tokens == target.tokens},
@@ -69,12 +68,10 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
 
     @classmethod
     def task(cls, config: TranslationConfig, checkpoint: Checkpoint) -> Translation:
-        """The task with both tokenizers."""
         return Translation(config, (checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]), None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        """The model and its search settings."""
         task: Translation = run.task
         body, _ = task.model_and_head()
         given = task.config.generation

@@ -1,61 +1,138 @@
-"""Runs of translation."""
+"""Runs of translation: outputs and their lines, scores and their report, baselines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from heed.config import Columns, FilesData
+from markupsafe import Markup
+
+from heed.config import Columns, FilesData, HubSection
+from heed.data.columns import Column
 from heed.data.examples import Pair
-from heed.data.read.findings import Findings
-from heed.data.read.pairs import read_pairs
-from heed.data.read.shuffled import sentence_reader
-from heed.data.tokens.tokenizer import UNKNOWN
+from heed.data.findings import Findings
+from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.shuffled import sentence_reader
+from heed.data.splits.survey import TrainingSides
+from heed.data.text_files import Numbered
+from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
-from heed.evaluation.report import summarise
-from heed.generation import Writer
+from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
-from heed.observe.frames import Look
-from heed.tasks.base.contents import advice
+from heed.tasks.base.capabilities import capability
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.run import TextRun, part
-from heed.tasks.translation.alignments import AlignsWords
-from heed.tasks.translation.baselines import NearestSentence
-from heed.tasks.translation.links import aligned_counts, word_links
+from heed.tasks.base.report import interval, points, span
+from heed.tasks.base.run import TextRun
+from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.writing import WrittenText, output_measures
+from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
+from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.translation.look import look_at
-from heed.tasks.translation.outputs import TranslationOutputs
-from heed.tasks.translation.report import body
-from heed.tasks.translation.sides import remarks_on_files
-from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation, output_measures
+from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
-from heed.tasks.translation.writing import Prediction
+from heed.tasks.translation.word_weights import aligned_counts, word_links
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
 
+_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"}
+_LINKS = {"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"}
 
-class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
-    """Base of runs and ensembles: writing targets for sources, and scoring them."""
+
+def body(report: dict[str, Any]) -> list[str]:
+    """The scores of one set."""
+    names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
+    lines = [f"  {label:<20} {points(report[key])}" for key, label in _TEXT_NAMES.items() if key in report]
+    lines += [f"  {label:<20} {interval(report[key])}" for key, label in names.items() if key in report]
+    if "alignment" in report:  # the reason why there is no alignment error although links are known
+        lines.append(f"  {names['alignment_error']:<20} {report['alignment']}")
+    if "aer" in report:
+        lines += [f"  {label:<20} {interval(report[key])}" for key, label in _LINKS.items()]
+    lines.append(f"  {'perplexity':<20} {report['perplexity']:.4f}")
+    shown, show = ("chrf", points) if "chrf" in report else ("exact_match", interval)
+    lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
+    for bucket in report["by_source_length"]:
+        lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
+    signed = {key: label.partition(",")[0] for key, label in _TEXT_NAMES.items() if key in report}
+    lines += [f"  {name}: {report[key]['signature']}" for key, name in signed.items()]
+    return [*lines, *cut_off_lines(report)]
+
+
+class TranslationOutputs(WritingOutputs):
+    """A line for each candidate; with --align, its alignment last."""
+
+    run: PairRun
+    key = "source"
+
+    def __init__(self, run: PairRun, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        if options["align"] and not run.model.aligns:
+            raise ConfigError(
+                f"model '{run.config.model.name}' has no attention, so --align cannot link words; omit --align"
+            )
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        data = self.run.task.config.data
+        if not isinstance(data, FilesData) or data.shuffle_source is not None:
+            return None
+        column = self.run.columns[0]
+        given, named = (0, (column,)) if isinstance(column, str) else (column or 0, ())
+        return input_texts(path, given, (*named, "source"), findings, (), data.train)
+
+    def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
+        further = {name: self.options[name] for name in ("prefix", "engine")}
+        return self.run.candidates(texts, num_best, **self.search, **further)
+
+    def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
+        if self.options["align"]:
+            prediction = replace(prediction, alignment=self.run.align(text, prediction))
+        return super().lines(text, prediction)
+
+
+class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], LooksAtText):
+    """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
+
+    Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
+    words, and the source words that replace unknown ones.
+    """
 
     task_class = Translation
+    names = ("source", "reference")
     text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
     options = frozenset(
         ("beam_size", "length_penalty", "min_length", "max_length", "sampling", "prefix", "num_best", "engine")
     )
     body = staticmethod(body)
+    look_at = staticmethod(look_at)
+
+    @classmethod
+    def ensemble(cls, runs: Sequence[PairRun]) -> PairRun:
+        """Several runs that write together.
+
+        Raises:
+            ConfigError: The runs have different tokenizers; the message names the first difference.
+        """
+        first = runs[0]
+        for other in runs[1:]:
+            _check_tokenizers(first, other)
+        return cls(first.folder, first.config, first.task, Ensemble([run.model for run in runs]), {}, runs)
+
+    @classmethod
+    def examiner(cls) -> type[TranslationExaminer]:
+        return TranslationExaminer
 
     @property
-    def attending(self) -> Translator:
-        """The run whose attention links words."""
-        return self
+    def attending(self) -> PairRun:
+        return self.members[0]  # type: ignore[no-any-return]
 
-    def predictions(self, texts: Sequence[str], **options: Any) -> list[Prediction]:
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[WrittenText]:
         """Write the output for each text.
 
         Args:
@@ -68,7 +145,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
 
     def candidates(
         self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
-    ) -> list[list[Prediction]]:
+    ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         if isinstance(texts, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
@@ -97,7 +174,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
             self._writers[engine] = open_engine(self.folder, self.task, engine)
         return self._writers[engine]
 
-    def _without_unknown(self, source: str, prediction: Prediction) -> Prediction:
+    def _without_unknown(self, source: str, prediction: WrittenText) -> WrittenText:
         if UNKNOWN not in prediction.ids:
             return prediction
         run = self.attending
@@ -105,19 +182,36 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 
+    @property
+    def columns(self) -> tuple[Column, Column]:
+        """The columns of both sides that the run was trained on."""
+        columns = getattr(self.task.config.data, "columns", None)
+        return (columns.source, columns.target) if isinstance(columns, Columns) else (None, None)
+
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
-        """Pairs from two parallel files, or from one with both sides; one file of sentences if sources are shuffled."""
         data = self.task.config.data
-        # Columns of a Hub data set do not apply to files.
-        columns = (data.columns.source, data.columns.target) if type(data) is FilesData else (None, None)
         findings = Findings.of(data, strict=True)
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
-            reader = sentence_reader(Columns(target=columns[1]), data.shuffle_seed)
+            reader = sentence_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
             return list(reader.read([*map(str, files)], findings))
-        pairs = list(read_pairs(files, *columns, findings, advice))
+        pairs = list(read_pairs(files, *self.columns, findings, suggest_task, self.task.names, again=True))
         name = ", ".join(Path(file).name for file in files)
-        self.reading = [*findings.lines(), *remarks_on_files(self.task, pairs, name)]
+        self.reading = [*findings.lines(), *self._remarks_on_sides(pairs, name)]
         return pairs
+
+    def _remarks_on_sides(self, pairs: Sequence[Pair], name: str) -> list[str]:
+        """Warnings if sides of files are in another language than in the training files, if these still exist."""
+        data = self.task.config.data
+        if not isinstance(data, FilesData) or isinstance(data, HubSection) or data.shuffle_source is not None:
+            return []
+        if not all(Path(file).is_file() for file in data.train):
+            return []
+        try:
+            findings = Findings("skip", data.encoding, data.max_line)
+            train = read_pairs(data.train, *self.columns, findings, names=self.task.names)
+            return TrainingSides(pair.texts for pair in train).remarks_on((pair.texts for pair in pairs), name)
+        except DataError:  # the files have changed since the run was trained
+            return []
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         """The copied source, and the translation of the nearest training sentence.
@@ -146,7 +240,6 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         }
 
     def validated(self) -> Sequence[Pair]:
-        """The first validation pairs, whose outputs are scored in a validation."""
         return self.examples("valid")[:VALIDATE_AT_MOST]
 
     @cached_property
@@ -171,7 +264,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
     def outcomes(
         self,
         examples: Sequence[Pair],
-        outputs: Sequence[Prediction] | None = None,
+        outputs: Sequence[WrittenText] | None = None,
         references: Sequence[str] | None = None,
         per_token: bool = True,
     ) -> Outcomes:
@@ -195,7 +288,7 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
         }
         if any(pair.links for pair in examples):
             nothing = [0] * len(examples)
-            found = aligned_counts(task, self.model, examples) if self.attending is self else None
+            found = aligned_counts(task, self.model, examples) if len(self.members) == 1 else None
             aligned, linked = found or (nothing, nothing)
             wrong = [known - right for right, known in zip(aligned, linked, strict=True)]
             measures.append(share("alignment_error", "alignment error", wrong, linked, higher_is_better=False))
@@ -206,26 +299,67 @@ class Translator(AlignsWords, TextRun[Translation, PairDecoder, Prediction]):
 
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """The report as for every task, without the alignment error if it is not known."""
-        outcomes = self.outcomes(examples)
-        known = tuple(m for m in outcomes.measures if m.name != "alignment_error" or not math.isnan(m.score()))
-        return summarise(replace(outcomes, measures=known), self.config.evaluation.bootstrap, self.by_length)
+        report = super().report_of(examples)
+        if math.isnan(report.get("alignment_error", {"low": 0.0})["low"]):
+            del report["alignment_error"]
+        return report
 
     def outputs(self, options: Mapping[str, Any]) -> TranslationOutputs:
-        """The writer of predictions."""
         return TranslationOutputs(self, options)
 
 
-class TranslationRun(Translator, LooksAtText):
-    """A model that writes a target for a source."""
+class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
+    """Comparison of runs that write a text for a text."""
 
-    examiner, ensemble = part("comparison"), part("ensemble")
+    def _references(self) -> tuple[list[str], list[str]]:
+        """Targets normalised as the runs do, or as they are in the data if the runs normalise differently."""
+        plain, remarks = super()._references()
+        first, *others = (
+            [run.task.target_tokenizer.normalize(pair.target) for pair in self.examples] for run in self.runs
+        )
+        if all(first == other for other in others):
+            return first, remarks
+        return plain, [
+            "The runs normalise text differently: references are the targets as they are in the data.",
+            *remarks,
+        ]
+
+    def predict(self, run: PairRun, examples: Sequence[Pair], beam_size: int | None) -> list[WrittenText]:
+        return run.predict([pair.source for pair in examples], beam_size=beam_size)
+
+    def count_tokens(self, run: PairRun, outputs: Sequence[WrittenText]) -> int:
+        return sum(len(output.tokens) for output in outputs)
+
+    def outcomes(self, run: PairRun, outputs: Sequence[WrittenText]) -> Outcomes:
+        return run.outcomes(self.examples, outputs, self.references, self.per_token)
+
+    def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        look = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean").look
+        return map_html(look, ("cross",), "This model does not attend to the source while it writes.", numbers)
+
+
+def _check_tokenizers(first: PairRun, other: PairRun) -> None:
+    for side, mine in first.task.tokenizers().items():
+        theirs = other.task.tokenizers()[side]
+        difference = mine.first_difference(theirs)
+        if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
+            difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
+        if difference:
+            raise ConfigError(
+                f"'{first.folder}' and '{other.folder}' cannot form an ensemble: their {side} tokenizers differ: "
+                f"{difference}; train one with tokenizer.from={first.folder}"
+            )
+
+
+class TranslationRun(PairRun):
+    """A model that writes a target for a source, or an ensemble of such models."""
+
+    targets = "target tokens"
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Exported:
         """Write the model for another program; see `heed.exchange.export_translation`."""
         from heed.exchange import export_translation
 
+        capability(self, "export")
         self._writers.clear()
         return export_translation(self.folder, self.task, self.model, to, quantization)
-
-    def _look(self, text: str, **options: Any) -> Look:
-        return look_at(self.task, self.model, text, **options)

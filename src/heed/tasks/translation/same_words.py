@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Rows
-from heed.data.tokens.pieces import is_continued
+from heed.data.tokens.special import is_continued
 from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
 from heed.models.base import Memory, ModelConfig, PairDecoder
 
 _BLANK = "\u2581"  # start of a token that follows a space
-Words = tuple[tuple[int, ...], ...]
-"""Words as their tokens, sorted, with repeats."""
-Place = tuple[Words, tuple[int, ...]]
+SortedWords = tuple[tuple[int, ...], ...]
+"""SortedWords as their tokens, sorted, with repeats."""
+Progress = tuple[SortedWords, tuple[int, ...]]
 """Progress of an output: the words that are not finished, and the tokens of the current word."""
 
 
@@ -30,10 +30,9 @@ class SourceMemory(Memory):
     """Encoded sources, and the words of each."""
 
     own: Memory | None = None
-    words: tuple[Words, ...] = ()
+    words: tuple[SortedWords, ...] = ()
 
     def select(self, sources: Tensor) -> SourceMemory:
-        """The memory of the given sources."""
         assert self.own is not None
         return SourceMemory((), None, self.own.select(sources), tuple(self.words[i] for i in sources.tolist()))
 
@@ -43,7 +42,7 @@ class SourceState:
     """The decoder's own state, and the progress of each row."""
 
     own: Any
-    places: tuple[Place, ...]
+    places: tuple[Progress, ...]
 
     def select(self, rows: Tensor) -> SourceState:
         """Reorder the rows: the new row i continues the old `rows[i]`."""
@@ -66,25 +65,21 @@ class SameWords(PairDecoder):
 
     @property
     def aligns(self) -> bool:
-        """True if the decoder attends to the source."""
         return self._own[0].aligns
 
     def encode(self, source: Tensor, source_mask: Tensor) -> SourceMemory:
-        """Read the sources."""
         rows = [row[mask].tolist() for row, mask in zip(source, source_mask, strict=True)]
         return SourceMemory((), None, self._own[0].encode(source, source_mask), tuple(map(self._cut, rows)))
 
-    def _cut(self, ids: list[int]) -> Words:
+    def _cut(self, ids: list[int]) -> SortedWords:
         return tuple(sorted(cut_words(self._tokenizer, [i for i in ids if i not in self._never])))
 
     def start(self, memory: Memory | None, rows: Rows) -> SourceState:
-        """The initial state, before the first token."""
         assert isinstance(memory, SourceMemory)
         own = self._own[0].start(memory.own, rows)
         return SourceState(own, tuple((memory.words[i], ()) for i in rows.source_of.tolist()))
 
     def step(self, tokens: Tensor, state: SourceState, lengths: Tensor | None = None) -> tuple[Tensor, SourceState]:
-        """Read tokens; the hidden states are log-probabilities of allowed next tokens, `(rows, n, vocab_size)`."""
         hidden, own = self._own[0].step(tokens, state.own, lengths)
         log_probs, places = torch.log_softmax(self._own[0].logits(hidden).float(), dim=-1), list(state.places)
         allowed = torch.zeros_like(log_probs, dtype=torch.bool)
@@ -113,7 +108,7 @@ def cut_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> list[tuple[int, .
     return [*words, *((i,) for i in ids[end:])]
 
 
-def advance(place: Place, token: int) -> Place:
+def advance(place: Progress, token: int) -> Progress:
     """The place after one more token; a token that is not allowed (such as a start token) changes nothing."""
     words, begun = place
     longer = (*begun, token)
@@ -123,7 +118,7 @@ def advance(place: Place, token: int) -> Place:
     return (rest, (token,)) if rest is not None and any(word[0] == token for word in rest) else place
 
 
-def may_follow(place: Place) -> frozenset[int]:
+def may_follow(place: Progress) -> frozenset[int]:
     """The allowed next tokens: those that continue a word or, after a whole word, start another or end the output."""
     words, begun = place
     size = len(begun)
@@ -134,7 +129,7 @@ def may_follow(place: Place) -> frozenset[int]:
     return frozenset(tokens or {END})
 
 
-def _without(words: Words, word: tuple[int, ...]) -> Words | None:
+def _without(words: SortedWords, word: tuple[int, ...]) -> SortedWords | None:
     """The words without one occurrence of `word`; None if it does not occur."""
     if word not in words:
         return None

@@ -9,42 +9,91 @@ scoring and writing are unaffected, and the attention weights themselves are nev
 cross-entropy is that of a under A, not the other way round.
 
 A trace records this one layer: the pass runs as without a trace, and the weights, before dropout, are computed from the
-recorded queries and keys. Links between words become links between characters (`heed.data.read.links`), and then rows
-of weights over the tokens of any tokenization (`heed.data.tokens.link_rows`), so links need no tokenizer and are valid
+recorded queries and keys. Links between words become links between characters (`heed.data.kinds.links`), and then rows
+of weights over the tokens of any tokenization (`heed.data.tokens.alignment`), so links need no tokenizer and are valid
 with subword sampling. The line of a pair in a file of links is found by the pair's origin, so pairs that are held out,
-left out or kept on disk cannot shift the links. Learned links (`guided.py`) are between tokens and have strengths.
+left out or kept on disk cannot shift the links. Learned links (`guides`) are between tokens and have strengths.
 
 Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
 2016 (C16-1291), section 3, for the squared difference.
+
+Automatic links are a word alignment learned from the training pairs (Chen et al. 2016, who take those of a statistical
+aligner). With few pairs a model learns words, but not where to look for them; the alignment, which pools all pairs,
+supplies that. A link's strength is its confidence: a row sums to at most 1, and a row of zeros has no effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import Columns, FilesData, HubSection
-from heed.config.alignment import AlignmentSection
-from heed.config.memory import InMemory
-from heed.data.batch.pairs import PairBatch
+from heed.config import FilesData, HubSection
+from heed.config.data import InMemory
+from heed.data.batch.pairs import PairBatch, TokenPair
 from heed.data.examples import Link, Pair, Span
-from heed.data.read.findings import Findings
-from heed.data.read.lines import ending_of
-from heed.data.store.links import LinkTable
-from heed.data.tokens.link_rows import rows_of
+from heed.data.findings import Findings
+from heed.data.kinds.links import LinkTable
+from heed.data.splits.splits import Splits
+from heed.data.text_files import ending_of
+from heed.data.tokens.alignment import align_tokens, rows_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.observe.edits import attention_of
 from heed.observe.trace import Trace
-from heed.tasks.translation.data import TranslationData
-from heed.tasks.translation.guided import guides
+from heed.tasks.base.training_set import TrainingSet
+from heed.tasks.translation.config import AlignmentSection, TranslationConfig
+
+_STEM = 5
+"""First letters that identify a word: few pairs contain few of its forms, and these letters identify most of them."""
+_LONGEST = 4.0
+"""With more tokens per word on average, a text has no spaces between words; then tokens are aligned."""
+
+
+def guides(
+    pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer, least: float = 0.3
+) -> list[Tensor]:
+    """Alignment of target to source tokens: each token of a word to all tokens of the words it is aligned with.
+
+    Links weaker than `least` are ignored.
+
+    Returns:
+        For each pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
+    """
+    sources = _Words([pair.source for pair in pairs], source)
+    targets = _Words([pair.target for pair in pairs], target)
+    links = align_tokens(sources.stems, targets.stems)
+    result = []
+    for word_links, s, t in zip(links, sources.owners, targets.owners, strict=True):
+        strength = word_links[t][:, s]  # (target, source)
+        sure = strength * (strength > least)
+        rows = sure / sure.sum(1, keepdim=True).clamp_min(1.0)
+        result.append(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]))
+    return result
+
+
+class _Words:
+    """The words of texts, numbered by their stems; `owners` gives the word of each token."""
+
+    def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
+        words = [tokenizer.words(ids) for ids in texts]
+        if sum(map(len, texts)) > _LONGEST * sum(map(len, words)):
+            words = [[range(n, n + 1) for n in range(len(ids))] for ids in texts]
+        numbers: dict[str, int] = {}
+        self.stems: list[list[int]] = []
+        self.owners: list[Tensor] = []
+        for ids, ranges in zip(texts, words, strict=True):
+            labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
+            self.stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
+            self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
+
 
 _HELD = 50_000
 """Most pairs whose rows are cached, below a kilobyte each."""
@@ -108,6 +157,24 @@ Cells = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
 """Rows of weights without their zeros: target places, source places, weights."""
 
 
+class Supervised(Protocol):
+    """The task that is supervised, a `Translation`."""
+
+    config: TranslationConfig
+    source_tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer
+
+    @property
+    def splits(self) -> Splits[Pair]: ...
+    @property
+    def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]: ...
+    @property
+    def frame(self) -> tuple[list[int], list[int]]: ...
+    @property
+    def cuts_anew(self) -> bool: ...
+    def spans_of(self, index: int, pair: Pair) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]: ...
+
+
 class Supervision:
     """The wanted attention weights for each training pair.
 
@@ -116,7 +183,7 @@ class Supervision:
         DataError: A file of links cannot be read or does not fit the pairs.
     """
 
-    def __init__(self, task: TranslationData, section: AlignmentSection) -> None:
+    def __init__(self, task: Supervised, section: AlignmentSection) -> None:
         self._task, self._section = task, section
         self._held: dict[int, Cells] = {}
         self._guides: list[Tensor] | None = None
@@ -130,10 +197,10 @@ class Supervision:
     def _read(self) -> list[LinkTable]:
         section, data, splits = self._section, self._task.config.data, self._task.splits
         assert isinstance(data, FilesData)
-        skipped = _skipped(data, data.train, data.columns)
+        skipped = _skipped(data, data.train, splits.columns)
         corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
         for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
-            corpora.append((name, corpus.examples, corpus.counts, _skipped(data, one.files, one.columns)))
+            corpora.append((name, corpus.examples, corpus.counts, _skipped(data, one.files, corpus.columns)))
         tables = []
         for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
             findings = Findings.of(data)
@@ -214,8 +281,8 @@ def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span
     return start, end
 
 
-def _skipped(data: FilesData, files: Sequence[str], columns: Columns) -> int:
+def _skipped(data: FilesData, files: Sequence[str], columns: Mapping[str, int | str]) -> int:
     """The number of lines before the pairs of a corpus's file: 1 if its first line names the columns, else 0."""
-    named = any(isinstance(column, str) for column in (columns.source, columns.target))
+    named = any(isinstance(column, str) for column in columns.values())
     of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
     return int(named and of_columns and not isinstance(data, HubSection | InMemory))

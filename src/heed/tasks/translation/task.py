@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
-from heed.data.examples import Pair
-from heed.data.tokens.tokenizer import PADDING, START, UNKNOWN, TextTokenizer
-from heed.evaluation.measures import Measure, share, values_of
-from heed.evaluation.rouge import ROUGE, rouge_measures
-from heed.evaluation.text import text_measure
-from heed.models.base import PairDecoder
+from heed.data.examples import Pair, Span
+from heed.data.findings import Findings, found_table
+from heed.data.kinds.pairs import SIDES, Names, pair_reader
+from heed.data.kinds.shuffled import sentence_reader
+from heed.data.memory import hold
+from heed.data.sequences import select, take
+from heed.data.splits.lengths import Lengths, lengths_of
+from heed.data.splits.pairs import open_pairs
+from heed.data.splits.splits import Splits
+from heed.data.splits.survey import TrainingSides
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
+from heed.data.tokens.token_cache import encode_cached
+from heed.data.tokens.tokenizer import END, START, TextTokenizer, beginning
+from heed.errors import ConfigError, DataError
+from heed.generation import SamplingOptions, SearchOptions, Writer
+from heed.models.base import Memory, PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
-from heed.tasks.base.positions import check_positions
+from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.settling import check_positions
+from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
 from heed.tasks.base.transfer import Parent, with_parents
+from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.data import TranslationData
-from heed.tasks.translation.overview import overview, report_counts
 from heed.tasks.translation.pretrained import counterparts, taken_part, with_body
-from heed.tasks.translation.sides import remarks_on_sets
-from heed.tasks.translation.sizes import auto_size, few_because, for_few_pairs
+from heed.tasks.translation.same_words import SameWords
 from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
-from heed.tasks.translation.tokenizers import learn_tokenizers, load_tokenizers, save_tokenizers
-from heed.tasks.translation.writing import GENERATE_TOKENS, cached_bytes, translate
-from heed.threads import threads_for
+from heed.tasks.translation.tokenizers import (
+    Tokenizers,
+    auto_size,
+    few_because,
+    for_few_pairs,
+    learn_tokenizers,
+    load_tokenizers,
+    save_tokenizers,
+)
+from heed.training.checkpoint import draw_seed
 from heed.training.contracts import Loss
 from heed.training.loss import loss_at
-from heed.training.micro_batches import kept_bytes
-from heed.training.processes import current
 
 _WITHOUT_END = sys.maxsize
 """Number of pairs of a stream, for settings that are chosen by the number of pairs."""
@@ -45,17 +64,28 @@ VALIDATE_AT_MOST = 500
 """Most validation examples that are decoded; the loss uses all examples."""
 
 
-class Translation(TranslationData):
-    """The task of translation: data, model, loss and scores."""
+_BLANK = WrittenText("", 0.0, 0.0, (), (), True, ())
 
+
+class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
+    """The task of translation: pairs as tokens, training corpora, model, loss, scores, writing."""
+
+    names: ClassVar[Names] = SIDES
+    """Usual names of the columns of both sides."""
     interfaces = ("pair_decoder",)
     size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
     units: ClassVar = {"source": "source tokens", "target": "target tokens"}
     alternatives: ClassVar = {"source": ("source", "tokens")}
     _supervision: Supervision | None = None
-    translate = translate
-    overview = overview
-    report_counts = report_counts
+
+    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
+        super().__init__(config, splits)
+        self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._encoded: dict[str, Sequence[TokenPair]] = {}
+        self._lengths: dict[str, Lengths] = {}
+        self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
+        amount = config.tokenizer.sampling
+        self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
     @classmethod
     def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
@@ -67,22 +97,22 @@ class Translation(TranslationData):
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
-        config, parent, spoken = with_parents(with_body(config), cls)
+        config, parent, tokenizer_parent = with_parents(with_body(config), cls)
         known = cls._of_parent(config, parent)
         splits = cls.read_splits(config, given)
         if given is None and isinstance(config.data, FilesData):
-            splits.remarks += remarks_on_sets(splits.examples, config.data)
+            splits.remarks += _remarks_on_sides(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = _WITHOUT_END if splits.stream else sum(map(len, seen))
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
             why = few_because(asked, count)
             splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
-        if spoken is None:
+        if tokenizer_parent is None:
             config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
         else:
-            tokenizers = spoken.tokenizer("source", cls), spoken.tokenizer("target", cls)
+            tokenizers = tokenizer_parent.tokenizer("source", cls), tokenizer_parent.tokenizer("target", cls)
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
@@ -112,31 +142,26 @@ class Translation(TranslationData):
     def taken_from(
         self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
     ) -> Mapping[str, str] | None:
-        """The tensors of the part that `model.take` selects, or that a parent of single texts becomes."""
         part = taken_part(self.config, parent)
         return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
 
     @classmethod
     def restore(cls, config: TranslationConfig, folder: Path) -> Translation:
-        """The task of a run folder; its data is opened only when asked for."""
         return cls(config, load_tokenizers(folder, config.tokenizer), None)
 
     @classmethod
     def resume(
         cls, config: TranslationConfig, folder: Path, given: Mapping[str, Sequence[Pair]] | None = None
     ) -> Translation:
-        """The task of a resumed run, with its tokenizers; pairs that are too long are left out again."""
         task = super().resume(config, folder, given)
         task._leave_out_long()
         return task
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizers into a run folder."""
         save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
 
     @property
     def selected_by(self) -> str:
-        """Score chrF for data from files; exact match for embedded data and shuffled sentences."""
         data = self.config.data
         return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
 
@@ -152,35 +177,18 @@ class Translation(TranslationData):
 
     @property
     def auto_size(self) -> str:
-        """The named size, by the number of training pairs."""
         return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
 
-    def settled(self) -> TranslationConfig:
-        """The settled configuration as for every task, with `generation.max_length` set."""
-        config = super().settled()
-        if config.generation.max_length is not None:
-            return config
-        longest = min(math.ceil(1.5 * self.training.longest(1)) + 20, self.positions or sys.maxsize)
-        return config.model_copy(update={"generation": config.generation.model_copy(update={"max_length": longest})})
-
     def build_model(self) -> PairDecoder:
-        """A new model, its weights drawn from torch's random state."""
-        model = self.body_class(self.model_and_head()[0])
-        assert isinstance(model, PairDecoder)
+        model: PairDecoder = super().build_model()
         if (section := self.config.training.supervision) is not None:
             check_model(model, section, self.config.training.supervised_by, self.config.model.name)
         return model
 
     def axes(self) -> dict[str, list[str]]:
-        """The tokens of both sides."""
         return {kind: tokenizer.tokens for kind, tokenizer in self.tokenizers().items()}
 
-    def body(self, model: PairDecoder) -> PairDecoder:
-        """The whole model."""
-        return model
-
     def collate(self, indices: list[int], epoch: int = 0) -> PairBatch:
-        """One training batch; with subword sampling, its texts are cut differently in each pass."""
         batch = self.training.collate(indices)
         return batch if self.supervision is None else self.supervision.on(batch)
 
@@ -192,104 +200,423 @@ class Translation(TranslationData):
             self._supervision = Supervision(self, section)
         return self._supervision
 
-    def scoring_memory(self, model: PairDecoder, activations: float) -> int:
-        """Bytes that writing takes: keys and values of a Transformer, states of the sources of other models.
-
-        A recurrent encoder holds about as much as for a backward pass.
-        """
-        sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
-        batches = plan_batches([(1, len(source)) for source in sources], GENERATE_TOKENS)
-        read = [(len(rows), max(len(sources[i]) for i in rows)) for rows in batches]
-        written = self._longest_written()
-        if held := cached_bytes(model, max(count * (written + length) for count, length in read)):
-            return held
-        few = collate_pairs([TokenPair(source, []) for source in sources[:8]], [*range(len(sources[:8]))])
-        few = few.to(next(model.parameters()).device)
-        model.eval()
-        kept = kept_bytes(model, lambda: model.encode(few.source, few.source_mask)) / few.source.numel()
-        return round(kept * max(count * length for count, length in read))
-
-    def _longest_written(self) -> int:
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max(len(pair.target) for pair in self.encoded("valid")) + 2
-        return min(longest, self.positions or longest)
-
     def links_shown(self, index: int, pair: Pair) -> str:
-        """The links that guide the attention to a training pair, for people; "" for none."""
         return "" if self.supervision is None else self.supervision.shown(index, pair)
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
-        """Sum over the batch's real target tokens of the cross-entropy in nats, plus the loss of guided attention."""
-        real = batch.target_mask, batch.num_targets
+        """The loss of every task that writes, plus that of guided attention."""
         section = self.config.training.supervision
         if batch.alignment is None or section is None:
-            hidden = model(batch.source, batch.source_mask, batch.target)
-            return loss_at(real, hidden, batch.labels, model.output, label_smoothing)
+            return super().loss(model, batch, label_smoothing)
         with trace(model, grad=True, mechanism="cross", layer=section.layer) as seen:
-            hidden = model(batch.source, batch.source_mask, batch.target)
+            hidden = self.hidden(model, batch)
         weights = supervised_weights(seen, section)
-        of_text = loss_at(real, hidden, batch.labels, model.output, label_smoothing)
+        of_text = loss_at((batch.target_mask, batch.num_targets), hidden, batch.labels, model.output, label_smoothing)
         of_weights = section.weight * attention_loss(weights, batch.alignment, batch.source_mask, section.loss)
         return Loss(of_text + of_weights, {"text": of_text, "alignment": of_weights})
 
-    def validate(self, model: PairDecoder) -> dict[str, float]:
-        """Loss in nats per token, token accuracy and exact match of greedy outputs on the validation set."""
-        pairs = self.splits.examples["valid"]
-        processes = current()
+    # Data -----------------------------------------------------------------------------------------------------
 
-        def forced(encoded: list[TokenPair]) -> list[tuple[float, int, int]]:
-            return list(zip(*self.forced_scores(model, encoded), strict=True))
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
 
-        nll, correct, tokens = zip(*processes.map(forced, self.encoded("valid")), strict=True)
-        pairs = pairs[:VALIDATE_AT_MOST]
-        longest = self._longest_written()
+    @classmethod
+    def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
+        return open_pairs(config.data, given, suggest_task, cls.names)
 
-        def written(sources: list[str]) -> list[str]:
-            return [out[0].text for out in self.translate(model, sources, beam_size=1, max_length=longest)]
+    @classmethod
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
+        """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`.
 
-        texts = processes.map(written, [pair.source for pair in pairs])
-        references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
-        *of_texts, exact = output_measures(texts, references, self.quick_scores)
-        token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
-        return {"loss": sum(nll) / sum(tokens), **values_of([token_accuracy, exact, *of_texts])}
+        If sources are the shuffled words of targets, only sentences.
+        """
+        section = config.data if isinstance(config.data, FilesData) else None
+        columns = Columns() if section is None else section.columns
+        if section is not None and section.shuffle_source is not None:
+            return hold(data, split, sentence_reader(columns, section.shuffle_seed), ["target"], findings)
+        return hold(data, split, pair_reader((), columns, "", "", names=cls.names), ["source", "target"], findings)
 
-    @torch.no_grad()
-    def forced_scores(self, model: PairDecoder, pairs: Sequence[TokenPair]) -> tuple[list[float], list[int], list[int]]:
-        """Score references by teacher forcing.
+    @property
+    def frame(self) -> tuple[list[int], list[int]]:
+        """The tokens added before and after each source (`model.source_frame`)."""
+        kind = (self.config.model.model_extra or {}).get("source_frame", "none")
+        return [START] if kind == "both" else [], [END] if kind in ("end", "both") else []
+
+    def framed(self, source: Sequence[int]) -> list[int]:
+        """A source with the tokens of its frame, as the model reads it."""
+        before, after = self.frame
+        return [*before, *source, *after]
+
+    def within(self, columns: int) -> slice:
+        """The positions of a framed source, of this length, that are not part of the frame."""
+        before, after = self.frame
+        return slice(len(before), columns - len(after))
+
+    def encoded(self, name: str) -> Sequence[TokenPair]:
+        """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
+        if name not in self._encoded:
+            pairs = self._pairs_of(name)
+            held = isinstance(pairs, list)
+            self._encoded[name] = self.encode_pairs(pairs, self._tag(name), True) if held else self._unheld(name, pairs)
+        return self._encoded[name]
+
+    def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
+        return Encoding(pairs, partial(self.encode_pairs, tag=self._tag(name)))
+
+    def _pairs_of(self, name: str) -> Sequence[Pair]:
+        extra = self.splits.extra.get(name)
+        return self.splits.examples[name] if extra is None else extra.examples
+
+    def _tag(self, name: str) -> str | None:
+        extra = self.splits.extra.get(name)
+        return None if extra is None else extra.tag
+
+    @staticmethod
+    def costs(lengths: Lengths) -> Lengths:
+        """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
+
+        Batches group pairs of similar target length, then of similar source length.
+        """
+        return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
+
+    @property
+    def _most(self) -> int:
+        """The most tokens that a side of a training pair may have."""
+        most = self.config.data.max_length if isinstance(self.config.data, FilesData) else 2**30
+        return most if self.positions is None else min(most, self.positions - 1)  # one for the start token of a target
+
+    @cached_property
+    def _growth(self) -> list[Growth]:
+        """The growth of each side's texts by subword sampling."""
+        # For a stream, the validation pairs: its first window cannot be read again after a resume.
+        examples = self.splits.examples["valid" if self.splits.stream else "train"]
+        pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
+        sides = zip(self._samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
+        return [Growth.measured(sampler, texts) for sampler, texts in sides]
+
+    def trained(self, lengths: Lengths) -> Lengths:
+        """The most tokens that pairs of these lengths have in training, `(pairs, 2)`: more with subword sampling."""
+        if not self._samplers:
+            return lengths
+        bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(self._growth)]
+        return np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self._most))
+
+    def _lengths_of(self, name: str) -> Lengths:
+        """The numbers of tokens of the pairs of a training corpus, including its tag."""
+        if name not in self._lengths:
+            tokens = self.encoded(name)
+            if isinstance(tokens, Encoding):
+                self._lengths[name] = self._word_lengths(self._pairs_of(name), self._tag(name))
+            else:
+                self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
+        return self._lengths[name]
+
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        assert isinstance(self.config.data, FilesData)  # embedded data is held
+        both = (self.source_tokenizer, self.target_tokenizer)
+        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
+        further = len(self.framed([])) + (tag is not None)
+        return lengths + np.array([further, 0], dtype=np.int32) if further else lengths
+
+    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
+        """Encode pairs as tokens, with the tag, if given, before each source; `kept`: many pairs are cached on disk."""
+        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
+        both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
+        return [TokenPair(self.framed([*before, *s]), t) for s, t in zip(sources, targets, strict=True)]
+
+    def _cut_anew(
+        self, pair: Pair, tag: str | None, drawn: tuple[int, int, int], lengths: NDArray[np.int32]
+    ) -> TokenPair:
+        source, target = (
+            sampler.encode(text, draw_seed(*drawn, side), most)
+            for side, (sampler, text, most) in enumerate(self._to_cut(pair, tag, lengths))
+        )
+        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
+        return TokenPair(self.framed([*before, *source]), target)
+
+    def _to_cut(self, pair: Pair, tag: str | None, lengths: NDArray[np.int32]) -> list[tuple[SubwordSampler, str, int]]:
+        """The sampler, the text and the most tokens of both sides; `lengths` of sources include tag and frame."""
+        source, target = self.trained(lengths[None])[0].tolist()
+        most = source - len(self.framed([])) - (tag is not None), target
+        return list(zip(self._samplers, pair.texts, most, strict=True))
+
+    @property
+    def cuts_anew(self) -> bool:
+        """True if texts are cut into different tokens in each pass (subword sampling)."""
+        return bool(self._samplers)
+
+    def spans_of(self, index: int, pair: Pair) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]:
+        """The spans of the tokens of both texts of a training pair, as they are cut in the pass planned last.
 
         Returns:
-            For each example: negative log-likelihood in nats, right tokens, all tokens (end token included).
+            Spans of the source and the target, without frame and tag; and the texts that the spans refer to, which are
+            normalised with subword sampling.
         """
-        device = next(model.eval().parameters()).device
-        nll, correct, tokens = [0.0] * len(pairs), [0] * len(pairs), [0] * len(pairs)
-        for indices in plan_batches([pair.cost for pair in pairs], self.config.training.batch_tokens):
-            batch = collate_pairs(pairs, indices).to(device)
-            with threads_for(model, batch.target.numel(), "forced"):
-                hidden = model(batch.source, batch.source_mask, batch.target)
-            for row, index in enumerate(indices):  # one example's logits at a time
-                real = batch.target_mask[row]
-                labels = batch.labels[row][real]
-                log_probs = torch.log_softmax(model.logits(hidden[row][real]).float(), dim=-1)
-                nll[index] = -float(log_probs.gather(1, labels.unsqueeze(1)).sum())
-                correct[index] = int((log_probs.argmax(-1) == labels).sum())
-                tokens[index] = len(labels)
-        return nll, correct, tokens
+        both = self.source_tokenizer, self.target_tokenizer
+        if not self._samplers:
+            source, target = (tokenizer.encode(text).spans for tokenizer, text in zip(both, pair.texts, strict=True))
+            return (source, target), (pair.source, pair.target)
+        drawn, (lengths,) = self.training.drawn(index), self.training.lengths_at([index])
+        source, target = (
+            sampler.encode_spans(text, draw_seed(*drawn, side), most)[1]
+            for side, (sampler, text, most) in enumerate(self._to_cut(pair, self.training.corpus_of(index)[1], lengths))
+        )
+        return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
+
+    @property
+    def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
+        """All training data: the training set, then the further corpora; or a stream."""
+        if self._training is None:
+            stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+            planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
+            coding = Coding(self.encode_pairs, self._word_lengths, planned, collate_pairs, cut)
+            if stream is not None and isinstance(self.config.data, FilesData):
+                self._training = StreamSet(stream, coding, self._most, self._rule)
+                return self._training
+            corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
+            for name, corpus in self.splits.extra.items():
+                lengths = self._lengths_of(name)
+                corpora.append(Corpus(corpus.examples, self.encoded(name), lengths, corpus.weight, corpus.tag))
+            self._training = TrainingSet(corpora, coding)
+        return self._training
+
+    @property
+    def _rule(self) -> str:
+        """The reason for leaving out a training pair that is too long."""
+        if isinstance(self.config.data, FilesData) and self._most == self.config.data.max_length:
+            return f"longer than data.max_length {self._most} tokens"
+        return f"longer than the {self._most} tokens that model.max_length has positions for"
+
+    def _leave_out_long(self) -> None:
+        """Drop training pairs that are too long, and count them; a stream does so window by window."""
+        data, splits = self.config.data, self.splits
+        if not isinstance(data, FilesData) or splits.stream:
+            return
+
+        def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
+            kept = np.flatnonzero(self._lengths_of(name).max(1) <= self._most)
+            if len(kept) < len(examples):
+                examples = select(examples, kept)
+                held = not isinstance(self.encoded(name), Encoding)
+                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, examples)
+                self._lengths[name] = self._lengths[name][kept]
+            return examples, kept
+
+        rule = self._rule
+        pairs = splits.examples["train"]
+        splits.examples["train"], kept = keep("train", pairs)
+        if not len(kept):
+            raise DataError(f"every training pair is {rule}; raise the limit, or give shorter pairs")
+        if len(kept) < len(pairs):
+            counts = splits.counts["train"]
+            counts.filtered[rule] = len(pairs) - len(kept)
+            counts.kept = len(kept)
+        for name, corpus in splits.extra.items():
+            splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        config = self.config.training
+        return self.training.batches(config.batch_tokens, config.seed, epoch)
+
+    def work(self, indices: list[int]) -> int:
+        return self.training.work(indices)
+
+    def describe(self, indices: list[int]) -> str:
+        pair = self.training.examples_at(indices[:1])[0]
+        where = pair.origin or f"training example {indices[0]}"
+        return f"{len(indices)} examples, the first {where}: {pair.source!r}"
+
+    def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
+        """One source with one given output, as a batch of one."""
+        pair = TokenPair(self.framed(self.source_tokenizer.encode(source).ids), list(target))
+        return collate_pairs([pair], [0])
+
+    def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
+        """Any pairs as one batch, in the order given."""
+        return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def plan(self, sources: Sequence[list[int]], rows: int) -> list[list[int]]:
+        return plan_batches([(1, len(source)) for source in sources], TOGETHER // rows)
+
+    def memory(self, model: PairDecoder, sources: Sequence[list[int]], device: torch.device) -> Memory:
+        batch = collate_pairs([TokenPair(source, []) for source in sources], [*range(len(sources))]).to(device)
+        return model.encode(batch.source, batch.source_mask)
+
+    def positions_read(self, sources: Sequence[list[int]]) -> int:
+        return len(sources) * max(map(len, sources))
+
+    def ids_read(self, source: list[int]) -> list[int]:
+        return source
+
+    def searched(self, model: PairDecoder, options: SearchOptions) -> PairDecoder:
+        same_words = self.config.generation.same_words
+        return SameWords(model, self.target_tokenizer, options.forbidden) if same_words else model
+
+    def unit_costs(self, units: Sequence[TokenPair]) -> list[tuple[int, int]]:
+        return [pair.cost for pair in units]
+
+    def unit_batch(self, units: Sequence[TokenPair], indices: list[int]) -> PairBatch:
+        return collate_pairs(units, indices)
+
+    def hidden(self, model: PairDecoder, batch: PairBatch) -> Tensor:
+        return model(batch.source, batch.source_mask, batch.target)  # type: ignore[no-any-return]
+
+    def valid_units(self) -> Sequence[TokenPair]:
+        return self.encoded("valid")
+
+    def valid_lengths(self) -> list[int]:
+        return [len(pair.target) for pair in self.encoded("valid")]
+
+    def num_references(self, split: str) -> int:
+        return len(self.splits.examples[split])
+
+    def to_validate(self) -> ToWrite[list[int]]:
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        longest = max(self.valid_lengths()) + 2
+        pairs = self.splits.examples["valid"][:VALIDATE_AT_MOST]
+        references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
+        sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
+        return ToWrite(sources, references, min(longest, self.positions or longest))
+
+    @property
+    def longest_trained(self) -> int:
+        return self.training.longest(1)
+
+    def translate(
+        self,
+        model: PairDecoder,
+        texts: Sequence[str],
+        *,
+        sampling: SamplingOptions | None = None,
+        prefix: str = "",
+        writer: Writer | None = None,
+        **search: Any,
+    ) -> list[list[WrittenText]]:
+        """Write a target for each text.
+
+        Args:
+            model: The model that writes.
+            texts: Sources; spaces around them are removed.
+            sampling: Draw instead of searching.
+            prefix: Every output begins with this text.
+            writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
+            search: Options of `search_options`.
+
+        Returns:
+            For each text its candidates, best first; for a blank text one blank output.
+
+        Raises:
+            ConfigError: The prefix has text never seen in training, which cannot be written; or the writer does not
+                support an option.
+        """
+        given = self.config.generation
+        if writer is not None and (sampling is not None or prefix):
+            what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
+            raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
+        if writer is not None and given.same_words:
+            raise ConfigError(f"engine '{writer.name}' does not support generation.same_words=true; use engine 'torch'")
+        if unknown := self.target_tokenizer.unknown_in(prefix):
+            raise ConfigError(f"prefix {prefix!r} has {unknown[0]!r}, which was never seen in training targets")
+        begun = beginning(self.target_tokenizer, prefix)
+        fields: dict[str, Any] = {"renormalize": given.renormalize, "early_stopping": given.early_stopping}
+        options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
+        texts = [text.strip() for text in texts]  # a space at either end would be read as an unknown word
+        encoded = self.source_tokenizer.encode_all([text for text in texts if text])
+        sources = [self.framed(ids) for ids in encoded]
+        if writer is None:
+            found = iter(self.write(model, sources, options, sampling, begun.ids))
+        else:
+            written = writer.write(sources, options)
+            found = iter([[WrittenText.of(self.target_tokenizer, one) for one in some] for some in written])
+        return [next(found) if text else [_BLANK] for text in texts]
 
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
-        """The tokens that no output may contain."""
-        may = self.config.generation.unknown or (self.writes_unknown and model.aligns)
-        unknown = () if may else (UNKNOWN,)
-        return (PADDING, START, *unknown, *self.target_tokenizer.tags.values())
+        never = super().never_written(model)
+        may_be_unknown = self.config.generation.unknown or (self.writes_unknown and model.aligns)
+        return tuple(token for token in never if token != UNKNOWN) if may_be_unknown else never
 
     @property
     def writes_unknown(self) -> bool:
         """True if a model with attention may write the unknown token, replaced by the source word it looked at."""
         return self.target_tokenizer.unit == "word" and self.config.generation.replace_unknown
 
+    # Overview -------------------------------------------------------------------------------------------------
 
-def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
-    """Scores of written texts: those in `names` ("chrf", "bleu", "ter", `ROUGE`), then exact match."""
-    same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
-    of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
-    of_texts += [text_measure(name, texts, references) for name in names if name not in ROUGE]
-    return [*of_texts, share("exact_match", "exact match", same)]
+    def overview(self) -> str:
+        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
+        tokenizer = self.config.tokenizer
+        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
+        rows, counted = [], []
+        for split in (*self.splits.examples, *self.splits.extra):
+            encoded = some_of(self.encoded(split))
+            if len(encoded) < len(self.encoded(split)):
+                counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
+            rows += [SideCounts.of(split, side, (getattr(pair, side) for pair in encoded)) for side in tokenizers]
+        return "\n".join(
+            [
+                self.splits.summary,
+                *found_table(self.splits.found),
+                f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
+                f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
+                length_table(rows),
+                *counted,
+                *vocabulary_warnings(rows, tokenizers),
+                "\nas read and, below, as the model sees them:",
+                *(self._sample(*one) for one in self._samples()),
+            ]
+        )
+
+    def _samples(self) -> Iterator[tuple[Pair, TokenPair, str]]:
+        """A few training examples, with the links that guide attention; the first example of each other split."""
+        training = self.training
+        chosen = training.samples()
+        for index, pair, tokens in zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True):
+            yield pair, tokens, self.links_shown(index, pair)
+        for name in self.split_names[1:]:
+            if encoded := self.encoded(name):
+                yield self.splits.examples[name][0], encoded[0], ""
+
+    def _sample(self, pair: Pair, tokens: TokenPair, links: str) -> str:
+        source = ("source", pair.source, self.source_tokenizer, tokens.source)
+        shown = sample_lines(pair.origin, "", [source, ("target", pair.target, self.target_tokenizer, tokens.target)])
+        return f"{shown}\n    links   {links}" if links else shown
+
+    def report_counts(self) -> dict[str, Any]:
+        """For each split and further corpus: examples, tokens, unknown tokens; for files, also those left out by rule.
+
+        A corpus's tag counts as a source token. If pairs are not in memory, tokens are counted on an even sample of
+        `counted` pairs.
+        """
+        result: dict[str, Any] = {}
+        extra = self.splits.extra
+        every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
+        for name in (*self.splits.examples, *extra):
+            encoded = self.encoded(name)
+            endless = name == "train" and self.splits.stream is not None
+            entry: dict[str, Any] = {"examples": every_count["train"].kept if endless else len(encoded)}
+            counted = some_of(encoded)
+            if len(counted) < len(encoded):
+                entry["counted"] = len(counted)
+            if name in every_count:
+                entry |= every_count[name].as_values()
+            if name in extra:
+                entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
+            for side in ("source", "target"):
+                tokens: list[list[int]] = [getattr(pair, side) for pair in counted]
+                entry[f"{side}_tokens"] = sum(map(len, tokens))
+                entry[f"{side}_unknown"] = sum(ids.count(UNKNOWN) for ids in tokens)
+            result[name] = entry
+        return result
+
+
+def _remarks_on_sides(examples: Mapping[str, Sequence[Pair]], data: FilesData) -> list[str]:
+    """Warnings about the languages of validation and test files, compared with those of the training pairs."""
+    names = [split for split in ("valid", "test") if isinstance(getattr(data, split), list) and split in examples]
+    if not names or data.shuffle_source is not None:
+        return []
+    sides = TrainingSides(pair.texts for pair in examples["train"])
+    return [line for name in names for line in sides.remarks_on((pair.texts for pair in examples[name]), name)]

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from heed.data.examples import Pair
-from heed.data.read.shuffled import words_of
+from heed.data.kinds.shuffled import words_of
 from heed.evaluation.measures import Outcomes
-from heed.tasks.translation.task import Translation, output_measures
+from heed.tasks.base.writing import output_measures
+from heed.tasks.translation.task import Translation
 
 BEAM = 50
 """Orderings kept after each word."""

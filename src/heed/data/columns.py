@@ -1,0 +1,279 @@
+"""Recognition of columns: facts of their cells, known names, headers, and which column is the text or the label."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Column = int | str | None
+"""A column: its number from 0, its name, or None for the default."""
+_REGULAR = 0.95
+"""Share of the rows that must have the same number of columns."""
+
+TEXT_NAMES = (
+    *("text", "texts", "sentence", "sentences", "review", "content", "body", "message", "document", "comment", "tweet"),
+    *("utterance", "question", "query", "post", "headline", "title", "phrase", "input", "sms", "v2"),
+)
+"""Usual names of text columns, most reliable first."""
+LABEL_NAMES = (
+    *("label", "labels", "class", "category", "sentiment", "target", "intent", "topic", "emotion", "stars", "rating"),
+    *("score", "polarity", "tag", "genre", "type", "y", "output", "v1"),
+)
+"""Usual names of label columns, most reliable first."""
+_OTHER_NAMES = ("id", "idx", "index", "source", "src", "translation", "split", "date", "time", "author", "user", "name")
+_LANGUAGES = (
+    *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "cs", "ro", "hu", "tr", "ar", "he", "fa", "hi", "ur"),
+    *("bn", "ta", "zh", "ja", "ko", "vi", "th", "id", "ms", "sw", "yo", "ha", "ig", "zu", "el", "sv", "da", "no", "fi"),
+    *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "polish", "russian", "ukrainian"),
+    *("turkish", "arabic", "hindi", "chinese", "japanese", "korean", "vietnamese", "swahili", "yoruba", "hausa"),
+)
+HEADER_NAMES = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *_LANGUAGES))
+"""Names of columns by which a header is recognised."""
+NO_LABEL = "no column repeats its values, as a column of labels does"
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_SURE = 3
+"""Number of names, the first ones, that win over other known names."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Statistics of one column's cells; `name` is its number from 0 or its name in the header."""
+
+    name: int | str
+    cells: int  # that are not blank
+    values: int  # different ones
+    singles: int  # values that occur once
+    characters: float  # of a cell, on average
+    words: float
+    numbers: float  # share of the cells that are numbers
+    known: float  # share of the cells that are labels of the training set
+    first: tuple[str, ...]  # the first few values
+
+    @classmethod
+    def of(cls, name: int | str, cells: Sequence[str], known: Collection[str] = ()) -> Facts:
+        """The statistics of these cells."""
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        counts, size = Counter(filled), max(1, len(filled))
+        return cls(
+            name,
+            len(filled),
+            len(counts),
+            sum(count == 1 for count in counts.values()),
+            sum(map(len, filled)) / size,
+            sum(len(cell.split()) for cell in filled) / size,
+            sum(map(is_number, filled)) / size,
+            sum(cell in known for cell in filled) / size,
+            tuple(value for value, _ in counts.most_common(4)),
+        )
+
+    @property
+    def repeats(self) -> bool:
+        """True if its values repeat as those of a label."""
+        return self.values <= max(2, 0.5 * self.cells) and self.singles <= max(1, 0.4 * self.values)
+
+    @property
+    def is_text(self) -> bool:
+        """True if it can be the text: most of its cells are not numbers."""
+        return self.cells > 0 and self.numbers < 0.5
+
+    @property
+    def shown(self) -> str:
+        """The name in quotes, or the number."""
+        return shown(self.name)
+
+    def counted(self, whole: bool) -> str:
+        """Its number of distinct values; says so if only the beginning of the file was read."""
+        several = "s" if self.values != 1 else ""
+        return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
+
+
+@dataclass(frozen=True)
+class Picked:
+    """The columns of text and label; or, if they are unclear, why and which field to set."""
+
+    text: Facts | None = None
+    label: Facts | None = None
+    unclear: str = ""
+
+
+def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: Collection[str] = ()) -> list[Facts]:
+    """Statistics of each column of rows."""
+    return [Facts.of(name, [row[n] for row in rows if n < len(row)], known) for n, name in enumerate(names)]
+
+
+def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
+    """Statistics of each field of JSON objects; only texts, numbers, booleans and lists count."""
+    names = list(dict.fromkeys(name for one in objects for name in one))
+    cells: dict[str, list[str]] = {name: [] for name in names}
+    for one in objects:
+        for name, value in one.items():
+            if isinstance(value, str):
+                cells[name].append(value)
+            elif isinstance(value, bool):
+                cells[name].append(str(value).lower())
+            elif isinstance(value, int | float):
+                cells[name].append(str(value))
+            elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
+                cells[name] += map(str, value)
+    return [Facts.of(name, cells[name], known) for name in names]
+
+
+def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
+    """Choose the columns of text and label; those that are given stay."""
+    if label is None and (sure := _known_labels(columns)) is not None:
+        label = sure.name
+    of_text = _given(columns, text) if text is not None else None
+    if of_text is None:
+        found = _text(columns, label)
+        if isinstance(found, str):
+            return Picked(unclear=NO_LABEL if label is None and _label(columns, whole) == NO_LABEL else found)
+        of_text = found
+    of_label = _given(columns, label) if label is not None else None
+    if of_label is None:
+        others = [column for column in columns if column.name != of_text.name]
+        chosen = _label(others, whole)
+        if isinstance(chosen, str):
+            return Picked(of_text, unclear=chosen)
+        of_label = chosen
+    return Picked(of_text, of_label)
+
+
+def pick_text(columns: Sequence[Facts]) -> Facts | str:
+    """The column of texts where there is no label, or why it is unclear."""
+    return _text(columns, None, pairs=False)
+
+
+def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
+    return next((column for column in columns if column.name == name), None)
+
+
+def _known_labels(columns: Sequence[Facts]) -> Facts | None:
+    """The column that contains labels of the training set, if any."""
+    known = [column for column in columns if column.known >= 0.5]
+    return max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known), default=None)
+
+
+def _rank(column: Facts, names: Sequence[str]) -> int:
+    name = str(column.name).strip().casefold()
+    return names.index(name) if name in names else len(names)
+
+
+def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
+    """The columns with known names: all, or the first alone if its name is one of the most reliable."""
+    found = sorted((c for c in columns if _rank(c, names) < len(names)), key=lambda c: _rank(c, names))
+    return found[:1] if found and _rank(found[0], names) < _SURE else found
+
+
+def _text(columns: Sequence[Facts], label: Column, pairs: bool = True) -> Facts | str:
+    able = [column for column in columns if column.is_text and column.name != label]
+    if not able:
+        return "no column contains texts"
+    if len(named := _named(able, TEXT_NAMES)) == 1:
+        return named[0]
+    able.sort(key=lambda column: -column.characters)
+    longest = able[0]
+    rivals = [c for c in able if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
+    if len(rivals) > 1:
+        rivals.sort(key=columns.index)
+        which = " and ".join(column.shown for column in rivals)
+        which = f"columns {which}" if isinstance(longest.name, int) else which
+        pair = f", data.columns.text=[{rivals[0].name},{rivals[1].name}] reads both as a pair"
+        both = pair if len(rivals) == 2 and pairs else ""
+        verb = "both contain" if len(rivals) == 2 else "contain"
+        return f"{which} {verb} texts; data.columns.text={rivals[0].name} chooses the first{both}"
+    return longest
+
+
+def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
+    able = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
+    if len(named := _named(able, LABEL_NAMES)) == 1:
+        return named[0]
+    able = [column for column in columns if column.repeats and column.cells]
+    if len(several := [column for column in able if column.values > 1]) == 1:
+        return several[0]
+    if len(able) == 1:  # a file sorted by label begins with one
+        return able[0]
+    if not able:
+        return NO_LABEL
+    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)
+    return f"several columns could be the label: {which}; data.columns.label={able[0].name} chooses the first"
+
+
+def has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """True if the first row is a header: it has known names, or is unlike the rows after it."""
+    if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
+        return False
+    first, rest = [cell.strip() for cell in rows[0]], rows[1:]
+    columns = facts_of(rest, range(len(first)))
+    alone = [all(row[n].strip() != cell for row in rest if n < len(row)) for n, cell in enumerate(first)]
+    names = HEADER_NAMES
+    named = [cell.casefold() in names and new for cell, new in zip(first, alone, strict=True)]
+    if sum(named) > 1 or (any(named) and all(alone) and all(len(cell.split()) <= 3 for cell in first)):
+        return True
+    if any(is_number(cell) for cell in first):
+        return False
+    if len(rest) >= 20 and all(alone) and all(cell.isalpha() for cell in first):
+        texts = [n for n, facts in enumerate(columns) if facts.words >= 3]
+        if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in rest):
+            return True
+    if any(facts.cells and facts.numbers > 0.9 and cell for facts, cell in zip(columns, first, strict=True)):
+        return True
+    unlike = any(
+        facts.repeats and facts.values <= 0.2 * facts.cells and new for facts, new in zip(columns, alone, strict=True)
+    )
+    short = any(facts.words >= 5 and len(cell.split()) <= 2 for facts, cell in zip(columns, first, strict=True))
+    return unlike and short
+
+
+def is_number(text: str) -> bool:
+    """True if a cell is a number, perhaps with a decimal comma."""
+    try:
+        float(text)
+    except ValueError:
+        return DECIMAL_COMMA.fullmatch(text.strip()) is not None
+    return True
+
+
+def shown(name: int | str) -> str:
+    """A column in a message: its number, or its name in quotes."""
+    return f"'{name}'" if isinstance(name, str) else str(name)
+
+
+def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """Rows of lines, without blank ones."""
+    if separator == "\t":
+        return [line.split("\t") for line in lines if line.strip()]
+    rows: list[list[str]] = []
+    try:
+        rows += (row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row)
+    except csv.Error:
+        pass  # use the rows before the error
+    return rows
+
+
+def is_regular(rows: Sequence[Sequence[str]]) -> bool:
+    """True if nearly all rows have the same number of columns, two at least."""
+    if not rows:
+        return False
+    widths = [len(row) for row in rows]
+    usual = max(set(widths), key=widths.count)
+    return usual > 1 and widths.count(usual) >= _REGULAR * len(rows)
+
+
+def regular_rows(rows: Sequence[list[str]]) -> list[list[str]]:
+    """The rows that have the usual number of columns."""
+    widths = [len(row) for row in rows]
+    usual = max(set(widths), key=widths.count)
+    return [row for row in rows if len(row) == usual]
+
+
+def some(values: Iterable[str], most: int = 3) -> str:
+    """The first few values, for messages."""
+    listed = list(dict.fromkeys(values))
+    shown = ", ".join(value if len(value) <= 20 else value[:18] + "..." for value in listed[:most])
+    return shown + (", ..." if len(listed) > most else "")

@@ -1,0 +1,244 @@
+"""Findings in the data: what is left out or remarked, and the counts of a split.
+
+A bad line is an error, or left out and counted, as `data.bad_lines` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from heed.config import OwnData
+from heed.errors import DataError
+
+T = TypeVar("T")
+E = TypeVar("E")
+_PLACES = 3  # of each finding that are kept
+
+
+class BadLine(Exception):  # noqa: N818  # stands in a stream of lines too
+    """An unusable line: the rule it breaks and the text that could be read (quotes in it count).
+
+    Readers raise it while they make an example; `Findings.usable` leaves that example out and counts it.
+    """
+
+    def __init__(self, rule: str, text: str = "") -> None:
+        super().__init__(rule)
+        self.rule, self.text = rule, text
+
+
+@dataclass
+class Found:
+    """One kind of finding in one file (or a side such as "sources"; "" for a whole split), a warning if it is serious.
+
+    `what` includes how the lines are treated; `places` are the first few line numbers or origins.
+    """
+
+    where: str
+    what: str
+    unit: str = "line"
+    count: int = 0
+    places: list[str] = field(default_factory=list)
+    warning: bool = False
+
+    def add(self, place: str | int, count: int = 1) -> None:
+        """Count `count` more, the first at `place`."""
+        self.count += count
+        if len(self.places) < _PLACES:
+            self.places.append(str(place))
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.places) + (", ..." if self.count > len(self.places) else "")
+        listing = f" ({shown})" if self.places else ""
+        return f"{self.what}: {self.count:,} {self.unit}{'' if self.count == 1 else 's'}{listing}"
+
+    def as_values(self) -> dict[str, Any]:
+        """Plain values, for a report."""
+        return {"where": self.where, "what": self.what, "count": self.count, "first": list(self.places)}
+
+
+class Findings:
+    """Policy for bad lines, and counts of what was found (`found`) and `left_out`, by rule; `remarks` for the user."""
+
+    def __init__(
+        self,
+        bad_lines: Literal["error", "skip"] = "error",
+        encoding: str = "utf-8",
+        max_line: int = 100_000,
+        hint: bool = True,
+    ) -> None:
+        """Arguments as in the `data` section; with `hint`, errors name the fields that would make a line readable."""
+        self.skips, self.encoding, self.max_line, self._hint = bad_lines == "skip", encoding, max_line, hint
+        self.left_out: Counter[str] = Counter()
+        self.remarks: list[str] = []
+        self._found: dict[tuple[str, str], Found] = {}
+        self._cut: set[Path] = set()
+        self._encodings: dict[Path, str] = {}
+
+    @classmethod
+    def of(cls, data: object, *, strict: bool = False) -> Findings:
+        """Policy of a `data` section; `strict` stops at the first bad line, since a score must cover the whole file."""
+        if not isinstance(data, OwnData):
+            return cls(hint=False)
+        return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
+
+    def bad(
+        self,
+        rule: str,
+        where: Path | str,
+        place: str | int,
+        message: str,
+        *,
+        fix: str = "",
+        text: str = "",
+        things: str = "lines",
+    ) -> BadLine:
+        """Raise for a line that cannot be used, or note it.
+
+        `message` is the problem, with file, line, value and what would be right; `fix` is a field that would make the
+        line readable; it is counted under `rule` and `where` (file or folder); `things` is the plural noun for such
+        lines.
+
+        Raises:
+            DataError: Bad lines are not skipped.
+        """
+        if not self.skips:
+            hints = [*([fix] if fix else []), f"data.bad_lines=skip leaves such {things} out and counts them"]
+            raise DataError("; ".join([message, *hints]) if self._hint else message)
+        self.note(f"{rule}, left out", where, place, unit=things.removesuffix("s"))
+        return BadLine(rule, text)
+
+    def leave_out(self, rule: str, count: int = 1) -> None:
+        """Count examples that are left out."""
+        self.left_out[rule] += count
+
+    def usable(self, items: Iterable[T], make: Callable[[T], E | None]) -> Iterator[E]:
+        """What `make` makes of each item, without None; an item for which it raises a `BadLine` is left out."""
+        for item in items:
+            try:
+                made = make(item)
+            except BadLine as bad:
+                self.leave_out(bad.rule)
+                continue
+            if made is not None:
+                yield made
+
+    def note(
+        self,
+        what: str,
+        where: Path | str,
+        place: str | int,
+        *,
+        unit: str = "line",
+        count: int = 1,
+        warning: bool = False,
+    ) -> None:
+        """Count one finding."""
+        found = self._found.setdefault((str(where), what), Found(str(where), what, unit, warning=warning))
+        found.add(place, count)
+
+    def take_over(self, other: Findings) -> None:
+        """Merge another `Findings` into this one."""
+        self.left_out += other.left_out
+        self.remarks += other.remarks
+        self._found |= other._found
+        self._cut |= other._cut
+
+    def recognise_encoding(self, path: Path, encoding: str) -> None:
+        """Set the encoding for lines of one file that are not UTF-8, unless the user gave one."""
+        if self.encoding == "utf-8":
+            self._encodings[path] = encoding
+
+    def encoding_of(self, path: Path) -> str:
+        """The encoding of lines that are not UTF-8."""
+        return self._encodings.get(path, self.encoding)
+
+    def remark(self, text: str) -> None:
+        """Add a remark for the user, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+
+    def cut_off(self, path: Path, number: int, message: str) -> None:
+        """Raise for a compressed file that ends too soon, or note that the lines before its end are used.
+
+        Raises:
+            DataError: Bad lines are not skipped, or nothing could be read.
+        """
+        if not self.skips or not number:
+            raise DataError(message + ("; data.bad_lines=skip uses the lines before" if number and self._hint else ""))
+        self._cut.add(path)
+        self.note("cut off or damaged, only the lines before are used", path, number, unit="place", warning=True)
+
+    def is_cut_off(self, path: Path) -> bool:
+        """True if a file ended too soon."""
+        return path in self._cut
+
+    def one(self, what: str, where: Path) -> Found | None:
+        """The finding of one kind in one file."""
+        return self._found.get((str(where), what))
+
+    def lines(self) -> list[str]:
+        """Remarks and warnings, one line each, for files that are read outside a split."""
+        wheres = ((one, f"{Path(one.where).name}: " if one.where else "") for one in self.found if one.warning)
+        return [*self.remarks, *(f"warning: {where}{one}" for one, where in wheres)]
+
+    @property
+    def found(self) -> list[Found]:
+        """All findings, file by file, in reading order."""
+        order = list(dict.fromkeys(where for where, _ in self._found))
+        return sorted(self._found.values(), key=lambda found: order.index(found.where))
+
+
+def found_lines(split: str, found: Iterable[Found]) -> list[str]:
+    """The findings in a split, one line each."""
+    wheres = ((one, f", {Path(one.where).name}" if one.where else "") for one in found)
+    return [f"{'warning: ' if one.warning else ''}{split}{where}: {one}" for one, where in wheres]
+
+
+def found_table(found: Mapping[str, Sequence[Found]]) -> list[str]:
+    """All findings by split and file, for `heed check`; empty where there are none."""
+    lines = []
+    for split, each in found.items():
+        for where in dict.fromkeys(one.where for one in each):
+            lines.append(f"  {split}{', ' if where else ''}{where}")
+            lines += [f"    {'warning: ' if one.warning else ''}{one}" for one in each if one.where == where]
+    return ["\nfound in the data:", *lines] if lines else []
+
+
+@dataclass
+class Counts:
+    """Examples (`unit`) of one split: read from the files, `filtered` by rule, and kept; and findings in the data."""
+
+    read: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+    unit: str = "pairs"
+    found: list[Found] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
+        return f"{self.kept:,} of {self.read:,} {self.unit} kept{gone}"
+
+    def leave_out(self, rule: str, count: int = 1) -> None:
+        """Count examples that a rule leaves out."""
+        self.filtered[rule] = self.filtered.get(rule, 0) + count
+
+    def add(self, findings: Findings) -> None:
+        """Add what the readers of the files left out and found."""
+        for rule, count in findings.left_out.items():
+            self.read += count
+            self.leave_out(rule, count)
+        self.found += findings.found
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any]) -> Counts:
+        """Inverse of `dataclasses.asdict`."""
+        return cls(**{**values, "found": [Found(**found) for found in values["found"]]})
+
+    def as_values(self) -> dict[str, Any]:
+        """Plain values, for a report."""
+        values: dict[str, Any] = {"read": self.read, "filtered": self.filtered}
+        return values | ({"found": [one.as_values() for one in self.found]} if self.found else {})

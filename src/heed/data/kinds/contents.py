@@ -1,0 +1,241 @@
+"""Recognition of what a file contains: words with tags, plain sentences, pairs, labelled texts, numbers or pictures.
+
+Judged by the beginning of the file, or a small part of a folder, whatever it was given as; doubtful cases have no
+result.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
+from heed.data.findings import Findings
+from heed.data.kinds.tags import OUTSIDE, is_entity_tag
+from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture
+from heed.data.tables import SEPARATORS, Head, is_table
+from heed.data.text_files import ending_of
+from heed.errors import DataError
+
+LABEL_PREFIX = "__label__"
+_FEW = 8
+"""Lines below which nothing is judged."""
+Advice = Callable[[str, Path], str]
+"""The commands that can use a file of some kind, after a semicolon; "" if there is none."""
+
+
+def no_advice(looks_like: str, path: Path) -> str:
+    """For readers that no task uses."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file contains: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
+
+    kind: str
+    why: str
+    sure: bool = True  # False if another kind could look the same
+
+
+def content_of(head: Head) -> Content | None:
+    """What the beginning of a file looks like."""
+    lines = head.filled
+    if len(lines) < _FEW:
+        return None
+    if is_prefixed(lines):
+        return Content("labelled", f"its lines begin with {LABEL_PREFIX}")
+    if lines[0].lstrip().startswith(("{", "[")):
+        return None
+    if (tagged := _tagged(head)) is not None:
+        return tagged
+    table = ending_of(head.path) in (".csv", ".tsv")
+    separator = head.separator("\t") if table else "\t" if is_regular(head.rows("\t")) else None
+    if separator is not None:
+        return _of_columns(head, separator)
+    if (first := FirstWords.of(lines)).of_sentences:
+        return Content("sentences", "its lines are plain sentences")
+    return Content("labelled", f"its lines begin with one of {first.values} words") if first.are_labels else None
+
+
+def is_prefixed(lines: Sequence[str]) -> bool:
+    """True if lines are in fastText's format, `__label__a text`."""
+    some_lines = lines[:1_000]
+    return bool(some_lines) and sum(line.lstrip().startswith(LABEL_PREFIX) for line in some_lines) > len(some_lines) / 2
+
+
+@dataclass(frozen=True)
+class FirstWords:
+    """The first words of lines, which are labels where lines are `label text`."""
+
+    lines: int
+    values: int  # different first words
+    singles: int  # those that occur once
+    inside: float  # share of the lines whose first word also occurs inside a line
+    common: float  # average share of the lines with other first words that contain a line's first word
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> FirstWords:
+        """Count them."""
+        words = [line.split() for line in lines if line.strip()]
+        counts = Counter(line[0] for line in words)
+        rests = [set(map(_bare, line[1:])) for line in words]
+        texts = Counter(word for rest in rests for word in rest)
+        own = Counter(line[0] for line, rest in zip(words, rests, strict=True) if _bare(line[0]) in rest)
+        inside = sum(count for word, count in counts.items() if texts[_bare(word)])
+        common = sum(
+            count * (texts[_bare(word)] - own[word]) / max(1, len(words) - count) for word, count in counts.items()
+        )
+        singles, size = sum(count == 1 for count in counts.values()), max(1, len(words))
+        return cls(len(words), len(counts), singles, inside / size, common / size)
+
+    @property
+    def of_sentences(self) -> bool:
+        """True if these are first words of sentences: many occur once, and inside other sentences too."""
+        if self.lines < _FEW:
+            return False
+        if self.singles == self.lines or (self.common >= 0.2 and self.values > 1):
+            return True
+        many = self.lines >= 20 and self.values >= _FEW and self.singles >= 0.3 * self.values
+        return many and (self.inside >= 0.25 or self.singles >= 0.3 * self.lines)
+
+    @property
+    def are_labels(self) -> bool:
+        """True if these are surely labels: few different ones, each several times."""
+        return 1 < self.values <= 0.1 * self.lines and not self.singles and self.common < 0.1
+
+
+def _bare(word: str) -> str:
+    return word.strip(".,;:!?\"'()").casefold()
+
+
+def _tagged(head: Head) -> Content | None:
+    """Words with tags: rows of equally many columns, where values repeat far more in the last than in the first."""
+    lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
+    if len(lines) < _FEW:
+        return None
+    tabs = "\t" in lines[0]
+    rows = [line.split("\t") if tabs else line.split() for line in lines]
+    if not is_regular(rows):
+        return None
+    rows = regular_rows(rows)
+    tags, words = [row[-1].strip() for row in rows], [row[0].strip() for row in rows]
+    entities = sum(tag == OUTSIDE or is_entity_tag(tag) for tag in tags) >= 0.95 * len(tags)
+    gaps = len(head.lines) - len(head.filled)
+    values = len(set(tags))
+    plain = gaps * 100 >= len(lines) and values <= 0.2 * len(tags) and values * 2 < len(set(words))
+    one_word = sum(" " not in word for word in words) >= 0.95 * len(words)
+    if not one_word or not (entities or plain) or all(map(is_number, tags)):
+        return None
+    example = next((n for n, tag in enumerate(tags) if tag != OUTSIDE), 0)
+    return Content("tagged", f"each line is a word and its tag (such as '{words[example]} {tags[example]}')", entities)
+
+
+def _of_columns(head: Head, separator: str) -> Content | None:
+    rows = regular_rows(head.rows(separator))
+    names: Sequence[int] = range(len(rows[0]))
+    columns = facts_of(rows[1:] if has_header(rows) else rows, names)
+    if sum(column.numbers > 0.9 for column in columns) >= len(columns) - 1 and not _texts(columns):
+        return Content("rows", "its columns contain numbers")
+    picked = pick(columns)
+    between = f"separated by {SEPARATORS[separator]}"
+    label = picked.label or next((column for column in columns if column.repeats and column is not picked.text), None)
+    if picked.text is not None and label is not None and picked.text.words > 1:
+        where = f"column {label.name} ({some(label.first)}) repeats its values next to the texts of column"
+        return Content("labelled", f"{where} {picked.text.name}, {between}")
+    if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
+        first, second = _texts(columns)[:2]
+        return Content("pairs", f"columns {first.name} and {second.name} contain texts, {between}")
+    return None
+
+
+def _texts(columns: Sequence[Facts]) -> list[Facts]:
+    return [column for column in columns if column.is_text and column.words > 1.5 and not column.repeats]
+
+
+_LOOKED_AT = 50
+"""Files of a folder or an archive whose names are examined."""
+_ROWS = 200
+"""Rows of a table whose cells are examined."""
+_FILES = 1_000
+"""Entries of folders after which no further folder is examined."""
+
+
+def picture_content(path: Path, findings: Findings | None = None) -> Content | None:
+    """Description of a file or folder of pictures, for messages; None for anything else.
+
+    With the `findings` of its later reader, the beginning of a table is read once for both.
+    """
+    try:
+        if path.is_dir():
+            return _of_names(_files(path), "it is a folder of pictures")
+        if not path.is_file():
+            return None
+        if is_picture(path.name):
+            return Content("pictures", "it is a picture")
+        if is_archive(path):
+            members = ((name, is_picture(name)) for name in _members(path))
+            return _of_names(members, "it is an archive of pictures")
+        if is_idx(path):
+            return Content("pictures", "it is an idx file, like those of MNIST")
+        return _of_table(path, Findings("skip") if findings is None else findings) if is_table(path) else None
+    except (OSError, DataError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile):
+        return None  # reading the file reports why
+
+
+def _of_names(files: Iterable[tuple[str, bool]], why: str) -> Content | None:
+    """The content of files if most are pictures; each is given with True if it is one."""
+    some = list(islice(files, _LOOKED_AT))
+    found = [name for name, is_one in some if is_one]
+    return Content("pictures", f"{why} (as {found[0]})") if len(found) * 2 > len(some) else None
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bool]]:
+    """Names of files below a folder, each with True if it is a picture or contains pictures."""
+    looked = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not is_hidden((name,)))
+        for name in sorted(files):
+            if is_hidden((name,)):
+                continue
+            file = Path(where, name)
+            holds = (is_archive(file) or is_idx(file)) and picture_content(file) is not None
+            yield file.relative_to(folder).as_posix(), holds or is_picture(name)
+        looked += len(files) + len(folders)
+        if looked > _FILES:
+            return
+
+
+def _members(path: Path) -> Iterator[str]:
+    """Names of files in an archive, in their order."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            yield from (one.filename for one in archive.infolist() if _shown(one.filename) and not one.is_dir())
+    else:
+        with tarfile.open(path, "r|*") as tar:
+            yield from (one.name for one in tar if one.isreg() and _shown(one.name))
+
+
+def _shown(name: str) -> bool:
+    return not is_hidden(tuple(part for part in name.split("/") if part not in ("", ".")))
+
+
+def _of_table(path: Path, findings: Findings) -> Content | None:
+    """The content of a table with a column of picture names and no texts."""
+    head = Head.of(path, findings)
+    separator = head.separator("\t" if path.suffix == ".tsv" else ",") if head.filled else None
+    if separator is None:
+        return None
+    rows = regular_rows(head.rows(separator))
+    columns = facts_of(rows[1:_ROWS], rows[0])
+    named = [one for one in columns if one.first and all(map(is_picture, one.first))]
+    if not named or any(one.words > 2 for one in columns):
+        return None
+    return Content("pictures", f"its column '{named[0].name}' names pictures (as {named[0].first[0]})")

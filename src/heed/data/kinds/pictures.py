@@ -1,0 +1,518 @@
+"""Readers of labelled pictures; errors name the file, or split and position, as in "train[17]".
+
+| given | read as |
+|---|---|
+| a folder | a folder for each class in it, with pictures at any depth; hidden files are left out |
+| .zip, .tar, .tar.gz, ... | the same, in an archive; `photos.zip!train` is a folder in it |
+| .csv, .tsv | a path and a label in each row |
+| idx, gzipped or not | pictures; their labels are in the next file, or the one with "labels" for "images" in its name |
+| a data set of the Hub | a column of pictures and one of labels |
+| in Python: a tuple (pictures, labels) | the pictures as a list, or an array `(number, height, width[, channels])` |
+| in Python: a list of tuples | one picture and its label each |
+| in Python: a data frame, a dict of columns, a list of dicts | columns by name |
+
+In Python, a picture is a path, an array or tensor (`heed.data.pictures.decode.from_array`), a Pillow image, or the
+bytes of a file. Numbers in arrays are 0 to 1 in all pictures of a split, or 0 to 255 in all. Every picture is decoded
+once while it is read, so that a damaged one is found before training begins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from heed.data.columns import LABEL_NAMES, Facts, facts_of, regular_rows, shown
+from heed.data.examples import Picture
+from heed.data.findings import Findings
+from heed.data.kinds.contents import Advice, content_of, no_advice
+from heed.data.kinds.picture_folders import Entry, Listing, bundles, entries_of, note_spellings
+from heed.data.memory import Held, HeldTable, python_value
+from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
+from heed.data.pictures.files import archive_in, is_archive, is_idx, is_picture, labels_beside, read_idx
+from heed.data.pictures.source import Arrays, Pixels, Source, bytes_of, digest_of
+from heed.data.readers import HubSet, Reader
+from heed.data.tables import CsvTable, Head, Row, described, is_table
+from heed.data.text_files import ending_of
+from heed.errors import DataError, suggest
+
+PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "img", "picture", "image_path")
+"""Usual names of columns with paths of pictures."""
+
+
+def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) -> Iterator[Entry]:
+    """The pictures named in the rows of a table, with paths relative to its folder.
+
+    Raises:
+        DataError: The columns are unclear, or a line is bad and not skipped.
+    """
+    table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
+    _choose(table, columns, advice)
+
+    def entry(row: Row) -> Entry | None:
+        if row.blank:
+            return None
+        cell, label = row.text("path").strip(), row.text("label").strip()
+        for name, field, value in (("path", "path", cell), ("label", "label", label)):
+            if not value:
+                raise row.bad(f"no {name}", f"{row.where} has no {name} in column {shown(table.columns[field])}")
+        place = os.path.join(path.parent, cell)
+        if not os.path.exists(place):
+            message = f"{row.where} names '{cell}', but there is no file '{place}'; paths are relative to the table"
+            raise row.bad("missing file", message)
+        return Entry(label, place, row.origin)
+
+    return table.made(entry)
+
+
+def _choose(table: CsvTable, given: Any, advice: Advice) -> None:
+    """Set the columns of path and label; recognised ones are remarked."""
+    rows = regular_rows(table.sample) if table.head.filled else []
+    if not rows:
+        raise DataError(f"'{table.path}' has no rows; expected a path and a label in each")
+    first = [cell.strip() for cell in rows[0]]
+    by_name = isinstance(given.path, str) or isinstance(given.label, str)
+    known = [cell for cell in first if cell.casefold() in PATH_NAMES]
+    header = by_name or bool(known) or (len(rows) > 1 and not any(map(is_picture, first)))
+    facts = facts_of(rows[1:] if header else rows, rows[0] if header else range(len(first)))
+    of_path = given.path
+    if of_path is None:
+        found = [facts[first.index(known[0])]] if known else [one for one in facts if _names_pictures(one)]
+        if not found:
+            content = content_of(table.head)
+            why = "" if content is None else f": {content.why}"
+            other = "" if content is None else advice(content.kind, table.path)
+            raise DataError(
+                f"'{table.path}': no column contains picture paths{why}; data.columns.path selects the column, by name "
+                f"or by number{other}"
+            )
+        of_path = found[0].name
+    of_label = _label(facts, of_path, table.head) if given.label is None else given.label
+    if given.path is None or given.label is None:
+        end = "" if header else "; the file has no header, so columns are counted from 0"
+        table.findings.remark(f"columns: the picture is {shown(of_path)}, the label is {shown(of_label)}{end}")
+    table.columns = {"path": of_path, "label": of_label}
+    table.header = header if isinstance(of_path, int) and isinstance(of_label, int) else None
+
+
+def _names_pictures(column: Facts) -> bool:
+    return bool(column.first) and all(map(is_picture, column.first))
+
+
+def _label(facts: Sequence[Facts], path: int | str, head: Head) -> int | str:
+    others = [one for one in facts if one.name != path]
+    named = [one for name in LABEL_NAMES for one in others if str(one.name).strip().casefold() == name]
+    repeating = [one for one in others if one.repeats]
+    for found in (named[:1], others if len(others) == 1 else [], repeating if len(repeating) == 1 else []):
+        if found:
+            return found[0].name
+    which = ", ".join(shown(one.name) for one in others) or "there is no other column"
+    raise DataError(
+        f"'{head.path}': the label column is unclear ({which}); data.columns.label selects it, by name or by number "
+        "from 0"
+    )
+
+
+_FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
+
+
+class HeldPictures(Held[Picture]):
+    """Pictures passed in Python, and the `sources` of their pixels by name, for `Pixels.add`."""
+
+    def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Source]) -> None:
+        super().__init__(examples, findings)
+        self.sources = dict(sources)
+
+
+def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> HeldPictures:
+    """The examples of one split.
+
+    Args:
+        data: Pictures with labels, in one of the forms above.
+        split: Name of the data in messages.
+        section: The `data` section, of which `columns`, `classes` and `max_pixels` are used.
+        findings: Policy for pictures that cannot be used, and counts of them.
+
+    Raises:
+        DataError: The data cannot be used; the message names the position, the value and what would be right.
+    """
+    wanted = {"path": section.columns.path, "label": section.columns.label}
+    table = HeldTable(_unstacked(data), split, ("picture", "label"), findings)
+    aliases = {"path": (*PATH_NAMES[1:], "pixels", "data"), "label": LABEL_NAMES[1:]}
+    table.choose(wanted, aliases, called={"path": "picture"})
+    columns = table.chosen()
+    name = f"memory:{split}"
+    named = [str(label) for value in columns["label"] if not isinstance(label := python_value(value), bool) and label]
+    note_spellings([label.strip() for label in named], split, findings)
+    held: list[Any] = []
+    pixels = Pixels.of(section)
+
+    def picture(row: tuple[int, tuple[Any, Any]]) -> Picture:
+        value, label = row[1]
+        where = f"{split}[{row[0]}]"
+        try:
+            return _picture(value, _held_label(label, where, findings), where, name, held, pixels)
+        except PictureError as error:
+            named = f" ('{value}')" if isinstance(value, str | PathLike) else ""
+            raise findings.bad(error.rule, "", where, f"{where}{named} {error}", things="pictures") from None
+
+    rows = enumerate(zip(_scaled(columns["path"]), columns["label"], strict=True))
+    made = list(findings.usable(rows, picture))
+    return HeldPictures(made, findings, {name: Arrays(held)})
+
+
+def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
+    """Pictures without labels, for prediction: one, or a list or an array of them.
+
+    Raises:
+        DataError: A picture cannot be read; the message names it, as in "pictures[3]".
+    """
+    single = isinstance(data, str | bytes | PathLike | Image.Image) or getattr(data, "ndim", 0) == 2
+    values = [data] if single else list(data) if isinstance(data, Iterable) else None
+    if values is None:
+        raise DataError(f"pictures is {described(data)}, {_FORMS}, or a list of these")
+    held: list[Any] = []
+    name = f"memory:pictures:{id(held):x}"
+    found = []
+    for i, value in enumerate(_scaled(values)):
+        try:
+            found.append(_picture(value, "", f"pictures[{i}]", name, held, pixels))
+        except PictureError as error:
+            named = f" ('{value}')" if isinstance(value, str | PathLike) else ""
+            raise DataError(f"pictures[{i}]{named} {error}") from None
+    pixels.add(name, Arrays(held))
+    return found
+
+
+def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pixels: Pixels) -> Picture:
+    """One picture; its pixels are appended to `held`, unless it is a file."""
+    if isinstance(value, Mapping) and {"bytes", "path"} <= value.keys():  # a data set's undecoded picture
+        value = value["bytes"] if value["bytes"] is not None else value["path"]
+    if isinstance(value, str | PathLike):
+        place = str(Path(value).expanduser().absolute())
+        data = pixels.get(place)
+        pixels.examine(place, data)
+        return Picture(digest_of(data), label, place, where)
+    if isinstance(value, bytes | bytearray):
+        stored: bytes | NDArray[np.uint8] = bytes(value)
+        pixels.examine(where, stored)
+    elif isinstance(value, Image.Image):
+        stored = from_pillow(value)
+    elif hasattr(value, "shape") or isinstance(value, list | tuple):
+        stored = from_array(value)
+    else:
+        raise PictureError("not a picture", f"is {described(value)}, {_FORMS}")
+    held.append(stored)
+    return Picture(digest_of(stored), label, f"{name}#{len(held) - 1}", where)
+
+
+def _unstacked(data: Any) -> Any:
+    """The data with arrays of many pictures converted to lists of arrays."""
+
+    def apart(column: Any) -> Any:
+        return list(np.asarray(column)) if getattr(column, "ndim", 0) >= 3 else column
+
+    if isinstance(data, tuple) and len(data) == 2:
+        return apart(data[0]), data[1]
+    if isinstance(data, Mapping):
+        return {name: apart(column) for name, column in data.items()}
+    return data
+
+
+def _scaled(values: Sequence[Any]) -> Iterator[Any]:
+    """The values, with float arrays from 0 to 1 scaled to 255 if all arrays are, since a single one may be dark."""
+    floats = [i for i, value in enumerate(values) if _is_float(value)]
+    small = bool(floats) and all(_most(values[i]) <= 1 for i in floats)
+    chosen = set(floats)
+    for i, value in enumerate(values):
+        if i in chosen:
+            array = np.asarray(value, dtype=np.float64)
+            whole = np.isfinite(array).all()
+            yield np.rint(array * 255 if small else array).astype(np.int64) if whole else array
+        else:
+            yield value
+
+
+def _is_float(value: Any) -> bool:
+    return hasattr(value, "shape") and np.issubdtype(np.asarray(value).dtype, np.floating)
+
+
+def _most(value: Any) -> float:
+    return float(np.asarray(value).max(initial=0))
+
+
+def _held_label(value: Any, where: str, findings: Findings) -> str:
+    value = python_value(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, str) and value.strip()):
+        return str(value).strip()
+    raise findings.bad("no label", "", where, f"{where} has the label {described(value)}, expected a name or a number")
+
+
+_TOGETHER = 256
+
+
+class HubRows:
+    """The pictures of one split of a data set, by row number, which the `datasets` library reads from its own files."""
+
+    def __init__(self, table: Any, column: str) -> None:
+        self._table, self._column = table, column
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a row's picture."""
+        return _bytes(self._table[int(key)][self._column])
+
+
+def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings: Findings) -> Iterator[Picture]:
+    """The pictures of a split, or of "train[:1000]", with their labels; class numbers are converted to class names.
+
+    Raises:
+        DataError: There is no such split or column, or a row is bad and not skipped.
+    """
+    table = hub.table(split)
+    features: Mapping[str, Any] = table.features
+    of_picture = _column("path", columns.path, [n for n, one in features.items() if _is_image(one)], features, hub.name)
+    others = [name for name in features if name != of_picture]
+    classes = [name for name in others if hasattr(features[name], "int2str")]
+    named = [known for known in LABEL_NAMES for name in others if name.casefold() == known]
+    of_label = _column("label", columns.label, classes[:1] or named[:1] or others, features, hub.name)
+    library = features[of_picture]
+    if hasattr(library, "decode"):  # the stored bytes, whose digest identifies a picture
+        table = table.cast_column(of_picture, type(library)(decode=False))
+    name = f"hub:{hub.name}:{split}"
+    pixels.add(name, HubRows(table, of_picture))
+    label_of = getattr(features[of_label], "int2str", None)
+
+    def picture(row: tuple[int, tuple[Any, Any]]) -> Picture:
+        number, (value, label) = row
+        where, place = f"{hub.name} split {split} row {number + 1}", f"{split}:{number + 1}"
+        bad = partial(findings.bad, where=hub.name, place=place, things="pictures")
+        if label_of is not None:
+            label = None if label in (None, -1) else label_of(label)
+        if label is None or not str(label).strip():
+            raise bad("no label", message=f"{where} has no label in column '{of_label}'")
+        try:
+            data = _bytes(value)
+            pixels.examine(f"{name}#{number}", data)
+        except PictureError as error:
+            raise bad(error.rule, message=f"{where} {error}") from None
+        return Picture(digest_of(data), str(label).strip(), f"{name}#{number}", f"{hub.name}:{place}")
+
+    chunks = table.select_columns([of_picture, of_label]).iter(_TOGETHER)
+    rows = (row for chunk in chunks for row in zip(chunk[of_picture], chunk[of_label], strict=True))
+    return findings.usable(enumerate(rows), picture)
+
+
+def _bytes(value: Any) -> bytes:
+    """The bytes of a cell, which the library gives as {"bytes", "path"}."""
+    if isinstance(value, Mapping):
+        if value.get("bytes") is not None:
+            return bytes(value["bytes"])
+        if value.get("path"):
+            return bytes_of(Path(value["path"]))
+    if isinstance(value, bytes):
+        return value
+    if value is None:
+        raise PictureError("no picture", "has no picture")
+    raise PictureError("not a picture", f"contains {type(value).__name__}, not a picture")
+
+
+def _is_image(feature: Any) -> bool:
+    return type(feature).__name__ == "Image"
+
+
+def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any], hub: str) -> str:
+    """The column of a field: the given one, or the first or only one that qualifies."""
+    if given is not None:
+        if given not in features:
+            raise DataError(f"data.columns.{field}: {hub} has no column '{given}'{suggest(str(given), features)}")
+        return str(given)
+    if field == "path":
+        named = [name for name in able if name.casefold() in PATH_NAMES] or able
+        if not named:
+            listed = ", ".join(features)
+            raise DataError(f"data.columns.path: {hub} has no column of pictures; its columns: {listed}")
+        return named[0]
+    if len(able) != 1:
+        listed = ", ".join(able) or "there is no other"
+        raise DataError(f"data.columns.label: the label column of {hub} is unclear ({listed})")
+    return able[0]
+
+
+_EXPECTED = "expected a folder with a folder for each class, an archive of such folders, a table (.csv) or an idx file"
+
+
+def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Reader[Picture]:
+    """The reader of labelled pictures; `data` is a section of pictures, `pixels` records their places."""
+    reading = _Reading(pixels, advice, data.columns, class_names(data))
+
+    def of_hub(hub: HubSet, split: str, findings: Findings) -> Iterator[Picture]:
+        return hub_pictures(hub, split, data.columns, pixels, findings)
+
+    return Reader(Picture, reading.files, of_hub=of_hub, again=False)
+
+
+def class_names(data: Any) -> list[str] | None:
+    """The classes that `data.classes` lists, in its order; None if it is not given.
+
+    Raises:
+        DataError: A name is repeated, or the file of names cannot be read.
+    """
+    classes = getattr(data, "classes", None)
+    if isinstance(classes, str):
+        try:
+            lines = Path(classes).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(f"data.classes: cannot read '{classes}': {reason}; expected one class a line") from None
+        classes = [line.strip() for line in lines if line.strip()]
+    if classes is not None:
+        for name in classes:
+            if list(classes).count(name) > 1:
+                raise DataError(f"data.classes names '{name}' twice")
+    return None if classes is None else list(classes)
+
+
+class _Reading:
+    """Reading of one run's files: places of pixels, column settings and known classes."""
+
+    def __init__(self, pixels: Pixels, advice: Advice, columns: Any, classes: list[str] | None) -> None:
+        self.pixels, self.advice, self.columns, self.classes = pixels, advice, columns, classes
+
+    def files(self, files: Sequence[str], findings: Findings) -> Iterator[Picture]:
+        """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
+        rest = list(files)
+        while rest:
+            path = rest.pop(0)
+            if not Path(path).exists() and archive_in(path) is None:
+                raise DataError(f"no file '{path}'")
+            if Path(path).is_dir() or is_archive(path) or archive_in(path) is not None:
+                yield from self._folders(path, findings)
+            elif is_table(Path(path)):
+                entries = table_entries(Path(path), self.columns, findings, self.advice)
+                yield from self._examined(entries, path, findings)
+            elif is_idx(Path(path)):
+                labels = rest.pop(0) if rest and _holds_labels(rest[0]) else None
+                yield from self._idx(path, labels, findings)
+            else:
+                raise DataError(self._refusal(Path(path), findings))
+
+    def _refusal(self, path: Path, findings: Findings) -> str:
+        if is_picture(path.name):
+            return f"'{path}' is one picture; {_EXPECTED}"
+        head = Head.of(path, findings)
+        content = content_of(head) if head.filled else None
+        looks = "" if content is None else f": {content.why}"
+        return f"'{path}' contains no pictures{looks}; {_EXPECTED}" + (
+            "" if content is None else self.advice(content.kind, path)
+        )
+
+    def _folders(self, path: str, findings: Findings) -> Iterator[Picture]:
+        held = {} if is_archive(path) else bundles(path)
+        listing = Listing.of(path, self.pixels)
+        if held and not any(is_picture(parts[-1]) for parts in listing.files):
+            if len(held) > 1:
+                raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(held.values()))}")
+            yield from self.files(list(held.values()), findings)
+            return
+        if splits := listing.splits():
+            raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(splits.values()))}")
+        if listing.problem:
+            count = len(listing.files)
+            message = f"'{path}' is cut off or damaged after {count:,} files: {listing.problem}"
+            findings.cut_off(Path(path), count, message)
+        entries = entries_of(listing, findings)
+        if not any(is_picture(entry.place) for entry in entries):
+            self._refuse_texts(entries, path)
+        yield from self._examined(entries, path, findings)
+
+    def _refuse_texts(self, entries: Sequence[Entry], path: str) -> None:
+        """Refuse a folder whose files have no names of pictures and cannot be decoded."""
+        errors = []
+        for entry in entries[:8]:
+            try:
+                self.pixels.decode(entry.place)
+                return
+            except PictureError as error:
+                errors.append(f"'{entry.place}' {error}")
+        raise DataError(f"'{path}' contains no pictures: {errors[0]}; {_EXPECTED}{self.advice('labelled', Path(path))}")
+
+    def _examined(self, entries: Iterable[Entry], path: str, findings: Findings) -> Iterator[Picture]:
+        """The pictures that can be decoded; other files are bad lines."""
+
+        def one(entry: Entry) -> tuple[Entry, str, PictureFacts | PictureError]:
+            try:
+                data = self.pixels.get(entry.place)
+                facts = self.pixels.examine(entry.place, data)
+            except PictureError as error:
+                return entry, "", error
+            return entry, digest_of(data), facts
+
+        def picture(examined: tuple[Entry, str, PictureFacts | PictureError]) -> Picture:
+            entry, digest, facts = examined
+            bad = partial(findings.bad, where=path, place=entry.name, things="pictures")
+            if isinstance(facts, PictureError):
+                raise bad(facts.rule, message=f"'{entry.place}' {facts}")
+            if self.classes is not None and entry.label not in self.classes:
+                what = f"is of class '{entry.label}', which is not in data.classes{suggest(entry.label, self.classes)}"
+                raise bad("unknown class", message=f"'{entry.place}' {what}")
+            for note in facts.notes:
+                findings.note(note, path, entry.name, unit="picture")
+            return Picture(digest, entry.label, entry.place, entry.name)
+
+        return findings.usable(self.pixels.each(one, entries), picture)
+
+    def _idx(self, path: str, beside: str | None, findings: Findings) -> Iterator[Picture]:
+        """The pictures of an idx file; labels are numbers, or their names in `data.classes`."""
+        images = read_idx(Path(path))
+        if images.ndim == 1:
+            raise DataError(f"'{path}' contains labels, not pictures; give the pictures first, then the labels")
+        if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
+            shape = " x ".join(map(str, images.shape))
+            raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
+        found = [Path(beside)] if beside else [one for one in labels_beside(Path(path)) if one.exists()]
+        if not found:
+            wanted = " or ".join(f"'{one.name}'" for one in labels_beside(Path(path))[:2])
+            raise DataError(f"'{path}' has no file of labels next to it ({wanted}); give that file after it")
+        labels = read_idx(found[0])
+        if labels.ndim != 1 or len(labels) != len(images):
+            raise DataError(
+                f"'{found[0]}' has {len(labels):,} labels, and '{path}' {len(images):,} pictures; each needs one"
+            )
+        self.pixels.add(path, Arrays(images))
+        names = self._names(labels, found[0])
+        origin, head = Path(path).name, repr(images.shape[1:]).encode()
+        flat = np.ascontiguousarray(images.reshape(len(images), -1))
+        facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
+        self.pixels.note_all(path, facts)
+        note_spellings(names, path, findings)
+        for i, (row, label) in enumerate(zip(flat, labels.tolist(), strict=True)):
+            digest = hashlib.blake2b(head, digest_size=16)
+            digest.update(row)
+            yield Picture(digest.hexdigest(), names[label], f"{path}#{i}", f"{origin}#{i}")
+
+    def _names(self, labels: NDArray[np.uint8], file: Path) -> list[str]:
+        """The name of each class number."""
+        most = int(labels.max(initial=0))
+        if self.classes is None:
+            return [str(number) for number in range(most + 1)]
+        if most >= len(self.classes):
+            where = int(np.argmax(labels >= len(self.classes)))
+            raise DataError(
+                f"'{file}' has the label {most} (the first one too large is at position {where}), but data.classes "
+                f"names {len(self.classes)} classes, 0 to {len(self.classes) - 1}"
+            )
+        return self.classes
+
+
+def _holds_labels(path: str) -> bool:
+    return Path(path).is_file() and is_idx(Path(path)) and read_idx(Path(path)).ndim == 1

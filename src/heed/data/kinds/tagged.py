@@ -1,0 +1,227 @@
+"""Readers of sentences with one word a line and its tag in a column (CoNLL and similar formats).
+
+Columns are separated by tabs, or by spaces in a file without tabs. A blank line ends a sentence; so does a line whose
+first column is -DOCSTART-. Lines before a sentence that begin with # and have another number of columns are comments.
+Files may be compressed (.gz, .xz).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from heed.config import TagOptions
+from heed.data.examples import Sentence
+from heed.data.findings import BadLine, Findings
+from heed.data.kinds.contents import Advice, content_of, no_advice
+from heed.data.kinds.tags import OUTSIDE, entities, find_scheme, is_entity_tag, write_tags
+from heed.data.readers import Reader
+from heed.data.tables import Head
+from heed.data.text_files import lines_of
+from heed.errors import DataError
+
+_FEW = 8
+"""Lines below which a file is not judged."""
+_STOPS = (".", "!", "?", "\u0964", "\u3002")
+_WORDS = ("word", "words", "token", "tokens", "form")
+"""Names of the column of words in a header."""
+_NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A file in columns, separated by tabs or spaces; `rows` has the columns of each line, None without a word."""
+
+    path: Path
+    lines: list[str]
+    rows: list[list[str] | BadLine | None]
+    tabs: bool
+
+    @classmethod
+    def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
+        """Read a file; bad lines are errors without `findings`.
+
+        Raises:
+            DataError: The file cannot be read or contains no word, or a line is bad (for example, has another number
+                of columns than the lines before it) and not skipped.
+        """
+        findings = Findings() if findings is None else findings
+        read = list(lines_of(path, findings))
+        lines = [line.text if isinstance(line, BadLine) else line for line in read]
+        known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
+        first = next((line for line in known if not line.startswith("#")), known[0] if known else None)
+        if first is None:
+            raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
+        tabs = "\t" in first
+        width = len(_split(first, tabs))
+        rows: list[list[str] | BadLine | None] = []
+        for number, line in enumerate(read, start=1):
+            if isinstance(line, BadLine):
+                rows.append(line)
+                continue
+            row = _split(line, tabs) if line.strip() else []
+            inside = bool(rows) and rows[-1] is not None
+            if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
+                rows.append(None)
+            elif len(row) == width:
+                rows.append(row)
+            else:
+                message = (
+                    f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
+                    f"the lines before it have {width}, separated by {'tabs' if tabs else 'spaces'}"
+                )
+                rows.append(findings.bad("different number of columns", path, number, message))
+        return cls(path, lines, rows, tabs)
+
+    def column(self, number: int, field: str) -> int:
+        """The column of a field, counted from 0.
+
+        Raises:
+            DataError: The file has no such column.
+        """
+        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if isinstance(row, list))
+        if not -len(row) <= number < len(row):
+            shown = ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
+            has = f"'{self.path}' line {line} has {len(row)} columns ({shown})"
+            raise DataError(f"{has}, so data.columns.{field} cannot be {number}")
+        return number % len(row)
+
+    def leave_out_header(self, word: int, label: int, findings: Findings) -> None:
+        """Leave out a first line that names the columns, and note it."""
+        row, *rest = self.rows
+        if not isinstance(row, list) or row[word].casefold() not in _WORDS:
+            return
+        if all(row[label] != one[label] for one in rest if isinstance(one, list)):
+            self.rows[0] = None
+            findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
+
+    def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
+        """Each sentence: the number of its first line, from 1, and its rows, or its first bad line."""
+        rows: list[list[str] | BadLine] = []
+        for number, row in enumerate([*self.rows, None], start=1):
+            if row is not None:
+                rows.append(row)
+            elif rows:
+                bad = next((row for row in rows if isinstance(row, BadLine)), None)
+                yield number - len(rows), [row for row in rows if isinstance(row, list)] if bad is None else bad
+                rows = []
+
+
+def _split(line: str, tabs: bool) -> list[str]:
+    return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
+
+
+def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
+    """The reader of sentences from files in columns; `advice` names commands for other kinds of files."""
+    return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings, advice))
+
+
+def read_sentences(
+    files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None, advice: Advice = no_advice
+) -> list[Sentence]:
+    """Read sentences from files, one after the other; entity tags are converted to BIO.
+
+    With a bad line its whole sentence is left out; without `findings` it is an error. A first line that names columns
+    is left out and noted.
+
+    Raises:
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; it contains texts, not
+            words with tags; a line is bad (not UTF-8, too long, with other columns or an illegal tag) and not skipped.
+            The message names file, line, field and value.
+    """
+    findings = Findings() if findings is None else findings
+    sentences: list[Sentence] = []
+    places: list[tuple[Path | str, int | str]] = []
+    for path in map(Path, files):
+        _refuse_texts(path, data.columns.word, findings, advice)
+        file = ColumnFile.read(path, findings)
+        word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
+        file.leave_out_header(word, label, findings)
+        make = partial(_sentence, word=word, label=label, file=file, findings=findings)
+        for line, sentence in findings.usable(file.sentences(), make):
+            sentences.append(sentence)
+            places.append((path, line))
+    scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
+    if scheme == "plain":
+        if data.scheme == "auto":
+            findings.remarks.append(
+                "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
+            )
+        return sentences
+    return in_bio(sentences, places, scheme, findings)
+
+
+def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> None:
+    """Refuse a file of texts, whose lines have any number of words."""
+    head = Head.of(path, findings)
+    lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
+    if len(lines) < _FEW:
+        return
+    tabs = "\t" in lines[0]
+    rows, most = [_split(line, tabs) for line in lines], 0.5 * len(lines)
+    even = sum(len(row) == len(rows[0]) for row in rows) >= most
+    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
+    content = content_of(head)
+    kind = "" if content is None else content.kind
+    ends = {row[-1] for row in rows}
+    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
+    dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
+    texts |= kind == "labelled" and word == 0 and dense and len(rows[0]) > 2
+    json = lines[0].startswith(("{", "["))
+    alone = all(len(row) == 1 for row in rows)
+    if kind == "tagged" or (even and not blanks and not texts and not alone):
+        return
+    why = "its lines have different numbers of words" if content is None else content.why
+    if alone and kind != "rows":
+        why = "its lines have one column"
+    what = f"{why}; expected one word a line, with its tag in another column"
+    raise DataError(f"'{path}': {what}{advice(kind or ('' if even or json else 'sentences'), path)}")
+
+
+def _sentence(
+    found: tuple[int, list[list[str]] | BadLine], word: int, label: int, file: ColumnFile, findings: Findings
+) -> tuple[int, Sentence]:
+    """A sentence and the number of its first line."""
+    line, rows = found
+    if isinstance(rows, BadLine):
+        raise rows
+    for number, row in enumerate(rows, start=line):
+        if not row[label]:
+            message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
+            raise findings.bad("empty tag", file.path, number, message)
+    for number, row in enumerate(rows, start=line):
+        if not row[word]:
+            findings.note("empty word, read as an unknown word", file.path, number)
+    words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)
+    return line, Sentence(words, tags, origin=f"{file.path.name}:{line}")
+
+
+def in_bio(
+    sentences: Sequence[Sentence], places: Sequence[tuple[Path | str, int | str]], scheme: str, findings: Findings
+) -> list[Sentence]:
+    """Sentences with entity tags of a scheme converted to BIO; `places` are file and line of each."""
+    result = []
+    for sentence, (path, line) in zip(sentences, places, strict=True):
+        if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
+            findings.leave_out(bad.rule)
+            continue
+        found = entities(sentence.tags)
+        renamed = {tag[0] for tag in sentence.tags} & set("LUM")  # BILOU and BMEWO are not compared
+        if not renamed and write_tags(found, len(sentence.tags), scheme) != list(sentence.tags):
+            what = f"tags that {_NAMES[scheme]} does not allow, read as in seqeval (a new type begins an entity)"
+            findings.note(what, path, line, unit="sentence")
+        result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
+    if scheme != "bio":
+        findings.remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
+    return result
+
+
+def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
+    for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
+        if tag != OUTSIDE and not is_entity_tag(tag):
+            message = f"'{path}' line {number}: '{tag}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
+            message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
+            return findings.bad("illegal tag", path, number, message)
+    return None

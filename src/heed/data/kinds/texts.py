@@ -1,0 +1,398 @@
+"""Readers of labelled texts; errors name file and line.
+
+| given | read as |
+|---|---|
+| a folder | one folder per class in it, one text per file |
+| .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by name or by number |
+| .tsv | columns separated by tabs, without quoting; by name or by number |
+| .jsonl, .json | one object a line |
+| anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
+
+Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns that neither the first line nor the
+settings name are recognised from the beginning of the file: a column with repeated values is the label and a column of
+long texts the text, whatever their names and order; if several columns qualify, an error lists them and the field to
+set. `data.format=lines` makes the first word of each line its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heed.data.columns import NO_LABEL, Column, Facts, Picked, facts_of, pick, shown
+from heed.data.examples import Text
+from heed.data.findings import BadLine, Findings
+from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
+from heed.data.kinds.two_texts import one_text
+from heed.data.memory import HeldTable
+from heed.data.readers import HubTable, Reader
+from heed.data.sentences import is_blank
+from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
+from heed.data.text_files import ending_of, lines_of
+from heed.errors import DataError
+
+_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_FEW = 4
+"""Rows below which nothing is recognised without known labels."""
+
+
+@dataclass
+class TextFormat:
+    """Format of labelled texts: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
+
+    With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
+    labels, those of the training set, identify the label column of other files; `advice` names commands for files of
+    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.two_texts`).
+    """
+
+    kind: str = "auto"
+    text: Column = None
+    label: Column = None
+    several: bool = False
+    separator: str = ","
+    known: frozenset[str] = frozenset()
+    advice: Advice = no_advice
+    second: Column = None
+    last: object = field(default=None, repr=False)  # the columns of the file before, which are not remarked again
+
+
+def text_reader(form: TextFormat) -> Reader[Text]:
+    """The reader of labelled texts from files, folders, data sets or Python."""
+    columns: dict[str, int | str] = {}
+
+    def of_table(table: Table) -> Iterator[Text]:
+        choose_labelled(table, form)
+        columns.update(columns or table.columns)
+        return _of_rows(table, form)
+
+    def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
+        labels: set[str] = set()
+        for text in read_texts(files, form, findings, columns):
+            labels.update(text.labels)
+            yield text
+        form.known = form.known or frozenset(labels)  # those of the training set, which is read first
+
+    return Reader(Text, read, of_table, columns=columns)
+
+
+def read_texts(
+    files: Sequence[str | Path],
+    form: TextFormat,
+    findings: Findings | None = None,
+    columns: dict[str, int | str] | None = None,
+) -> Iterator[Text]:
+    """Read labelled texts, blank ones included, from files or folders; bad lines are errors without `findings`.
+
+    The columns of the first file are recorded in `columns`.
+
+    Raises:
+        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad (not UTF-8,
+            too long, without a text or label) and the findings do not skip bad lines.
+    """
+    findings = Findings() if findings is None else findings
+    for path in map(Path, files):
+        source = _source(path, form, findings)
+        if form.second is not None and not isinstance(source, Table):
+            raise DataError(
+                f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
+                "or JSON lines"
+            )
+        if isinstance(source, Table):
+            if columns is not None:
+                columns.update(columns or source.columns)
+            yield from _of_rows(source, form)
+        else:
+            yield from (_folders if source == "folders" else _lines)(path, form, findings)
+
+
+def _of_rows(table: Table, form: TextFormat) -> Iterator[Text]:
+    def made(row: Row) -> Text:
+        text = row.text("text")
+        if form.second is not None:
+            second = row.text("second")
+            text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
+        label = row.label("label")
+        labels = _labels_of(label, form, row, table.at(row, "label")) if text.strip() else ()
+        return Text(text, labels, origin=row.origin)
+
+    return table.made(made)
+
+
+def labels_in(cell: str, form: TextFormat) -> tuple[str, ...]:
+    """The labels in one cell: one unless several are allowed; none in a blank one."""
+    if form.several:
+        return tuple(dict.fromkeys(part.strip() for part in cell.split(form.separator) if part.strip()))
+    return (cell.strip(),) if cell.strip() else ()
+
+
+def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str, ...]:
+    """The labels in a value of any kind of table."""
+    if isinstance(value, list):
+        if not form.several:
+            raise row.bad("several labels", f"{where} is a list, {value!r:.60}; {_SEVERAL}")
+        found = [label for one in value for label in _labels_of(one, form, row, where)]
+        return tuple(dict.fromkeys(found))
+    if value is None:
+        if form.several and not isinstance(row.table, JsonTable):
+            return ()
+        raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
+    if isinstance(value, bool):
+        return (str(value).lower(),)
+    if not isinstance(value, str | int):
+        raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
+    labels = labels_in(characters_of(str(value), where, row.bad), form)
+    if not labels and not form.several:
+        raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
+    return labels
+
+
+def _source(path: Path, form: TextFormat, findings: Findings) -> CsvTable | JsonTable | str:
+    """The table in a file, with its columns chosen; or "lines" or "folders". What is recognised is remarked.
+
+    Raises:
+        DataError: The file looks like something else, or which column is which is unclear.
+    """
+    kind = form.kind
+    if kind == "auto":
+        kind = "folders" if path.is_dir() else _ENDINGS.get(ending_of(path), "lines")
+    if kind == "folders":
+        return kind
+    if kind != "lines":
+        head = Head.of(path, findings, excel=kind == "csv")
+        if form.kind != "auto" or not is_prefixed(head.filled):
+            table = open_table(path, findings, (form.text or "text", form.label or "label"), kind)
+            choose_labelled(table, form)
+            return table
+        _remark(findings, form, "lines", "lines `__label__LABEL text`")
+    elif form.kind != "lines" and (found := _of_lines(path, form, findings)) is not None:
+        return found
+    return "lines"
+
+
+def _remark(findings: Findings, form: TextFormat, layout: object, said: str) -> None:
+    """Remark what was recognised, unless the file before was like that."""
+    if said and layout != form.last:
+        findings.remark(said)
+    form.last = layout
+
+
+def choose_labelled(table: Table, form: TextFormat) -> None:
+    """Set the columns of text and label: those given, those named so, or recognised ones.
+
+    Columns that a table lacks are as if not given if they are those of the training set.
+
+    Raises:
+        DataError: The table looks like something else, or which column is which is unclear.
+    """
+    text, second, label = form.text, form.second, form.label
+    if form.known and table.names:
+        if not table.has(*(one for one in (text, label) if isinstance(one, str))):
+            text = label = None
+    both = {} if second is None else {"second": second}
+    table.columns = {"text": "text" if text is None else text, **both, "label": "label" if label is None else label}
+    if isinstance(table, HeldTable):
+        wanted = {"text": text, **both, "label": label}
+        table.choose(wanted, {}, None if both else lambda known: _guessed(table, known))
+    elif isinstance(table, HubTable):
+        known = {field: name for field, name in table.columns.items() if name in table.names}
+        if len(known) < len(table.columns) and table.has(*(one for one in (text, label, second) if one is not None)):
+            picked = pick([one for one in table.facts() if one.name != second], known.get("text"), known.get("label"))
+            if picked.text is None or picked.label is None:
+                listed = ", ".join(table.names)
+                raise DataError(f"data.hub '{table.path}': {picked.unclear}; its columns: {listed}")
+            table.columns |= {"text": picked.text.name, "label": picked.label.name}
+            table.findings.remark(f"columns: text is {picked.text.shown}, label is {picked.label.shown}")
+        table.refuse_missing(("text", "second"))
+    elif isinstance(table, JsonTable):
+        _choose_fields(table, text, label, form)
+    elif isinstance(table, CsvTable) and table.names:
+        _choose_columns(table, text, label, form)
+
+
+def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
+    """The columns of text and label of data in Python, recognised by names and contents as in a file."""
+    picked = pick(table.facts(), known.get("text"), known.get("label"))
+    if picked.text is None or picked.label is None:
+        return picked.unclear
+    return {"text": str(picked.text.name), "label": str(picked.label.name)}
+
+
+def _choose_columns(table: CsvTable, text: Column, label: Column, form: TextFormat) -> None:
+    if all(isinstance(one, str) and one in table.names for one in (table.columns["text"], table.columns["label"])):
+        said = ""
+    elif not table.recognised:
+        return
+    elif text is not None and label is not None:
+        if isinstance(text, int) and isinstance(label, int) and table.has_header:
+            note_header(table.names, table.path, "text", table.findings)
+        said = ""
+    else:
+        said = _recognised(table, text, label, form)
+    if table.recognised:
+        layout = type(table), table.separator, table.header, tuple(table.columns.values())
+        _remark(table.findings, form, layout, "; ".join([*table.said, *([said] if said else [])]))
+
+
+def _recognised(table: CsvTable, text: Column, label: Column, form: TextFormat) -> str:
+    """Set the columns of text and label, recognised by content, unless there are too few rows; a remark."""
+    given = [one for one in (text, label, form.second) if one is not None]
+    header = any(isinstance(one, str) for one in given) or table.has_header
+    if len(table.sample) - header < (1 if form.known else _FEW):
+        return ""
+    by_name = header and table.named and not any(isinstance(one, int) for one in given)
+    names: Sequence[int | str] = table.sample[0] if by_name else range(len(table.sample[0]))
+    if any(one not in names for one in given):
+        return ""  # reading the file reports the missing column
+    body = table.sample[1:] if header else table.sample
+    columns = [facts for facts in facts_of(body, names, form.known) if facts.name != form.second]
+    picked = pick(columns, text, label, table.head.whole)
+    if picked.unclear:
+        raise DataError(_unclear(table.head, picked, header, form))
+    assert picked.text is not None and picked.label is not None, "what is not unclear has both columns"
+    table.header = header
+    table.columns |= {"text": picked.text.name, "label": picked.label.name}
+    second = "" if form.second is None else f", the second text is {shown(form.second)}"
+    said = f"columns: text is {picked.text.shown}{second}, {_counted(picked.label, table.head)}"
+    return said if header else f"{said}; the file has no header, so columns are counted from 0"
+
+
+def _counted(label: Facts, head: Head) -> str:
+    return f"label is {label.shown} ({label.counted(head.whole)})"
+
+
+def _unclear(head: Head, picked: Picked, header: bool, form: TextFormat) -> str:
+    content = content_of(head)
+    if content is not None and content.kind != "labelled":
+        return f"'{head.path}': {content.why}; {NO_LABEL}{form.advice(content.kind, head.path)}"
+    which = "" if header else "; columns are counted from 0, because the file has no header"
+    return f"'{head.path}': {picked.unclear}{which}"
+
+
+def _choose_fields(table: JsonTable, text: Column, label: Column, form: TextFormat) -> None:
+    if len(table.objects) < (1 if form.known else _FEW):
+        return
+    columns = [facts for facts in table.facts(form.known) if facts.name != form.second]
+    there = {column.name for column in columns if column.cells >= 0.5 * len(table.objects)}
+    usual = {field: table.columns[field] for field in ("text", "label")}
+    known = {"text": text, "label": label}
+    known |= {field: name for field, name in usual.items() if known[field] is None and name in there}
+    if None in known.values():
+        picked = pick(columns, known["text"], known["label"], table.head.whole)
+        if picked.unclear:
+            if all(name in one for one in table.objects for name in usual.values()):  # named as expected, and blank
+                return
+            fields = ", ".join(f"'{column.name}'" for column in columns)
+            raise DataError(f"'{table.path}': {picked.unclear} (fields: {fields})")
+        if picked.text is None or picked.label is None:
+            return
+        table.columns |= {"text": picked.text.name, "label": picked.label.name}
+        said = f"fields: text is {picked.text.shown}, {_counted(picked.label, table.head)}"
+        _remark(table.findings, form, tuple(table.columns.values()), said)
+
+
+def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | None:
+    """The table of lines with tabs; None for lines `label text`, and anything else is refused."""
+    head = Head.of(path, findings)
+    if not head.filled or is_prefixed(head.filled):
+        return None
+    content, first = content_of(head), FirstWords.of(head.filled)
+    if content is not None and content.kind == "tagged":
+        what = f"{content.why}; expected a text with its label on each line"
+        raise DataError(f"'{head.path}': {what}{form.advice(content.kind, head.path)}")
+    table = CsvTable(path, findings, "\t", fixed=True)
+    if table.is_regular and (said := _of_tabs(table, form)):
+        other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
+        layout = table.separator, table.header, tuple(table.columns.values())
+        _remark(findings, form, layout, said + other)
+        return table
+    if first.of_sentences and not (form.known and _known(head.filled, form.known) >= 0.5):
+        why = "its lines are plain sentences" if content is None else content.why
+        what = (
+            f"{why}, and their first words do not look like labels ({first.values:,} different ones in "
+            f"{first.lines:,} lines, {first.singles:,} of them only once); expected lines `label text`"
+        )
+        looks = "" if content is None else form.advice(content.kind, head.path)
+        raise DataError(f"'{head.path}': {what}{looks}; data.format=lines uses the first words as labels anyway")
+    return None
+
+
+def _of_tabs(table: CsvTable, form: TextFormat) -> str:
+    """Set the columns of lines with tabs, for a remark; "" if they are unclear or `label TAB text`."""
+    header, rows = table.has_header, table.sample
+    columns = facts_of(rows[1:] if header else rows, range(len(rows[0])), form.known)
+    label_first = columns[0].repeats and columns[0].words == 1 and not header
+    given = form.text is not None or form.label is not None
+    if not given and (label_first or pick(columns, whole=table.head.whole).unclear):
+        return ""
+    table.columns = {"text": "text", **({} if form.second is None else {"second": form.second}), "label": "label"}
+    return _recognised(table, form.text, form.label, form)
+
+
+def _known(lines: Sequence[str], known: frozenset[str]) -> float:
+    """The share of lines that begin with a known label."""
+    return sum(line.split(maxsplit=1)[0] in known for line in lines) / len(lines)
+
+
+_SEVERAL = "data.several_labels=true allows several"
+_HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
+
+
+def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    if not path.is_dir():
+        raise DataError(f"'{path}' is not a folder, but data.format is folders")
+    classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not classes:
+        raise DataError(f"folder '{path}' has no folders in it; expected one for each class, with a file for each text")
+    files = (
+        file
+        for folder in classes
+        for file in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
+    )
+
+    def text(file: Path) -> Text:
+        labels = labels_in(file.parent.name, form)
+        return Text(_whole(file, path, findings), labels, origin=f"{file.parent.name}/{file.name}")
+
+    return findings.usable(files, text)
+
+
+def _whole(file: Path, root: Path, findings: Findings) -> str:
+    """The text of a file."""
+    try:
+        empty = not file.stat().st_size
+    except OSError:
+        raise DataError(f"'{file}' vanished while its folder was being read; put it back and start again") from None
+    lines = []
+    for line in [] if empty else list(lines_of(file, findings, root)):
+        if isinstance(line, BadLine):
+            raise line
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    def text(numbered: tuple[int, str | BadLine]) -> Text:
+        number, line = numbered
+        if isinstance(line, BadLine):
+            raise line
+        words = line.split(maxsplit=1)
+        if number == 1 and [word.strip().casefold() for word in words] in _HEADERS:
+            note_header(words, path, "text", findings)
+        origin = f"{path.name}:{number}"
+        if not words:
+            return Text("", (), origin=origin)
+        if not words[0].startswith(LABEL_PREFIX):
+            return Text(words[1] if len(words) > 1 else "", labels_in(words[0], form), origin=origin)
+        names, rest = [], line.strip()
+        while rest.startswith(LABEL_PREFIX):
+            name, *others = rest.removeprefix(LABEL_PREFIX).split(maxsplit=1)
+            rest = others[0] if others else ""
+            names.append(name)
+        if len(names) > 1 and not form.several:
+            message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
+            raise findings.bad("several labels", path, number, message)
+        return Text(rest, tuple(dict.fromkeys(names)), origin=origin)
+
+    return findings.usable(enumerate(lines_of(path, findings), start=1), text)

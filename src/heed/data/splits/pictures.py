@@ -1,0 +1,107 @@
+"""Splits of pictures: from files, the Hub, memory, or embedded data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from heed.config import HubSection, OwnData
+from heed.config.data import InMemory
+from heed.config.pictures import DigitPictures, EmbeddedPictures, ShapePictures
+from heed.data.embedded.generated import Split
+from heed.data.embedded.pictures import DIGITS, SHAPES, draw_digits, draw_shapes
+from heed.data.examples import Picture
+from heed.data.kinds.contents import Advice, no_advice
+from heed.data.kinds.picture_folders import Listing, bundles
+from heed.data.kinds.pictures import picture_reader
+from heed.data.pictures.files import is_archive
+from heed.data.pictures.source import Arrays, Pixels
+from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.errors import DataError
+
+
+def open_pictures(
+    data: Any, pixels: Pixels, given: Mapping[str, Sequence[Picture]] | None = None, advice: Advice = no_advice
+) -> Splits[Picture]:
+    """Read every split of a `data` section of pictures.
+
+    Args:
+        data: The section.
+        pixels: Records the places of the pictures (`Pixels.of(data, given)`).
+        given: Examples passed in Python, by split (`heed.data.kinds.pictures`).
+        advice: Names commands for files without pictures.
+
+    Raises:
+        DataError: A file cannot be read, or nothing is left to train on.
+    """
+    if isinstance(data, DigitPictures):
+        drawn, images = draw_digits(_sizes(data), data.seed)
+        pixels.add(DIGITS, Arrays(images))
+        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
+    if isinstance(data, ShapePictures):
+        sides = (32, 32) if data.size == "auto" else data.size
+        drawn, images = draw_shapes(
+            _sizes(data),
+            data.seed,
+            size=(sides, sides) if isinstance(sides, int) else sides,
+            distance=data.distance,
+            colours=data.colours,
+            noise=data.noise,
+        )
+        pixels.add(SHAPES, Arrays(images))
+        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
+    assert isinstance(data, OwnData) and not isinstance(data, EmbeddedPictures), f"no source of {data!r}"
+    remarks: list[str] = []
+    if given is None and not isinstance(data, InMemory | HubSection):
+        data, remarks = with_sets(data, pixels)
+    reader = picture_reader(data, pixels, advice)
+    # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
+    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given)
+    splits.remarks = [*remarks, *splits.remarks]
+    return splits
+
+
+D = TypeVar("D", bound=OwnData)
+
+
+def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
+    """The section with the folder of each split, if a folder or an archive contains several; remarks that say so.
+
+    Raises:
+        DataError: A folder given for a split contains only other splits.
+    """
+    update: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
+    for field in ("train", "valid", "test"):
+        given = getattr(data, field)
+        for path in given if isinstance(given, list) else ():
+            sets = sets_in(path, pixels)
+            if sets and field not in sets:
+                raise DataError(
+                    f"data.{field}: '{path}' contains {' and '.join(sets)} but not {field}; give a folder that does"
+                )
+            update.setdefault(field, []).append(sets.get(field, str(path)))
+            if field == "train":
+                found = {**sets, **found}
+    remarks = []
+    for split in ("valid", "test"):
+        if getattr(data, split) is None and split in found:
+            update[split] = [found[split]]
+            remarks.append(f"data.{split} is {found[split]}")
+    return data.model_copy(update=update), remarks
+
+
+def sets_in(path: str, pixels: Pixels) -> dict[str, str]:
+    """Split -> its folder or file, if a folder or an archive contains a training set and others; else empty."""
+    folder = Path(path).is_dir()
+    if not folder and not (is_archive(path) and Path(path).is_file()):
+        return {}
+    held = bundles(path) if folder else {}
+    if len(held) > 1 and "train" in held:
+        return {split: file for split, file in held.items() if split}
+    return Listing.of(path, pixels).splits()
+
+
+def _sizes(data: EmbeddedPictures) -> dict[Split, int]:
+    return {"train": data.train, "valid": data.valid, "test": data.test}

@@ -1,0 +1,257 @@
+"""Corpora on disk: texts in one file, read on access; and 64-bit hashes, by which texts are compared and chosen.
+
+    texts.bin    the fields of each example in UTF-8, one after the other
+    starts.bin   int64 (examples + 1), byte position of each example in texts.bin
+    sizes.bin    int32 (examples, fields), bytes of each field
+    origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
+    hashes.bin   uint64 (examples, fields)
+
+The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
+memory-mapped Arrow table would). A cache entry is written like a checkpoint.
+
+For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB. Memory
+takes 8 bytes a pair for lengths, 16 for the choice and order of training pairs, 8 a link of given alignments, and the
+pages of files that the system keeps while there is room. Tokenizers are trained on a fixed random sample of 20 MB of
+text; a character that does not occur in it is unknown. Tokens are counted in 20,000 evenly spread pairs (`counted`).
+Data sets of the Hub and pipes are kept as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from heed.data import sequences
+from heed.data.examples import Example
+from heed.data.sequences import Lazy
+from heed.data.splitmix import STEP
+from heed.errors import DataError
+from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
+
+Hashes = NDArray[np.uint64]
+"""`(texts,)` or `(examples, fields)`; two different texts have equal hashes with probability 2 ** -64."""
+
+
+def hashes_of(texts: Iterable[bytes]) -> Hashes:
+    """The hash of each text in UTF-8."""
+    digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def field_hashes(examples: Sequence[Example]) -> Hashes:
+    """The hash of every field of every example, `(examples, fields)`."""
+    columns = list(zip(*(example.fields for example in examples), strict=True))
+    hashes = [hashes_of(map(str.encode, column)) for column in columns]
+    return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
+
+
+def combined(hashes: Hashes) -> Hashes:
+    """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
+    result = hashes[:, 0]
+    for column in hashes.T[1:]:
+        result = result * STEP + column
+    return result
+
+
+def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
+    """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
+    if wanted <= 0 or not len(hashes):
+        return np.zeros(len(hashes), dtype=bool)
+    last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]
+    out: NDArray[np.bool_] = hashes <= last
+    return out
+
+
+def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of the `hashes` that are among the `known` ones."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    if len(known) > len(hashes):  # only the smaller side is sorted
+        known = known[among(known, hashes)]
+        return np.isin(hashes, known)
+    ordered = np.sort(known)
+    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[places] == hashes
+    return found
+
+
+E = TypeVar("E", bound=Example)
+_TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8"}
+_SPARSE, _PIECE = 16, 1 << 26
+"""Examples are read in one piece unless that is over `_SPARSE` times their size or `_PIECE` bytes."""
+
+
+def keep_examples(
+    read: Callable[[], Iterator[E]],
+    kind: type[E],
+    in_memory: int | None,
+    files: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    report: Callable[[], dict[str, Any]] = dict,
+) -> tuple[Sequence[E], dict[str, Any], str]:
+    """Keep examples in memory if there are at most `in_memory` (None: always), else on disk.
+
+    The `files` and `settings` (JSON), which decide what is read, are the key of the cache entry; without files it is
+    temporary. The JSON that `report` returns once all are read is cached with the examples.
+
+    Returns:
+        The examples, the report, and a remark for the user about the cache, or "".
+
+    Raises:
+        DataError: A file cannot be read or changes meanwhile, or the cache cannot be written to.
+    """
+
+    def known_by() -> str | None:
+        if not files or in_memory is None or (contents := contents_of(files)) is None:
+            return None
+        names = [Path(file).name for file in files]  # they decide the format and the origins
+        return key_of(kind="corpus", of=kind.__name__, names=names, contents=contents, settings=settings)
+
+    key = known_by()
+    entry = None if key is None else find_entry(key)
+    if entry is None:
+        examples = read()
+        first = list(examples if in_memory is None else islice(examples, in_memory + 1))
+        if in_memory is None or len(first) <= in_memory:
+            return first, report(), ""
+        if key is None:  # a pipe, say
+            return StoredExamples.write(chain(first, examples), kind), report(), ""
+
+        def make(folder: Path) -> dict[str, Any]:
+            record = write_examples(chain(first, examples), folder)
+            if known_by() != key:
+                what = "changed while being read; start again when no other program writes to the data"
+                raise DataError(f"{', '.join(files)} {what}")
+            return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
+
+        entry = make_entry(key, make)
+    stored = StoredExamples(_Files(entry), kind)
+    if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
+        return list(stored), entry.record["report"], entry.remark
+    size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
+    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)"
+    return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
+
+
+def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
+    """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
+    names: dict[str, int] = {}
+    at = count = width = 0
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ("texts", *_TYPES)}
+        files["starts"].write(np.array([0], dtype=_TYPES["starts"]).tobytes())
+        rest = iter(examples)
+        while chunk := list(islice(rest, sequences.TOGETHER)):
+            fields = [[*map(str.encode, side)] for side in zip(*(example.fields for example in chunk), strict=True)]
+            sizes = np.array([[*map(len, side)] for side in fields]).T
+            ends = at + np.cumsum(sizes.sum(1))
+            at, count, width = int(ends[-1]), count + len(chunk), sizes.shape[1]
+            files["texts"].write(b"".join(chain.from_iterable(zip(*fields, strict=True))))
+            origins = [_place(example.origin, names) for example in chunk]
+            hashes = np.stack([hashes_of(side) for side in fields], axis=1)
+            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
+            for name, column in columns.items():
+                files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
+    return {"examples": count, "fields": width, "names": list(names)}
+
+
+def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
+    """An origin such as "train.en:17" as the number of its name and its line."""
+    name, _, line = origin.rpartition(":")
+    if not (line.isascii() and line.isdecimal() and len(line) < 10 and f"{name}:{int(line)}" == origin):
+        name, line = origin, "-1"
+    return names.setdefault(name, len(names)), int(line)
+
+
+class _Files:
+    """The open files of one corpus in a cache entry, or in a temporary folder that is removed with this object."""
+
+    def __init__(self, entry: Entry) -> None:
+        count, fields = entry.record["examples"], entry.record["fields"]
+        shapes = {"starts": (count + 1,), "sizes": (count, fields), "origins": (count, 2), "hashes": (count, fields)}
+        self.starts, self.sizes, self.origins, self.hashes = (
+            np.memmap(entry.path / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name])
+            for name, kind in _TYPES.items()
+        )
+        self.key = entry.key
+        self.names: list[str] = entry.record["names"]
+        self._texts = os.open(entry.path / "texts.bin", os.O_RDONLY)
+        weakref.finalize(self, os.close, self._texts)
+        if not entry.key:
+            weakref.finalize(self, shutil.rmtree, entry.path, ignore_errors=True)
+
+    def read(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Fields and origin of the examples at these rows."""
+        starts, ends = self.starts[rows], self.starts[rows + 1]
+        first, last = int(starts.min()), int(ends.max())
+        places = zip(starts.tolist(), ends.tolist(), strict=True)
+        if last - first > min(_PIECE, _SPARSE * int((ends - starts).sum())):
+            raws = [os.pread(self._texts, end - start, start) for start, end in places]
+        else:
+            piece = os.pread(self._texts, last - first, first)
+            raws = [piece[start - first : end - first] for start, end in places]
+        for raw, sizes, (name, line) in zip(raws, self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True):
+            fields, at = [], 0
+            for size in sizes:
+                fields.append(raw[at : at + size].decode())
+                at += size
+            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
+
+
+class StoredExamples(Lazy[E]):
+    """Examples whose texts are in a file: all of the file, or some `rows`."""
+
+    def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
+        self._files, self._kind = files, kind
+        self._rows: NDArray[np.int64] = np.arange(len(files.sizes)) if rows is None else rows
+
+    @classmethod
+    def write(cls, examples: Iterable[E], kind: type[E]) -> Self:
+        """Write examples into a temporary folder, removed with the last object that uses it."""
+        folder = temporary_folder()
+        try:
+            return cls(_Files(Entry(folder, "", write_examples(examples, folder))), kind)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    @property
+    def key(self) -> str:
+        """Cache key of these examples: the key of their entry and a hash of their rows; "" in a temporary folder."""
+        rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
+        return f"{self._files.key} {rows}" if self._files.key else ""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all their texts."""
+        return int(self._files.sizes.sum(1, dtype=np.int64)[self._rows].sum())
+
+    @property
+    def hashes(self) -> Hashes:
+        """The hash of every field, `(examples, fields)`."""
+        return np.array(self._files.hashes[self._rows], dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, indices: Sequence[int]) -> list[E]:
+        rows = self._rows[np.asarray(indices, dtype=np.int64)]
+        return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)] if len(rows) else []
+
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
+        return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
+
+
+def hashes_in(examples: Sequence[E]) -> Hashes:
+    """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
+    return examples.hashes if isinstance(examples, StoredExamples) else field_hashes(examples)

@@ -1,0 +1,572 @@
+"""Bytes to lines: line ends, byte-order marks, encodings, compression; errors name file and line.
+
+A line ends at LF or CRLF. A CR alone inside a line is read as a space, so that parallel files stay aligned; it ends a
+line only in a file whose beginning has more of them than LFs.
+
+`Incoming` gives input lines for prediction in batches, as they arrive: standard input, a pipe or a file. A batch of a
+file has the requested number of lines. Batches of a pipe are sent when nothing more has come for 0.02 s, or after
+0.2 s, so that no answer waits for later lines; its first full batches are smaller (4, 16, 64, ... lines). A line cannot
+be used if it is not in UTF-8 (nor `data.encoding`), contains a NUL byte, has more than a million characters (or
+`data.max_line`, if that is more), lacks the text column, is not JSON where the others are, has no mask or second text
+where the run needs one, or is longer than the positions that a model has learned. The first ten such lines are
+reported, and all are counted. A truncated compressed file is reported after its last readable line. An unreadable
+picture has an empty answer and leads to exit status 4; only `--bad-lines error` stops there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import lzma
+import os
+import select
+import stat
+import sys
+import time
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from heed.data.findings import BadLine, Findings
+from heed.errors import DataError, HeedError
+
+INNER_RETURN = "carriage return inside the line, read as a space"
+_CHUNK = 1 << 16
+_MARK = "\ufeff".encode()
+_TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
+_OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
+_UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
+_SIGNATURES = {
+    b"PK\x03\x04": "a zip archive or an Office file (.xlsx, .docx); unpack it, or save it as CSV UTF-8 or as text",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file; save it as CSV UTF-8 or as text",
+    b"\x1f\x8b": "gzip; name it .gz, or unpack it (gzip -dc)",
+    b"\xfd7zXZ": "xz; name it .xz, or unpack it (xz -dc)",
+    b"\xff\xfe": _UTF_16,
+    b"\xfe\xff": _UTF_16,
+}
+"""First bytes of files that are often given instead of text, and advice."""
+
+
+class Chunks(Protocol):
+    """Bytes in pieces, as a buffered file gives them."""
+
+    def read1(self, size: int, /) -> bytes | None:
+        """The available bytes, at most `size`; none at the end; None if nothing came in time."""
+
+
+def ending_of(path: Path) -> str:
+    """The ending that gives the format: the one before that of a compression, if there is one."""
+    return without_compression(path).suffix
+
+
+def without_compression(path: Path) -> Path:
+    """A path without the ending of a compression."""
+    return path.with_suffix("") if path.suffix in _OPENERS and path.stem else path
+
+
+def opened(path: Path) -> Any:
+    """The file opened for reading bytes, unpacked if its ending is that of a compression."""
+    return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+
+
+def good_lines(path: Path, findings: Findings | None = None) -> Iterator[str]:
+    """The lines of a file that may have no bad line; `findings` are for errors.
+
+    Raises:
+        DataError: The file cannot be read, or has a bad line.
+    """
+    for line in lines_of(path, findings):
+        assert isinstance(line, str), "without findings a bad line is an error"
+        yield line
+
+
+def lines_of(
+    path: Path, findings: Findings | None = None, root: Path | None = None, *, exact: bool = False
+) -> Generator[str | BadLine]:
+    """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
+
+    Memory use is a few times 64 KiB plus the longest allowed line. Bad lines are errors without `findings`, which
+    list them under the file, or under a folder `root`. With `exact` the lines joined are the text of the file: each
+    ends in LF where it ends in the file, and a CR alone inside a line stays.
+
+    Raises:
+        DataError: The file is missing, empty, cut off, not text, or changes while it is read; or a line is bad and the
+            findings do not skip bad lines.
+    """
+    findings = Findings() if findings is None else findings
+    name = f"'{path}'"
+    reader = _Lines(path, name, findings, root, exact)
+    # Files do not time out, so no line is None.
+    yield from cast("Iterator[str | BadLine]", _through(reader, path, name, lambda: opened(path)))
+    if reader.number == 0:
+        raise DataError(f"{name} is empty; expected one text a line")
+
+
+def incoming_lines(
+    path: Path, name: str, findings: Findings, source: Callable[[], AbstractContextManager[Chunks]]
+) -> Generator[str | BadLine | None]:
+    """As `lines_of`, for any source of bytes (`name` in messages): no lines if it is empty, None when a line is late.
+
+    Raises:
+        DataError: As for `lines_of`, except for an empty source.
+    """
+    yield from _through(_Lines(path, name, findings, None, False), path, name, source)
+
+
+def _through(
+    reader: _Lines, path: Path, name: str, source: Callable[[], AbstractContextManager[Any]]
+) -> Iterator[str | BadLine | None]:
+    """The lines of a source; I/O errors become messages about the file."""
+    try:
+        with source() as file:
+            before = os.fstat(file.fileno()) if hasattr(file, "fileno") else None
+            try:
+                yield from reader.read(file)
+            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+                where = f"after line {reader.number}" if reader.number else "at its start"
+                _refuse_change(path, before, reader.number)
+                reader.findings.cut_off(path, reader.number, f"{name} is cut off or damaged {where}: {error}")
+            _refuse_change(path, before, reader.number)
+    except FileNotFoundError:
+        raise DataError(f"no file {name}") from None
+    except IsADirectoryError:
+        raise DataError(f"{name} is a folder; expected a file") from None
+    except OSError as error:
+        where = f" after line {reader.number}" if reader.number else ""
+        raise DataError(f"cannot read {name}{where}: {error.strerror or error}") from None
+    reader.note_ends()
+
+
+def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> None:
+    """Refuse a file that changed since it was opened: the same lines could not be read again."""
+    if before is None or not stat.S_ISREG(before.st_mode):
+        return
+    try:
+        now = path.stat()
+    except OSError:
+        last = f"(after line {number:,})"
+        raise DataError(f"'{path}' vanished while it was being read {last}; put it back and start again") from None
+    names = ("st_ino", "st_size", "st_mtime_ns")
+    if any(getattr(before, name) != getattr(now, name) for name in names):
+        raise DataError(
+            f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, read "
+            f"up to line {number:,}); start again when no other program writes to it"
+        )
+
+
+class _Lines:
+    """Reader of one file, which has read `number` lines."""
+
+    def __init__(self, path: Path, name: str, findings: Findings, root: Path | None, exact: bool) -> None:
+        self.number, self.findings, self._name, self._exact = 0, findings, name, exact
+        self._where = path if root is None else root
+        self._inside = "" if root is None else f"{path.relative_to(root)}:"
+        self._most = findings.max_line
+        other = findings.encoding_of(path)
+        self._other = None if codecs.lookup(other).name.startswith("utf-8") else other
+        self._ends = {"LF": 0, "CRLF": 0}
+        self._returns = False  # True if CR alone ends a line
+        self._first_end = ""
+        self._first_odd = 0  # the first line that ends in another way
+
+    def read(self, file: Chunks) -> Iterator[str | BadLine | None]:
+        for block in self._blocks(file):
+            if block is None or isinstance(block, BadLine):
+                yield block
+            elif (texts := self._unremarkable(block)) is not None:
+                for text in texts:
+                    self.number += 1
+                    yield text
+            else:
+                *whole, last = block.split(b"\n")
+                for raw in whole:
+                    self._count_ends("CRLF" if raw.endswith(b"\r") else "LF")
+                    line = self._line(raw)
+                    yield line + "\n" if self._exact and isinstance(line, str) else line
+                if last:
+                    yield self._line(last)
+
+    def note_ends(self) -> None:
+        """Note line ends of CR alone or of several kinds; and CRLF, if the text should be exactly that of the file."""
+        if self._returns:
+            self._note("lines end in CR, read as line breaks", 1, self.number)
+        if all(self._ends.values()):
+            what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
+            odd = sum(self._ends.values()) - self._ends[self._first_end]
+            self._note(f"mixed line endings ({what}), all read as line breaks", self._first_odd, odd)
+        elif self._exact and self._ends["CRLF"]:
+            self._note("lines end in CRLF, read as LF", 1, self._ends["CRLF"])
+
+    def _note(self, what: str, number: int, count: int = 1) -> None:
+        self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
+
+    def _blocks(self, file: Chunks) -> Iterator[bytes | BadLine | None]:
+        """Blocks of whole lines with their ends; a `BadLine` in place of each line that is too long."""
+        rest = held = begun = b""
+        returns = dropping = False
+        first = True
+        while (chunk := file.read1(_CHUNK)) != b"" or begun:
+            if chunk is None:
+                yield None
+                continue
+            if first:
+                begun += chunk
+                if chunk and b"\n" not in chunk and len(begun) < _CHUNK:
+                    continue  # too little to tell what ends its lines
+                first, chunk, begun = False, begun, b""
+                self._refuse_what_is_no_text(chunk)
+                alone = chunk.count(b"\r") - chunk.count(b"\r\n")
+                returns = self._returns = alone > chunk.count(b"\n")
+            if returns:
+                chunk, held = held + chunk, b""
+                if chunk.endswith(b"\r"):  # perhaps the first half of CRLF
+                    chunk, held = chunk[:-1], b"\r"
+                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            end = chunk.rfind(b"\n") + 1
+            if dropping:
+                if not end:
+                    continue
+                dropping, start = False, chunk.index(b"\n") + 1
+                if start < end:
+                    yield chunk[start:end]
+                rest = chunk[end:]
+            elif end:
+                yield rest + chunk[:end]
+                rest = chunk[end:]
+            else:
+                rest += chunk
+            if len(rest) > 4 * self._most + 4:  # no character has more than 4 bytes
+                rest, dropping = b"", True
+                self.number += 1
+                yield self._too_long()
+        if not dropping and (rest or held):
+            yield rest + held.replace(b"\r", b"\n")
+
+    def _refuse_what_is_no_text(self, chunk: bytes) -> None:
+        for signature, meaning in _SIGNATURES.items():
+            if chunk.startswith(signature):
+                raise DataError(f"{self._name} is not UTF-8 text: it looks like {meaning}")
+        # UTF-16 without a mark: in Latin text every other byte is 0.
+        if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
+            raise DataError(f"{self._name} is not UTF-8 text: it looks like {_UTF_16}")
+
+    def _unremarkable(self, block: bytes) -> list[str] | None:
+        """The lines of a block without special cases, else None."""
+        if b"\r" in block or b"\0" in block or _MARK in block:
+            return None
+        try:
+            texts = block.decode("utf-8").split("\n")
+        except UnicodeDecodeError:
+            return None
+        if len(block) > self._most and max(map(len, texts)) > self._most:
+            return None
+        if ended := block.count(b"\n"):
+            self._count_ends("LF", ended)
+        if self._exact:
+            texts[:-1] = [text + "\n" for text in texts[:-1]]
+        if not texts[-1]:
+            texts.pop()
+        return texts
+
+    def _count_ends(self, end: str, count: int = 1) -> None:
+        """Count the ends of the next lines."""
+        self._first_end = self._first_end or end
+        if end != self._first_end and not self._first_odd:
+            self._first_odd = self.number + 1
+        self._ends[end] += count
+
+    def _line(self, raw: bytes) -> str | BadLine:
+        """One line, given without its LF."""
+        self.number += 1
+        line = raw.removesuffix(b"\r")
+        if line.startswith(_MARK):
+            while line.startswith(_MARK):
+                line = line.removeprefix(_MARK)
+            self._note("byte-order mark at the start of the line, left out", self.number)
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            decoded = self._decode_other(line)
+            if decoded is None:
+                return self._not_text(line, error.start)
+            text = decoded
+        if "\0" in text:
+            at = text.index("\0")
+            where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
+            message = f"contains a NUL byte {where}; the file is damaged or not a text file"
+            return self._bad("NUL byte", message, text=text)
+        if len(text) > self._most:
+            return self._too_long(text)
+        if "\r" in text and not self._exact:
+            self._note(INNER_RETURN, self.number)
+            text = text.replace("\r", " ")
+        return text
+
+    def _decode_other(self, line: bytes) -> str | None:
+        if self._other is None:
+            return None
+        try:
+            text = line.decode(self._other)
+        except UnicodeError:
+            return None
+        self._note(f"not UTF-8, read as {self._other}", self.number)
+        return text
+
+    def _not_text(self, line: bytes, start: int) -> BadLine:
+        near = line[max(0, start - 10) : start].decode("utf-8", "replace")
+        message = f"byte 0x{line[start]:02x} at position {start + 1} (after {near!r}) is not UTF-8"
+        fix, name = "set data.encoding to the encoding of such lines", "ENCODING"
+        if self._other is not None:
+            message, fix = f"{message} and the line is not {self._other}", ""
+        elif like := as_windows(line):
+            message = f"{message}; it looks like Windows-1252 ({like[max(0, start - 10) : start + 10]!r})"
+            fix, name = "data.encoding=windows-1252 reads such lines", "WINDOWS-1252"
+        message += f"; convert the file (iconv -f {name} -t UTF-8)"
+        return self._bad("not UTF-8", message, fix=fix, text=line.decode("utf-8", "replace"), colon=True)
+
+    def _too_long(self, text: str = "") -> BadLine:
+        rule = f"more than data.max_line {self._most:,} characters"
+        return self._bad(rule, f"has {rule}", fix="a larger data.max_line accepts it", text=text)
+
+    def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
+        message = f"{self._name} line {self.number}{':' if colon else ''} {message}"
+        return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
+
+
+def as_windows(line: bytes) -> str:
+    """A line decoded as Windows-1252 if that looks like a language with a few accented letters; else ""."""
+    try:
+        text = line.decode("windows-1252")
+    except UnicodeDecodeError:
+        return ""
+    letters = [c for c in text if c.isalpha()]
+    odd = [c for c in text if not c.isascii()]
+    plausible = all(c.isalpha() or c in _TYPOGRAPHY for c in odd)
+    return text if plausible and sum(not c.isascii() for c in letters) <= 0.4 * len(letters) else ""
+
+
+T = TypeVar("T")
+Numbered = tuple[int, str | BadLine]
+"""The number of a line, from 1, and its text or a `BadLine`."""
+
+_QUIET = 0.02
+"""Seconds without a further line after which a batch is complete."""
+_LONGEST = 0.2
+"""Longest time in seconds that a line waits for others."""
+_FIRST, _GROWTH = 4, 4
+"""Lines in the first full batch of a pipe, and the growth factor of batches: the first answers are quick."""
+MAX_LINE = 1_000_000
+"""Characters that a line may always have, even if `data.max_line` is lower: each line is read by itself."""
+_TOLD = 10
+"""Number of bad inputs that are reported one by one."""
+
+
+class _Arriving:
+    """Bytes of a file descriptor as they arrive, and None if nothing arrived until `until`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.until: float | None = None
+        """Deadline of the next read, by `time.monotonic`; None waits without limit."""
+
+    def read1(self, size: int, /) -> bytes | None:
+        if self.until is not None and not self._ready(min(_QUIET, self.until - time.monotonic())):
+            return None
+        return os.read(self._descriptor, size)
+
+    def _ready(self, seconds: float) -> bool:
+        try:
+            return seconds > 0 and bool(select.select([self._descriptor], [], [], seconds)[0])
+        except OSError:  # this system cannot poll pipes
+            return False
+
+
+class _Buffered:
+    """Bytes of standard input that are available without waiting."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+
+    def read1(self, size: int, /) -> bytes:
+        return self._file.read1(size)
+
+
+class Incoming:
+    """The numbered lines of a file or of standard input, in `batches`."""
+
+    def __init__(self, path: Path | None, findings: Findings) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: The file; None for standard input.
+            findings: Policy for lines that cannot be used.
+        """
+        self.name = "stdin" if path is None else f"'{path}'"
+        self._path, self._findings = path, findings
+        self._arriving: _Arriving | None = None
+
+    def batches(self, most: int) -> Iterator[list[Numbered]]:
+        """Batches of at most `most` lines.
+
+        Raises:
+            DataError: As for `heed.data.text_files.lines_of`, after the lines before the error; an empty file is none.
+        """
+        lines = self._lines()
+        batch: list[Numbered] = []
+        size = 0
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration:
+                break
+            except DataError:
+                if batch:
+                    yield batch
+                raise
+            if line is not None:
+                batch.append(line)
+                size = size or (most if self._arriving is None else min(_FIRST, most))
+                if len(batch) == 1 and self._arriving is not None:
+                    self._arriving.until = time.monotonic() + _LONGEST
+            if batch and (line is None or len(batch) == size):
+                if self._arriving is not None:
+                    self._arriving.until = None
+                if len(batch) == size:
+                    size = min(_GROWTH * size, most)
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _lines(self) -> Generator[Numbered | None]:
+        number = 0
+        for line in incoming_lines(self._path or Path("stdin"), self.name, self._findings, self._opened):
+            if line is None:
+                yield None
+            else:
+                number += 1
+                yield number, line
+
+    def _opened(self) -> AbstractContextManager[Chunks]:
+        if self._path is None:
+            return nullcontext(self._standard_input())
+        if stat.S_ISREG(os.stat(self._path).st_mode) or self._path.suffix in (".gz", ".xz"):
+            return opened(self._path)  # type: ignore[no-any-return]
+        return self._pipe(self._path)
+
+    def _standard_input(self) -> Chunks:
+        buffer = sys.stdin.buffer
+        try:
+            descriptor = buffer.fileno()
+        except OSError:  # sys.stdin was replaced by an object without a descriptor
+            return _Buffered(buffer)  # type: ignore[arg-type]
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return _Buffered(buffer)  # type: ignore[arg-type]
+        self._arriving = _Arriving(descriptor)
+        return self._arriving
+
+    @contextmanager
+    def _pipe(self, path: Path) -> Iterator[Chunks]:
+        with path.open("rb", buffering=0) as file:
+            self._arriving = _Arriving(file.fileno())
+            yield self._arriving
+
+
+def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+    """Batches of `most` lines, for sources that are never waited for; lines before an error come before it."""
+    batch: list[Numbered] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == most:
+                yield batch
+                batch = []
+    except DataError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:
+    """The items of a reader, with a `BadLine` for each item that it left out according to the findings."""
+    left_out = findings.left_out.total()
+    for item in items:
+        yield from _gaps(findings.left_out.total() - left_out)
+        left_out = findings.left_out.total()
+        yield item
+    yield from _gaps(findings.left_out.total() - left_out)
+
+
+def _gaps(count: int) -> Iterator[BadLine]:
+    return (BadLine("left out") for _ in range(count))
+
+
+class InputFindings(Findings):
+    """Policy for unusable inputs: an error, or reported at once, counted and answered with an empty answer."""
+
+    def __init__(self, data: object, skip: bool, tell: Callable[[str], None], hint: str) -> None:
+        """Allow long lines, since each is read by itself.
+
+        Args:
+            data: The `data` section of the run, which gives the encoding.
+            skip: True if bad inputs are skipped, False if they are errors.
+            tell: Called with the message about a skipped input.
+            hint: End of the message about an input that is an error.
+        """
+        own = Findings.of(data, strict=True)
+        super().__init__("skip" if skip else "error", own.encoding, max(own.max_line, MAX_LINE), hint=False)
+        self._tell, self._stops = tell, hint
+        self.num_bad = 0
+        self.bad_places: list[str] = []
+        """Places of the first bad inputs."""
+
+    def bad(
+        self,
+        rule: str,
+        where: Path | str,
+        place: str | int,
+        message: str,
+        *,
+        fix: str = "",
+        text: str = "",
+        things: str = "lines",
+    ) -> BadLine:
+        """Raise for a line that cannot be used, or report and count it.
+
+        Raises:
+            DataError: Bad lines are not skipped.
+        """
+        self.refuse(DataError(message), place)
+        return BadLine(rule, text)
+
+    def refuse(self, error: HeedError, place: str | int) -> None:
+        """Raise the error about an input, or report and count it.
+
+        Raises:
+            HeedError: The error, of the same class, with the hint.
+        """
+        if not self.skips:
+            raise type(error)(f"{error}; {self._stops}" if self._stops else str(error))
+        self.count(str(error), place)
+
+    def count(self, message: str, place: str | int) -> None:
+        """Report and count an input that cannot be used."""
+        self.num_bad += 1
+        if len(self.bad_places) < _TOLD:
+            self.bad_places.append(str(place))
+            self._tell(message)
+
+    def cut_off(self, path: Path, number: int, message: str) -> None:
+        """Raise for a compressed file that ends too soon, or report it.
+
+        Raises:
+            DataError: Bad lines are not skipped, or nothing could be read.
+        """
+        if not number:
+            raise DataError(message)
+        self.refuse(DataError(message), f"after {number}")

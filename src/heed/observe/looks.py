@@ -1,0 +1,211 @@
+"""A look at one example as data: its maps, shaded words and one frame per step; and as JSON.
+
+The JSON is complete and rounded to six decimals; equal looks give equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.observe.maps import Axis, Map, Part
+from heed.visible import to_json
+
+
+@dataclass(frozen=True)
+class TagSpan:
+    """Positions `start` to `stop` (exclusive) of one tagged span; `color` is the index of its type."""
+
+    start: int
+    stop: int
+    label: str
+    color: int
+
+
+@dataclass(frozen=True)
+class Shading:
+    """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
+
+    If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name.
+
+    Attributes:
+        darkest: The absolute value that is drawn darkest; 1, or the largest one if all those of a long text are small.
+        tags: A second text for each position, or empty.
+        others: Further text for each position (the next best tags), or empty.
+        spans: The spans found in a tagged text, in order, drawn in the colours of their types.
+        signed: True if numbers may be below 0; those are drawn in another colour.
+        listed: True to draw a table with a line for each position instead of running text.
+    """
+
+    title: str
+    axis: Axis
+    weights: tuple[float, ...]
+    darkest: float = 1.0
+    tags: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    spans: tuple[TagSpan, ...] = ()
+    signed: bool = False
+    listed: bool = False
+
+    def part_sum(self, part: Part) -> float:
+        """The sum of the numbers of a part; for shares of one whole, the share of the part."""
+        return sum(self.weights[part.start : part.stop])
+
+    def __post_init__(self) -> None:
+        assert len(self.weights) == len(self.axis) and len(self.tags) in (0, len(self.axis))
+
+    def level(self, i: int) -> float:
+        """Darkness of position `i`, 0 to 1; negative for numbers below 0."""
+        return min(1.0, max(-1.0, self.weights[i] / self.darkest)) if self.darkest > 0 else 0.0
+
+    @property
+    def scale(self) -> str:
+        """Description of the range of the shades."""
+        return f"shaded from {-self.darkest if self.signed else 0:.3g} to {self.darkest:.3g}"
+
+    @property
+    def said_scale(self) -> str:
+        """The range, and the colour of numbers below 0."""
+        return self.scale + ("; orange below 0" if self.signed else "")
+
+    def number(self, i: int) -> str:
+        """The number of a position as text, with its sign if numbers may be below 0."""
+        return f"{self.weights[i]:+.3f}" if self.signed else f"{self.weights[i]:.3f}"
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)` with heads concatenated.
+
+    `scores` is None for a mean over heads; `mask` is `(key,)`, True = may attend, or None.
+    """
+
+    name: str
+    mechanism: str
+    key: Axis
+    weights: Tensor
+    scores: Tensor | None
+    mask: Tensor | None
+    context: Tensor
+
+
+@dataclass(frozen=True)
+class EncoderFrame:
+    """The encoder after reading one source token, or a language model after reading one token of its prompt.
+
+    Attributes:
+        states: Hidden states at this token, `(d_hidden,)`, by name ("forward", "backward", "layer 0").
+        gates: Mean of each gate over the units, in 0..1, by name ("forward update", ...).
+        glances: Self-attention from this token.
+        top: For language models, the most probable next tokens with their probabilities, best first.
+    """
+
+    index: int
+    token: str
+    states: dict[str, Tensor]
+    gates: dict[str, float]
+    glances: tuple[Glance, ...] = ()
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class DecoderFrame:
+    """The decoder at one output token.
+
+    Attributes:
+        so_far: The tokens written before this one.
+        state: The decoder's state after this step, `(d_hidden,)`.
+        glances: Each attention at this step, in the order of the maps.
+        top: The most probable tokens with their probabilities, best first.
+        gates: Mean of each gate over the units, by name ("forward update", ...).
+    """
+
+    index: int
+    so_far: tuple[str, ...]
+    token: str
+    state: Tensor
+    glances: tuple[Glance, ...]
+    top: tuple[tuple[str, float], ...]
+    gates: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that a look at one example shows; drawn by `heed.observe.draw_text`, `draw_svg` and `draw_html`.
+
+    Attributes:
+        target: The output, generated or given.
+        encoder: One frame per source token.
+        decoder: One frame per output token.
+        notes: Further lines to show: score of the output, policies, self-checks.
+        summary: For a model without attention to the source, the vector `(d,)` that encodes all of it; else None.
+        shadings: The text with a number for each word: attention, contribution of the word, confidence of its tag.
+        names: Names of source and target as shown; "" if there is no target.
+        parts: Names of the two kinds of steps, each with the verb for what it does to its token.
+        no_steps: Why there are no steps, if there are none.
+        unit: What one step reads, for steps without next tokens.
+        hint: Explanation of the steps, in place of the default one.
+    """
+
+    title: str
+    source: str
+    target: str
+    maps: tuple[Map, ...]
+    encoder: tuple[EncoderFrame, ...]
+    decoder: tuple[DecoderFrame, ...]
+    notes: tuple[str, ...] = ()
+    summary: Tensor | None = None
+    shadings: tuple[Shading, ...] = ()
+    names: tuple[str, str] = ("source", "target")
+    parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
+    no_steps: str = ""
+    unit: str = "word"
+    hint: str = ""
+
+
+FORMAT = "heed-look-2"
+_NAMES = {"glances": "attention"}
+"""Fields with another name in the file."""
+
+_OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates"), (Axis, "parts")}
+"""Fields that are omitted if empty."""
+
+
+def plain_values(value: Any) -> Any:
+    """Tensors, dataclasses and their containers as plain values: numbers with six decimals, None if not finite."""
+    if isinstance(value, Tensor):
+        return value.tolist() if value.dtype == torch.bool else plain_values(value.detach().double().tolist())
+    if isinstance(value, float):
+        # Scores of masked keys are -inf, which JSON cannot express; adding 0.0 turns -0.0 into 0.0.
+        return round(value, 6) + 0.0 if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [plain_values(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain_values(item) for name, item in value.items()}
+    if isinstance(value, Map):
+        names = ["title", "mechanism", "layer", "head", "caption", "query", "key", "weights", "scores", "mask"]
+        return {name: plain_values(getattr(value, name)) for name in names}
+    if isinstance(value, Shading):
+        names = ["title", "axis", "weights", *(("tags", "others") if value.tags else ())]
+        names += [name for name in ("spans", "signed") if getattr(value, name)]
+        return {name: plain_values(getattr(value, name)) for name in names}
+    if is_dataclass(value):
+        names = [one.name for one in fields(value)]
+        names = [name for name in names if (type(value), name) not in _OPTIONAL or getattr(value, name)]
+        return {_NAMES.get(name, name): plain_values(getattr(value, name)) for name in names}
+    return value
+
+
+def look_to_json(look: Look) -> str:
+    """A look as one JSON object, with a final newline.
+
+    Rows and columns of `weights` follow the labels of `query` and `key`; numbers that are not finite (scores of masked
+    keys) are null.
+    """
+    names = ("title", "source", "target", "notes", "shadings", "maps", "summary", "encoder", "decoder")
+    content = {"format": FORMAT, **{name: plain_values(getattr(look, name)) for name in names}}
+    return to_json(content, separators=(",", ":")) + "\n"

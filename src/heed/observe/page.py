@@ -1,0 +1,119 @@
+"""HTML pages: templates of jinja2 with automatic escaping, self-contained, with inline style and script only.
+
+Every text that a template shows is escaped, and its hidden characters are made visible; only what a template has
+rendered, and the package's own files, are trusted.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from heed.observe import labels, palette
+from heed.observe.scene import STYLE, Scene, to_svg
+from heed.visible import clean, to_json, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+class Cell(NamedTuple):
+    """A cell of a table: text (emphasised if `best`), class, tooltip, and a share to draw as a bar."""
+
+    text: str
+    best: bool = False
+    kind: str = ""
+    said: str = ""
+    bar: float | None = None
+
+
+class Row(NamedTuple):
+    """A row of a table on a page; `kind` is its class."""
+
+    label: str
+    cells: Sequence[str | Cell]
+    kind: str = ""
+
+
+def page(template: str, title: str, **values: Any) -> str:
+    """A page from a template of the package, such as "observe/look.html"."""
+    return _templates().get_template(template).render(title=title, **values) + "\n"
+
+
+def draw(macro: str, *values: Any, source: str = "observe/draw.html", **named: Any) -> Markup:
+    """A part of a page, drawn by a macro of `observe/draw.html`."""
+    drawn: Markup = getattr(_templates().get_template(source).module, macro)(*values, **named)
+    return drawn
+
+
+def packed(matrix: NDArray[np.int16]) -> str:
+    """A matrix of whole numbers for the page's script, which unpacks it: compressed, in base 64."""
+    return base64.b64encode(zlib.compress(matrix.astype("<i2").tobytes())).decode()
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # not needed for text, SVG and JSON
+
+    made = Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"visible": visible, "lines": _lines}
+    made.globals |= {
+        "axes_line": labels.axes_line,
+        "axis_name": labels.axis_name,
+        "cell_name": labels.cell_name,
+        "data": _data,
+        "figure": _figure,
+        "level": palette.level,
+        "levels": palette.LEVELS,
+        "page_style": _page_style,
+        "rows": lambda rows: [Row(label, cells) for label, *cells in rows],
+        "source": lambda name: Markup(_source(name)),
+    }
+    return made
+
+
+def _source(name: str) -> str:
+    return files("heed").joinpath(name).read_text(encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """A value as templates show it: texts with their hidden characters made visible."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _lines(text: str) -> Markup:
+    """A text with its line breaks, which the style sheet preserves."""
+    return Markup("\n").join(map(clean, text.split("\n")))
+
+
+def _data(values: Mapping[str, Any]) -> Markup:
+    """Values for the page's script as JSON; only "<" could end a script element."""
+    return Markup(to_json(values, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _figure(scene: Scene) -> Markup:
+    """A drawing inside a page."""
+    return Markup(to_svg(scene, inline=True))
+
+
+@cache
+def _page_style() -> Markup:
+    """The colours of both schemes, then the style sheet. Printing always uses the light scheme."""
+    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
+    light = f":root{{{palette.css_variables(dark=False)}}}"
+    return Markup(f"{light}\n{dark}\n{palette.css_classes()}\n{STYLE}\n{_source('observe/look.css')}")

@@ -1,0 +1,302 @@
+"""A look at one picture as data: the picture, maps over it, a gallery of all heads, distances, and steps.
+
+Mean attention distance is how far apart in a picture patches are that attend to each other.
+
+Source: Dosovitskiy et al. 2021 (arXiv:2010.11929), figure 7 right and appendix D.7: the distance between the querying
+patch and every other one, weighted by the attention weights, averaged over patches and pictures.
+Differs from the paper: distances are between the centres of patches, in pixels of the picture that the model reads;
+the weight on the class token is left out, and the rest of the row is rescaled to sum to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.data.pictures.decode import Array
+from heed.data.pictures.sizing import Box
+from heed.errors import ShapeError
+from heed.observe.looks import plain_values
+
+
+def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
+    """Distances in pixels between the centres of the patches of a grid `step` pixels (down, across) apart, `(n, n)`."""
+    y = torch.arange(rows, dtype=torch.float64).repeat_interleave(columns) * step[0]
+    x = torch.arange(columns, dtype=torch.float64).repeat(rows) * step[1]
+    return torch.hypot(y[:, None] - y[None, :], x[:, None] - x[None, :])
+
+
+def mean_distances(weights: Tensor, rows: int, columns: int, step: tuple[float, float]) -> Tensor:
+    """Mean attention distance of every head, in pixels.
+
+    Args:
+        weights: `(batch, heads, tokens, tokens)` of one layer; the patches, row by row, are the last tokens, after any
+            others (the class token).
+        rows: Rows of the grid of patches.
+        columns: Columns of the grid.
+        step: Pixels from one patch to the next, down and across.
+
+    Returns:
+        `(batch, heads)`.
+    """
+    count = rows * columns
+    among = weights[..., -count:, -count:].double()
+    among = among / among.sum(-1, keepdim=True).clamp_min(1e-30)
+    return (among * centre_distances(rows, columns, step).to(among.device)).sum(-1).mean(-1)
+
+
+def even_distance(rows: int, columns: int, step: tuple[float, float]) -> float:
+    """The mean distance of uniform attention."""
+    return float(centre_distances(rows, columns, step).mean())
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Mean attention distance by layer, for a plot.
+
+    Attributes:
+        values: `(layers, heads)` in pixels, the mean over pictures.
+        even: The mean distance of uniform attention.
+        size: Height and width of the model's input in pixels.
+        pictures: Number of pictures averaged over.
+    """
+
+    values: Tensor
+    even: float
+    size: tuple[int, int]
+    pictures: int
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are, and from how many pictures."""
+        pictures = "this picture" if self.pictures == 1 else f"mean of {self.pictures:,} pictures"
+        return (
+            "Distance in pixels between attending and attended patches, weighted by attention (the model reads "
+            f"{self.size[1]} x {self.size[0]} pixels; {pictures})."
+        )
+
+
+GridPlace = tuple[int, int]
+"""Row and column on a grid, from 0."""
+
+
+@dataclass(frozen=True)
+class PictureMap:
+    """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place.
+
+    Attributes:
+        title: Title.
+        weights: `(rows, columns)`, 0 and above.
+        area: The part of the picture that the grid covers, in cells of equal size.
+        unit: Name of the numbers: "weight", "gradient", "activation".
+        query: The place of the attending patch, or None.
+        outside: The weight on tokens without a place in the picture (the class token).
+        caption: How to read the map.
+        marked: A box of the picture to outline (the receptive field of a unit), or None.
+        short: Label in a gallery.
+        reach: The part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by
+            default.
+    """
+
+    title: str
+    weights: Tensor
+    area: Box
+    unit: str = "weight"
+    query: GridPlace | None = None
+    outside: float = 0.0
+    caption: str = ""
+    marked: Box | None = None
+    short: str = ""
+    reach: Box | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights.dim() != 2 or not self.weights.numel():
+            raise ShapeError(f"weights of '{self.title}' have shape {tuple(self.weights.shape)}, expected a grid")
+
+    @property
+    def grid(self) -> GridPlace:
+        """Rows and columns."""
+        return self.weights.shape[0], self.weights.shape[1]
+
+    @property
+    def largest(self) -> float:
+        """The largest number, drawn brightest."""
+        return float(self.weights.max())
+
+    def levels(self) -> Tensor:
+        """The numbers as shares of the largest, 0 to 1; zeros where all are zero."""
+        return self.weights.detach().cpu().double() / self.largest if self.largest > 0 else self.weights.double() * 0
+
+    def cell(self, row: int, column: int) -> Box:
+        """The part of the picture that one cell covers."""
+        rows, columns = self.grid
+        return part_of(self.area, row / rows, column / columns, (row + 1) / rows, (column + 1) / columns)
+
+    def best(self) -> GridPlace:
+        """The place of the largest number (the first of equal ones)."""
+        return divmod(int(self.weights.argmax()), self.grid[1])
+
+
+def part_of(box: Box, top: float, left: float, bottom: float, right: float) -> Box:
+    """A part of a box, given as fractions of its height and width."""
+    height, width = box.bottom - box.top, box.right - box.left
+    return Box(box.top + top * height, box.left + left * width, box.top + bottom * height, box.left + right * width)
+
+
+def area_of(seen: Box, size: GridPlace, first: tuple[float, float], step: tuple[float, float], grid: GridPlace) -> Box:
+    """The part of a picture that a grid of cells covers.
+
+    Args:
+        seen: The part of the picture that the model saw.
+        size: Height and width of the model's input.
+        first: Start of the first cell, in pixels of the input (down, across).
+        step: Height and width of a cell in pixels of the input.
+        grid: Rows and columns.
+    """
+    ends = (first[0] + step[0] * grid[0], first[1] + step[1] * grid[1])
+    return part_of(seen, first[0] / size[0], first[1] / size[1], ends[0] / size[0], ends[1] / size[1])
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small maps in rows: the heads of each layer.
+
+    Attributes:
+        rows: The name of each row, and its maps.
+    """
+
+    title: str
+    caption: str
+    rows: tuple[tuple[str, tuple[PictureMap, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A small picture with a caption; `enlarged` is its magnification."""
+
+    caption: str
+    picture: Array
+    enlarged: int = 1
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Rows of text with column headings; the first column names the rows."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step from the picture to its label: explanation, small pictures, numbers."""
+
+    title: str
+    prose: tuple[str, ...]
+    figures: tuple[Figure, ...] = ()
+    table: StepTable | None = None
+
+
+@dataclass(frozen=True)
+class Attentions:
+    """All recorded attention of a model, for an interactive page.
+
+    Attributes:
+        grid: Rows and columns of patches.
+        area: The part of the picture that the patches cover.
+        weights: `(tokens, patches)` by name of layer and head; the class token, if any, is the first token.
+    """
+
+    grid: GridPlace
+    area: Box
+    weights: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class PictureLook:
+    """Everything that a look at one picture shows.
+
+    Attributes:
+        source: File of the picture.
+        picture: The whole picture, upright.
+        seen: The part of the picture that the model saw.
+        size: Height and width of the model's input.
+        label: The predicted label; "" for none.
+        top: The most probable labels with their probabilities, best first.
+        maps: Maps drawn large over the picture.
+        gallery: All heads of all layers, or None.
+        distances: Mean attention distance by layer, or None.
+        steps: The steps from the picture to its label.
+        notes: Further lines to show.
+        every: Attention for a page with a choice of patch, layer and head, or None.
+    """
+
+    title: str
+    source: str
+    picture: Array
+    seen: Box
+    size: GridPlace
+    label: str
+    top: tuple[tuple[str, float], ...]
+    maps: tuple[PictureMap, ...]
+    gallery: Gallery | None = None
+    distances: Distances | None = None
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
+    every: Attentions | None = None
+
+    @property
+    def pixels(self) -> GridPlace:
+        """Height and width of the picture."""
+        return self.picture.shape[0], self.picture.shape[1]
+
+    @property
+    def sees_all(self) -> bool:
+        """True if the model saw the whole picture."""
+        (height, width), seen = self.pixels, self.seen
+        return seen.top <= 0 and seen.left <= 0 and seen.bottom >= height and seen.right >= width
+
+    @property
+    def said(self) -> str:
+        """The most probable labels in one line: "7 0.981, 9 0.012"."""
+        return ", ".join(f"{label} {probability:.3f}" for label, probability in self.top)
+
+    def only(self, index: int) -> PictureLook:
+        """The look with only one of its maps, without gallery and distances."""
+        return replace(self, maps=(self.maps[index],), gallery=None, distances=None)
+
+
+def plain_look(look: PictureLook) -> dict[str, Any]:
+    """A look as plain values for JSON: boxes and grids, no pixels."""
+    rows = look.gallery.rows if look.gallery is not None else ()
+    tables = [None if step.table is None else [step.table.heads, *step.table.rows] for step in look.steps]
+    steps = zip(look.steps, tables, strict=True)
+    return {
+        "title": look.title,
+        "source": look.source,
+        "picture": {"height": look.pixels[0], "width": look.pixels[1]},
+        "seen": plain_values(look.seen._asdict()),
+        "read": {"height": look.size[0], "width": look.size[1]},
+        "label": look.label,
+        "probabilities": dict(look.top),
+        "notes": look.notes,
+        "maps": [_plain_map(one) for one in look.maps],
+        "heads": [{"row": name, "maps": [_plain_map(one) for one in maps]} for name, maps in rows],
+        "distances": None if look.distances is None else plain_distances(look.distances),
+        "steps": [{"title": step.title, "prose": step.prose, "table": table} for step, table in steps],
+    }
+
+
+def _plain_map(one: PictureMap) -> Any:
+    names = ("title", "unit", "caption", "query", "outside")
+    boxes = {"area": one.area._asdict(), "marked": None if one.marked is None else one.marked._asdict()}
+    return plain_values({**{name: getattr(one, name) for name in names}, **boxes, "weights": one.weights})
+
+
+def plain_distances(distances: Distances) -> dict[str, Any]:
+    """Distances as plain values for JSON."""
+    numbers = plain_values({"even": distances.even, "layers": distances.values})
+    return {"unit": "pixels of what the model reads", "pictures": distances.pictures, **numbers}

@@ -1,0 +1,130 @@
+"""A drawing as a PNG: its SVG, rendered by resvg with fonts that have all its characters.
+
+resvg draws nothing without fonts, and an empty box for a character that its fonts lack. So the fonts are chosen here,
+checked character by character, and a missing one is an error that says what to install.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import resvg_py
+from PIL import ImageFont
+
+from heed.errors import ConfigError
+from heed.observe.labels import clean
+from heed.observe.scene import Label, Scene, to_svg
+
+_FOLDERS = (
+    "/usr/share/fonts",
+    "/usr/local/share/fonts",
+    "~/.local/share/fonts",
+    "~/.fonts",
+    "~/Library/Fonts",
+    "/Library/Fonts",
+    "/System/Library/Fonts",
+)
+_PREFERRED = (
+    ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"),
+    ("NotoSans-Regular.ttf", "NotoSans-Bold.ttf"),
+    ("Arial.ttf", "Arial Bold.ttf"),
+    ("LiberationSans-Regular.ttf", "LiberationSans-Bold.ttf"),
+)
+"""The fonts that drawings ask for: plain and bold."""
+_PACKAGES = {
+    "fonts-noto-cjk": ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "IDEOGRAPHIC", "BOPOMOFO"),
+    "fonts-dejavu-core": ("LATIN", "GREEK", "CYRILLIC", "DIGIT"),
+}
+_SHARPNESS = 2.0
+"""Pixels for each unit of the drawing, so that text is legible in print."""
+
+
+def to_png(scene: Scene, fonts: Sequence[Path] = ()) -> bytes:
+    """The drawing as a PNG; equal drawings give equal bytes with the same fonts.
+
+    Args:
+        scene: The drawing.
+        fonts: Files of fonts to use before those of the system.
+
+    Raises:
+        ConfigError: No font has some character, or a given file is not a font.
+    """
+    text = "".join(clean(item.text) for item in scene.items if isinstance(item, Label))
+    chosen = fonts_for(text, fonts)
+    font = _font(chosen[0]) if chosen else None
+    family = font.getname()[0] if font else None
+    return resvg_py.svg_to_bytes(
+        svg_string=to_svg(scene),
+        zoom=_SHARPNESS,
+        skip_system_fonts=True,
+        font_files=[str(path) for path in chosen],
+        font_family=family,
+        sans_serif_family=family,
+    )
+
+
+def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
+    """Files of fonts that together have all characters of a text, the given ones first.
+
+    Raises:
+        ConfigError: No font has some character, or a given file is not a font.
+    """
+    for path in given:
+        if not path.is_file():
+            raise ConfigError(f"--font {path}: no such file")
+        if _font(path) is None:
+            raise ConfigError(f"--font {path} is not a font (.ttf, .otf or .ttc)")
+    missing = {character for character in text if unicodedata.category(character)[0] not in "ZCM"}
+    system = _system_fonts()
+    names = next((pair for pair in _PREFERRED if pair[0] in system), ())
+    chosen = [*given, *(system[name] for name in names if name in system)]
+    for path in chosen:
+        missing -= _drawn(path, missing)
+    for path in sorted(system.values()) if missing else ():
+        if found := _drawn(path, missing):
+            chosen.append(path)
+            missing -= found
+    if missing:
+        raise ConfigError(_refusal(missing))
+    return chosen
+
+
+@cache
+def _system_fonts() -> dict[str, Path]:
+    """The font files of the system by name."""
+    roots = [Path(folder).expanduser() for folder in reversed(_FOLDERS)]
+    return {path.name: path for root in roots for kind in ("otf", "ttc", "ttf") for path in root.rglob(f"*.{kind}")}
+
+
+@cache
+def _font(path: Path) -> ImageFont.FreeTypeFont | None:
+    for size in (20, 109):  # fonts of coloured pictures have one size only
+        with suppress(OSError):
+            return ImageFont.truetype(str(path), size)
+    return None
+
+
+def _drawn(path: Path, characters: Iterable[str]) -> set[str]:
+    """The characters that a font has: those that it does not draw as it draws a character that no font has."""
+    if (font := _font(path)) is None:
+        return set()
+    absent = bytes(font.getmask("\U0010ffff"))
+    return {character for character in characters if bytes(font.getmask(character)) != absent}
+
+
+def _refusal(missing: Iterable[str]) -> str:
+    """The script of the first missing character, and what to install."""
+    first = min(missing)
+    script = unicodedata.name(first, "UNKNOWN").split(" ")[0].split("-")[0]
+    package = next((name for name, scripts in _PACKAGES.items() if script in scripts), "fonts-noto-core")
+    if unicodedata.category(first) == "So":
+        script, package = "emoji and symbols", "fonts-noto-color-emoji"
+    said = script if script == "CJK" or script.islower() else script.capitalize()
+    return (
+        f"no font for PNG has the character '{first}' ({said}); install fonts for it (Debian: apt install {package}), "
+        "give one with --font FILE, or write .svg or .html"
+    )

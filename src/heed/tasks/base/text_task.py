@@ -1,0 +1,339 @@
+"""Base of tasks whose examples are texts: one tokenizer, encoding, batches, scoring, a settled model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from heed.data.batch.plan import plan_batches
+from heed.data.batch.texts import frame_size
+from heed.data.examples import Example
+from heed.data.findings import found_table
+from heed.data.splits.splits import Splits
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.word_vectors import FoundVectors, vector_width
+from heed.errors import ConfigError
+from heed.models.base import Body, ModelConfig, TokenEncoder, learned_positions
+from heed.tasks.base.config import TextConfig
+from heed.tasks.base.overview import SideCounts, sample_lines, token_lines
+from heed.tasks.base.task import Task
+from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
+from heed.tasks.base.vocabulary import (
+    Coverage,
+    cover,
+    embedding_of,
+    fill,
+    find_vectors,
+    labelled_size,
+    num_subwords,
+    taken,
+    width_field,
+    with_tokenizer,
+    with_words,
+)
+from heed.threads import threads_for
+from heed.training.contracts import Batch
+from heed.training.processes import current
+
+_TOKENIZER = "tokenizer.json"
+
+C = TypeVar("C", bound=TextConfig)
+E = TypeVar("E", bound=Example)
+T = TypeVar("T")
+"""An example as tokens."""
+B = TypeVar("B", bound=Batch)
+"""A batch."""
+
+
+class TextTask(Task[C, E], Generic[C, E, T, B]):
+    """A task whose examples are texts, read by one tokenizer and an encoder.
+
+    A task gives `open_splits`, `collate_encoded`, `build_model`, `loss` and `selected_by`, and what differs from the
+    defaults: tokens are those of an example's texts, and `validate` is the loss on the validation set.
+    """
+
+    targets = "texts"
+    interfaces = ("encoder",)
+    size_fields: ClassVar = {"tokens": "vocab_size"}
+    alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
+    usual_tokens: ClassVar[str] = "word"
+    """The kind of tokens if the configuration does not say."""
+
+    def __init__(self, config: C, tokenizer: TextTokenizer, splits: Splits[E] | None) -> None:
+        super().__init__(config, splits)
+        self.tokenizer = tokenizer
+        self._encoded: dict[str, list[T]] = {}
+
+    @classmethod
+    def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
+        """Read the data, or take the `given` examples, train the tokenizer, settle the fields that depend on the data.
+
+        Raises:
+            ConfigError, DataError: The configuration or the data cannot be used.
+        """
+        for field in ("sampling", "shared"):
+            if value := getattr(config.tokenizer, field):
+                raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; remove it")
+        config, parent, tokenizer_parent = with_parents(config, cls)
+        splits = cls.read_splits(config, given)
+        train = splits.examples["train"]
+        if tokenizer_parent is None:
+            texts = [text for example in train for text in cls.texts_of(example)]
+            size = partial(num_subwords, len(texts), len(set().union(*texts)))
+            config = with_tokenizer(config, cls.usual_tokens, size)
+            tokenizer = cls.train_tokenizer(config, train)
+        else:
+            tokenizer, remarks = cls.take_tokenizer(config, tokenizer_parent.tokenizer("tokens", cls), train)
+            splits.remarks += remarks
+        return cls.made(config, with_words(tokenizer, config.model), splits).settle(parent)
+
+    @classmethod
+    def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[E]) -> Self:
+        """The task of a new run, not yet settled."""
+        return cls(config, tokenizer, splits)
+
+    @classmethod
+    def take_tokenizer(
+        cls, config: C, tokenizer: TextTokenizer, examples: Sequence[E]
+    ) -> tuple[TextTokenizer, list[str]]:
+        """The tokenizer of another run, extended if configured, and remarks on how it fits the examples."""
+        texts = [" ".join(cls.texts_of(example)) for example in examples]
+        return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
+
+    def settle(self, parent: Parent | None) -> Self:
+        super().settle(parent)
+        if is_fine_tuning(self.config, parent, self.interfaces):
+            self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
+        return self
+
+    @classmethod
+    def restore(cls, config: C, folder: Path) -> Self:
+        return cls(config, cls.load_tokenizer(folder), None)
+
+    @classmethod
+    def load_tokenizer(cls, folder: Path) -> TextTokenizer:
+        """The tokenizer of a run folder."""
+        return TextTokenizer.load(folder / _TOKENIZER)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / _TOKENIZER)
+
+    @classmethod
+    def texts_of(cls, example: E) -> Sequence[str]:
+        """The texts of an example that the tokenizer is trained on."""
+        return example.texts
+
+    @classmethod
+    def train_tokenizer(cls, config: C, examples: Sequence[E]) -> TextTokenizer:
+        """A tokenizer of the configured kind."""
+        return TextTokenizer.train([text for example in examples for text in cls.texts_of(example)], config.tokenizer)
+
+    def encode(self, examples: Sequence[E]) -> list[T]:
+        """Examples to tokens, and whatever else a batch needs."""
+        tokens: list[Any] = self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])
+        return tokens
+
+    def tokens_of(self, encoded: T) -> list[int]:
+        """The tokens of an encoded example."""
+        return encoded  # type: ignore[return-value]  # as `encode` makes it
+
+    @abstractmethod
+    def collate_encoded(self, encoded: Sequence[T], indices: list[int]) -> B:
+        """Pad the chosen examples into one batch."""
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        path = self.config.model.word_vectors
+        if path is None:
+            return {}
+        if self.tokenizer.unit != "word":
+            kind = self.config.tokenizer.kind
+            raise ConfigError(f"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is {kind}")
+        own = self.body_class.config_class.model_fields
+        return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
+
+    @property
+    def auto_size(self) -> str:
+        return labelled_size(len(self.splits.examples["train"]))
+
+    def count_of(self, kind: str) -> int:
+        return self.tokenizer.vocab_size
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        return (*super().follows_from_data(), "d_features")
+
+    def axes(self) -> dict[str, list[str]]:
+        return {"tokens": self.tokenizer.tokens}
+
+    def tokenizers(self) -> dict[str, TextTokenizer]:
+        return {"tokens": self.tokenizer}
+
+    def build_body(self, config: ModelConfig) -> Body:
+        """The model's body, with frozen embeddings if `train_embeddings` is false."""
+        body = self.body_class(config)
+        if not self.config.model.train_embeddings:
+            embedding_of(body).weight.requires_grad_(False)
+        return body
+
+    def start(self, model: Any) -> dict[str, Started]:
+        started: dict[str, Started] = {}
+        if self.config.model.word_vectors is not None:
+            found, coverage = self.vectors()
+            fill(embedding_of(model.body), found, model.body.embedding_scale)
+            started["word_vectors"] = coverage
+        return {**started, **super().start(model)}
+
+    def vectors(self) -> tuple[FoundVectors, Coverage]:
+        """The word vectors and their coverage."""
+        path = Path(self.config.model.word_vectors or "")
+        field = width_field(self.body_class.config_class.model_fields)
+        width = (self.config.model.model_extra or {})[field]
+        found = find_vectors(path, self.tokenizer, width, field)
+        return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
+
+    def encoded(self, split: str) -> list[T]:
+        """The examples of a split as tokens."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode(self.splits.examples[split])
+        return self._encoded[split]
+
+    @property
+    def room(self) -> int | None:
+        """The most tokens of a text that a model with learned positions reads; None for other models.
+
+        The start and end token of a framed text are not counted.
+        """
+        if not issubclass(self.body_class, TokenEncoder):
+            return None
+        section, config = self.config.model, self.body_class.config_class
+        positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
+        return None if positions is None else positions - self.framed * frame_size(False)
+
+    @cached_property
+    def framed(self) -> bool:
+        """True if the model reads a text between a start and an end token."""
+        return issubclass(self.body_class, TokenEncoder) and self.body_class.framed
+
+    # Overviews ------------------------------------------------------------------------------------------------
+
+    def overview(self) -> str:
+        """Counts, findings in the files, lengths, labels, samples as the model sees them."""
+        rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
+        return "\n".join(
+            [
+                self.splits.summary,
+                *found_table(self.splits.found),
+                *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
+                *([f"\n{self.vectors()[1]}"] if self.config.model.word_vectors is not None else []),
+                *self.label_lines(),
+                "\nas read and, below, as the model sees them:",
+                *(
+                    sample_lines(
+                        example.origin,
+                        self.shown_truth(example),
+                        [("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))],
+                    )
+                    for example, encoded in self._samples()
+                ),
+            ]
+        )
+
+    def label_lines(self) -> list[str]:
+        """Lines of the overview on what is to be predicted."""
+        return []
+
+    def shown_truth(self, example: E) -> str:
+        """The correct output of a sample, for the overview."""
+        return example.truth
+
+    def _samples(self) -> Iterator[tuple[E, T]]:
+        """A few training examples, and the first of each other set."""
+        train, encoded = self.splits.examples["train"], self.encoded("train")
+        yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
+        for name in self.split_names[1:]:
+            yield from zip(self.splits.examples[name][:1], self.encoded(name), strict=False)
+
+    def report_counts(self) -> dict[str, Any]:
+        """For each split: examples, those left out by each rule, tokens, unknown tokens."""
+        result: dict[str, Any] = {}
+        for name, examples in self.splits.examples.items():
+            tokens = [self.tokens_of(e) for e in self.encoded(name)]
+            result[name] = {
+                "examples": len(examples),
+                **self.splits.counts[name].as_values(),
+                "tokens": sum(map(len, tokens)),
+                "unknown": sum(ids.count(UNKNOWN) for ids in tokens),
+            }
+        return result
+
+    def describe(self, indices: list[int]) -> str:
+        example = self.splits.examples["train"][indices[0]]
+        return f"{len(indices)} examples, the first {example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
+
+    # Batches and scores ---------------------------------------------------------------------------------------
+
+    def cost(self, encoded: T) -> tuple[int, int]:
+        """The cost of an example in a batch, in positions."""
+        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
+
+    def train_batches(self, epoch: int) -> list[list[int]]:
+        training = self.config.training
+        costs = [self.cost(e) for e in self.encoded("train")]
+        return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+
+    def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
+        """The batches for scoring examples."""
+        return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a scoring batch, four times as large as in training."""
+        return round(4 * self.config.training.batch_tokens * activations)
+
+    def collate(self, indices: list[int], epoch: int = 0) -> B:
+        return self.collate_encoded(self.encoded("train"), indices)
+
+    def work(self, indices: list[int]) -> int:
+        encoded = self.encoded("train")
+        return len(indices) * max(sum(self.cost(encoded[i])) for i in indices)
+
+    @torch.no_grad()
+    def scored(self, model: Any, encoded: Sequence[T], score: Callable[[B], Sequence[Any]]) -> list[Any]:
+        """The results of `score`, which gives one for each example of a batch, for encoded examples in their order."""
+        device, results = next(model.eval().parameters()).device, [None] * len(encoded)
+        for indices in self.scoring_batches(encoded):
+            batch: Any = self.collate_encoded(encoded, indices).to(device)
+            with threads_for(model, batch.tokens.numel()):
+                for i, result in zip(indices, score(batch), strict=True):
+                    results[i] = result
+        return results
+
+    def forwarded(self, model: Any, encoded: Sequence[T]) -> Tensor:
+        """What `model(tokens, mask)` gives for each encoded example, on the CPU, the examples first."""
+        return torch.stack(self.scored(model, encoded, lambda batch: [*self.forward(model, batch).float().cpu()]))
+
+    def forward(self, model: Any, batch: Any) -> Tensor:
+        """The model's outputs for a batch, the examples first."""
+        return model(batch.tokens, batch.mask)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def validation_loss(self, model: Any) -> float:
+        """The loss on the validation set, over its targets; the processes share the batches."""
+        device, total, count = next(model.eval().parameters()).device, 0.0, 0.0
+        encoded, processes = self.encoded("valid"), current()
+        for indices in processes.share(self.scoring_batches(encoded)):
+            batch: Any = self.collate_encoded(encoded, indices).to(device)
+            total += float(self.loss(model, batch, 0.0))  # type: ignore[arg-type]
+            count += batch.num_targets
+        total, count = processes.total(total, count)
+        return total / count  # for a tagger, its words
+
+    def validate(self, model: Any) -> dict[str, float]:
+        return {"loss": self.validation_loss(model)}

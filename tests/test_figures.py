@@ -1,0 +1,190 @@
+"""Drawings as PNG and parts of pages: fonts, templates, hostile words."""
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path as File
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFont
+
+import heed
+from heed.errors import ConfigError
+from heed.observe import png
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, panel_scene
+from heed.observe.draw_html import shading_to_html
+from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
+from heed.observe.page import Cell, Row, draw, page
+from heed.observe.png import fonts_for, to_png
+from heed.observe.scene import Box, Dot, Label, Path, Scene, stacked, to_svg
+from heed.visible import lines
+from test_draw import DATE, PEOPLE, Page, make_look
+
+PACKAGE = File(heed.__file__).parent
+HOSTILE = "</script><b onclick='x'>\"&\x1b[2J\u202e{{ 71*83 }}{% raw %}"
+
+
+@pytest.fixture(scope="session")
+def font(tmp_path_factory):
+    """A font with the letters of ASCII, from Pillow; it has no accents, no Arabic and no arrows."""
+    path = tmp_path_factory.mktemp("fonts") / "letters.ttf"
+    path.write_bytes(ImageFont.load_default(12).path.getvalue())
+    return path
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A machine without fonts."""
+    monkeypatch.setattr(png, "_system_fonts", dict)
+
+
+def pixels(data):
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+def words(text):
+    return Scene(120, 20, "", [Label(2, 14, text)])
+
+
+# png
+
+
+def test_a_png_shows_each_letter(bare, font):
+    assert len({to_png(words(text), [font]) for text in ("Vogel", "Vogal", "")}) == 3
+    assert to_png(words("Vogel"), [font]) == to_png(words("Vogel"), [font])
+    assert pixels(to_png(words("Vogel"), [font])).shape == (40, 240, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "package"),
+    [
+        ("\u0928\u092e", "Devanagari", "fonts-noto-core"),
+        ("\u65e5\u672c", "CJK", "fonts-noto-cjk"),
+        ("\ud55c", "Hangul", "fonts-noto-cjk"),
+        ("\u0416", "Cyrillic", "fonts-dejavu-core"),
+        ("\U0001f600", "emoji and symbols", "fonts-noto-color-emoji"),
+    ],
+)
+def test_a_missing_letter_is_refused_with_its_script_and_what_to_install(bare, font, text, script, package):
+    with pytest.raises(ConfigError, match=rf"character '{text[0]}' \({script}\).*apt install {package}.*--font FILE"):
+        to_png(words(f"to {text}"), [font])
+
+
+def test_without_any_font_nothing_is_drawn_silently(bare, font, tmp_path):
+    with pytest.raises(ConfigError, match="no font for PNG has the character 'a'"):
+        to_png(words("a"))
+    assert fonts_for(" \n\u200b") == []  # nothing to draw
+    with pytest.raises(ConfigError, match="no such file"):
+        fonts_for("a", [tmp_path / "none.ttf"])
+    (tmp_path / "text.ttf").write_text("no font")
+    with pytest.raises(ConfigError, match="is not a font"):
+        fonts_for("a", [tmp_path / "text.ttf"])
+
+
+def test_another_font_of_the_system_has_the_letters_that_the_first_lacks(monkeypatch, font):
+    real = png._drawn
+    monkeypatch.setattr(png, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": File("z.ttf")})
+    monkeypatch.setattr(png, "_drawn", lambda path, c: {"\u0416"} & set(c) if path.name == "z.ttf" else real(path, c))
+    assert fonts_for("a") == [font]
+    assert fonts_for("a\u0416") == [font, File("z.ttf")]
+
+
+def test_the_colours_of_a_png_are_those_of_the_svg(bare, font):
+    scene = Scene(30, 20, "", [Box(5, 5, 10, 10, "#3da8e2")])
+    drawn = pixels(to_png(scene, [font]))
+    assert drawn[20, 20].tolist() == [0x3D, 0xA8, 0xE2] and drawn[2, 2].tolist() == [255] * 3
+    both = stacked([scene, scene], gap=10)
+    assert both.height == 50 and (pixels(to_png(both, [font]))[[20, 80], 20] == drawn[20, 20]).all()
+
+
+@pytest.mark.parametrize("kind", ["map", "shading", "vector", "curves"])
+def test_every_drawing_has_a_png(kind, font):
+    panel = Panel("loss", (Line("a", ((0.0, 1.0), (1.0, 2.0)), dots=True),), (1.0, "kept"), level=(1.5, "even"))
+    scene = {
+        "map": lambda: map_scene(DATE),
+        "shading": lambda: shading_scene(PEOPLE),
+        "vector": lambda: vector_scene(DATE.weights[0], "t", "c"),
+        "curves": lambda: curves_scene(Curves("a run", ("a fact",), "update", (panel,))),
+    }[kind]()
+    try:
+        drawn = pixels(to_png(scene))
+    except ConfigError:
+        pytest.skip("this machine has no fonts")
+    assert drawn.shape[:2] == (round(2 * scene.height), round(2 * scene.width)) and drawn.min() < 100
+
+
+def test_an_axis_covers_intervals_seeds_and_levels():
+    line = Line("a", ((0.0, 5.0), (1.0, 6.0)), dots=True, spans=((1.0, 9.0), (5.5, 6.5)), others=((4.0, 17.0), ()))
+    panel = Panel("score", (line,), level=(-3.0, "even"))
+    scene = panel_scene(panel, Curves("", (), "size", (panel,), ticks=((0.0, "10"), (1.0, "100"))), named=False)
+    ticks = [item.text for item in scene.items if isinstance(item, Label) and item.style == "end"]
+    assert {"-5", "20"} <= set(ticks)
+    drawn = [y for item in scene.items for y in ([item.y] if isinstance(item, Dot) else [])]
+    assert len(drawn) == 4 and all(44 <= y <= 180 for y in drawn)
+    whiskers = [item.points for item in scene.items if isinstance(item, Path) and item.thick == 1.6][:2]
+    assert all(44 <= y <= 180 for points in whiskers for _, y in points) and whiskers[0][0][0] == whiskers[0][1][0]
+    below = replace(line, spans=((-8.0, 9.0), (5.5, 6.5)))
+    low = panel_scene(Panel("score", (below,)), Curves("", (), "size", ()))
+    assert "-10" in [item.text for item in low.items if isinstance(item, Label)]
+
+
+# pages
+
+
+def drawn_pages():
+    line = Line(HOSTILE, ((1.0, 1.0), (2.0, 2.0)), dots=True)
+    yield curves_to_html(Curves(HOSTILE, (HOSTILE,), HOSTILE, (Panel(HOSTILE, (line,), (1.0, HOSTILE)),)))
+    yield draw(
+        "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", said=HOSTILE)])]
+    )
+    yield draw("results", [(HOSTILE, ["", HOSTILE], [Row(HOSTILE, [Cell(HOSTILE, best=True)])])], [HOSTILE])
+    yield shading_to_html(PEOPLE)
+    article = {"names": (HOSTILE,) * 2, "source": HOSTILE, "reference": HOSTILE, "outputs": [dict.fromkeys(
+        ("label", "text", "said", "drawn"), HOSTILE)]}  # fmt: skip
+    compare = {"tables": HOSTILE, "chart": None, "others": [], "training": [words(HOSTILE)], "training_hint": HOSTILE}
+    sections = [(HOSTILE, HOSTILE, [article])]
+    yield page("comparison/compare.html", HOSTILE, **compare, samples=[(HOSTILE, words(""))], sections=sections)
+    picture = {"texts": [(HOSTILE, HOSTILE)], "notes": [HOSTILE], "viewer": {"weights": {HOSTILE: 1}}, "size": (1, 1)}
+    yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, words(HOSTILE))],
+               ground=HOSTILE, steps=(), uri=str)  # fmt: skip
+    tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
+    error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
+    images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}
+    classes = [(HOSTILE, 2, [(HOSTILE, HOSTILE, [tag])])]
+    yield page("tasks/images/page.html", HOSTILE, **images, classes=classes)
+    stage = {"name": HOSTILE, "title": HOSTILE, "prose": [HOSTILE], "equation": HOSTILE, "checks": [1],
+             "moments": [{"kind": HOSTILE, "text": HOSTILE}], "lines": [HOSTILE]}  # fmt: skip
+    drawn = {"tables": [(HOSTILE, HOSTILE)], "verdict": HOSTILE, "unequal": [], "values": []}
+    yield page("lessons/lesson.html", HOSTILE, subject=HOSTILE, stages=[{"of": stage, **drawn}])
+    yield to_svg(words(HOSTILE))
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_no_page_obeys_what_users_wrote(number):
+    """Each template with a text in every place that would end its element, run, clear a terminal or be a template."""
+    text = list(drawn_pages())[number]
+    assert lines(text) == text and "5893" not in text
+    assert "<b onclick" not in text and "</script><b" not in text
+    if "<svg" not in text[:10]:
+        Page(text)
+
+
+def test_only_listed_places_trust_text():
+    """`|safe` is used nowhere; `Markup` of anything but a constant only where the package itself has made the text."""
+    assert [path for path in PACKAGE.rglob("*.html") if re.search(r"\|\s*safe|autoescape", path.read_text())] == []
+    trusted = {
+        str(path.relative_to(PACKAGE)): len(found)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (found := re.findall(r"Markup\((?![\"')])", path.read_text(encoding="utf-8")))
+    }
+    # Files of the package, JSON of `data`, drawings, the page's style; the frame of a notebook is a constant.
+    assert trusted == {"observe/page.py": 4, "observe/shown.py": 1}
+
+
+def test_every_template_is_found_and_drawn():
+    templates = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.html")}
+    used = "".join(path.read_text(encoding="utf-8") for kind in ("py", "html") for path in PACKAGE.rglob(f"*.{kind}"))
+    assert templates and {name for name in templates if f'"{name}"' not in used} == set()
+    assert "{" not in re.sub(r"<(style|script).*?</\1>", "", page("observe/look.html", "t", look=make_look(DATE),
+        texts=(), parts=(), no_steps="", has_keys=True), flags=re.S)  # fmt: skip

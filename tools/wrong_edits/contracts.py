@@ -1,0 +1,47 @@
+"""Wrong edits of what tasks share: capabilities, ensembles, predictions, the scoring loop, comparisons."""
+
+from __future__ import annotations
+
+from wrong_edits.edit import Edit
+
+CONFORMANCE = "tests/test_conformance.py::{}".format
+LABELLED = "tests/test_compare_labelled.py"
+
+EDITS = [
+    Edit(
+        "a report does not name its task",
+        'return {"task": self.config.task, **summarise(',
+        "return {**summarise(",
+        (CONFORMANCE("test_a_report_names_its_task_and_every_measure_of_the_outcomes"),),
+    ),
+    Edit(
+        "results of a scored batch are in the order of the batch",
+        "for i, result in zip(indices, score(batch), strict=True):",
+        "for i, result in zip(sorted(indices), score(batch), strict=True):",
+        ("tests/test_classification.py",),
+    ),
+    Edit(
+        "an ensemble of labels is its first run",
+        "return torch.stack([probabilities(run) for run in self.members]).mean(0)",
+        "return torch.stack([probabilities(run) for run in self.members])[0]",
+        (LABELLED,),
+    ),
+    Edit(
+        "an ensemble of taggers decides without the CRF of its member",
+        "deciding = next((run for run in runs if isinstance(run.model.head, CrfHead)), runs[0])",
+        "deciding = runs[0]",
+        (LABELLED,),
+    ),
+    Edit(
+        "several labels are one string in JSON",
+        '"label": list(self.labels) if self.several else self.label,',
+        '"label": self.label,',
+        ("tests/test_classification.py::test_a_prediction_of_labels_formats_itself_for_every_use",),
+    ),
+    Edit(
+        "a capability is found missing only for single runs",
+        "if hasattr(type(run), name) and not (name in _SINGLE and len(run.members) > 1):",
+        "if hasattr(type(run), name):",
+        (LABELLED, "tests/test_ensembles.py"),
+    ),
+]
