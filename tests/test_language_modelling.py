@@ -20,7 +20,7 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.base.overview import SideCounts, length_table
+from heed.tasks.base.report import SideCounts, length_table
 from heed.tasks.language_modelling.batches import CarriedRows
 from heed.tasks.language_modelling.measures import Trigram, Units, outcomes_of
 from heed.tasks.language_modelling.scoring import TokenScores, score_ids, score_texts

@@ -26,7 +26,7 @@ from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
-from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData

@@ -19,7 +19,7 @@ from heed.runs.card import scores_text
 from heed.runs.check import check_run
 from heed.runs.train import train_config
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
-from heed.tasks.base.settling import settings_text
+from heed.tasks.base.task import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word

@@ -12,8 +12,7 @@ import torch
 from heed.config import RunConfig, TrainingConfig
 from heed.runs.prepare import model_to_train, settle_epochs, updates_per_pass
 from heed.tasks import task_class
-from heed.tasks.base.settling import settings_text
-from heed.tasks.base.task import Task
+from heed.tasks.base.task import Task, settings_text
 from heed.training.budget import VALIDATIONS
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult

@@ -20,8 +20,7 @@ from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.lock import Ownership
 from heed.tasks import check_config, config_class, task_class, task_names
-from heed.tasks.base.sources import write_digests
-from heed.tasks.base.task import Task
+from heed.tasks.base.task import Task, write_digests
 from heed.training.device import check_compiler, choose_device
 from heed.training.less_memory import check_micro_batches, recompute_blocks
 from heed.training.metrics import check_log

@@ -24,8 +24,7 @@ from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, difference, recorded
 from heed.tasks import check_config
 from heed.tasks.base.report import counted
-from heed.tasks.base.sources import DATA, changed_files
-from heed.tasks.base.task import Task
+from heed.tasks.base.task import DATA, Task, changed_files
 from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import Progress, checkpoints_in, step_of
 from heed.training.contracts import TrainResult

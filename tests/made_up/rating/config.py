@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from heed.config import OwnData, Section
-from heed.config.sections import DataPath, EvaluationConfig
-from heed.tasks.base.config import TextConfig
+from heed.config.sections import DataPath, EvaluationConfig, TextConfig
 
 
 class RatingData(OwnData):

@@ -24,7 +24,7 @@ from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.token_cache import are_many, digest_of, learn_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
-from heed.tasks.base.overview import SideCounts, token_lines
+from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
 from heed.tasks.base.vocabulary import with_tokenizer
 

@@ -1,32 +1,46 @@
-"""Base class of tasks: data, model, loss and scores, without presentation."""
+"""Base classes of tasks (data, model, loss and scores), and of those over numbers; changes of a run's data files."""
 
 from __future__ import annotations
 
+import json
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
-from heed.config import RunConfig
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.config import RunConfig, TokenizerConfig, config_text, data_files, short_config_text
 from heed.config.data import with_columns
-from heed.config.reading import data_files
+from heed.data.batch.rows import Batch
 from heed.data.findings import Findings
+from heed.data.kinds.numbers import Standard
 from heed.data.splits.splits import Splits
 from heed.data.splits.subset import take_subset
-from heed.errors import ConfigError, DataError, HeedWarning
+from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class
-from heed.storage.files import kind_of
+from heed.storage.cache import digest_of
+from heed.storage.disk import write_whole
+from heed.storage.files import MissingFileError, kind_of, read_object
+from heed.tasks.base.capabilities import refuse_pictures
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.settling import from_data, model_and_head, with_model
-from heed.tasks.base.sources import changed_files
-from heed.tasks.base.suggest_task import refuse_pictures
-from heed.tasks.base.transfer import Parent, Transfers
+from heed.tasks.base.transfer import Parent, Transfers, from_data, model_and_head, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
+from heed.visible import escaped
 
+DATA = "data.json"
+"""Digests of a run's data files, kept to detect changes since the run began."""
+_STANDARD = "standard.json"
+_FARTHEST = 1e15
+"""Standard deviations from the training mean beyond which squares and their sums overflow float32."""
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 """An example."""
@@ -250,6 +264,116 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return model, self.head_fields(head, fields)
 
 
+@dataclass(frozen=True)
+class ValuesBatch(Batch):
+    """Standardised numbers and their targets."""
+
+    indices: list[int]  # which examples
+    values: Tensor  # `(batch, columns)` or `(batch, length, columns)`
+    targets: Tensor  # labels `(batch,)`, or the next rows, shaped as `values`
+
+    @property
+    def num_targets(self) -> int:
+        """Number of values or labels to predict."""
+        return self.targets.numel()
+
+    @property
+    def padding_share(self) -> float:
+        return 0.0
+
+
+class NumericTask(Task[C, E], Generic[C, E]):
+    """A task over columns of numbers, standardised by the training rows (`standard`)."""
+
+    size_fields: ClassVar = {"columns": "num_columns"}
+
+    def __init__(self, config: C, standard: Standard, splits: Splits[E] | None) -> None:
+        super().__init__(config, splits)
+        self.standard = standard
+
+    @classmethod
+    def refuse(cls, config: RunConfig) -> None:
+        """Refuse settings that do not apply to numbers.
+
+        Raises:
+            ConfigError: The message names the field.
+        """
+        if config.tokenizer != TokenizerConfig():
+            raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
+
+    @classmethod
+    def load_standard(cls, folder: Path) -> Standard:
+        """The standardisation of a run folder."""
+        return Standard.load(folder / _STANDARD)
+
+    def save(self, folder: Path) -> None:
+        text = self.standard.text()
+        write_whole(folder / _STANDARD, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def axes(self) -> dict[str, list[str]]:
+        return {"columns": [*self.standard.columns]}
+
+    def column_lines(self) -> list[str]:
+        """Mean and standard deviation of each column, for people."""
+        rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
+        return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
+
+    def tensor(self, values: Any, first: int = 0) -> Tensor:
+        """Standardise rows for the model; `first` is the number of rows before them, for messages.
+
+        Raises:
+            DataError: A number is so far from the training rows that its square is not finite in 32 bits.
+        """
+        applied = self.standard.apply(values)
+        if np.abs(applied).max(initial=0.0) > _FARTHEST:
+            self._refuse_far(np.asarray(values), applied, first)
+        return torch.tensor(applied, dtype=torch.float32)
+
+    def _refuse_far(self, values: NDArray[np.float64], applied: NDArray[np.float64], first: int) -> None:
+        column = int(np.abs(applied).reshape(-1, applied.shape[-1]).max(0).argmax())
+        of_column = values.reshape(-1, values.shape[-1])[:, column]
+        row = int(np.abs(applied).reshape(-1, applied.shape[-1])[:, column].argmax())
+        raise DataError(
+            f"column '{self.standard.columns[column]}': {of_column[row]:g} (row {first + row + 1}) is too far from the "
+            f"training rows to compute with (mean {self.standard.mean[column]:g}, deviation "
+            f"{self.standard.deviation[column]:g})"
+        )
+
+
+def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
+    """Refuse a table of positions that is too short, before anything is trained.
+
+    Args:
+        positions: Positions in the table; None for a model without one.
+        needed: Positions that the longest text of each split needs.
+        written: `generation.max_length`, if the user gave it.
+
+    Raises:
+        ConfigError: The message names the split and the number that it needs.
+    """
+    if positions is None or not needed:
+        return
+    table = f"model.max_length is {positions}, the number of learned positions, but"
+    most, split = max((most, split) for split, most in needed.items())
+    if most > positions:
+        raise ConfigError(
+            f"{table} a text of {split} needs {most}; set model.max_length={most}, or model.positions=sinusoidal"
+        )
+    if written is not None and written > positions:
+        raise ConfigError(
+            f"generation.max_length is {written}, but the model has {positions} learned positions (model.max_length); "
+            f"set generation.max_length={positions} or less, or a larger model.max_length"
+        )
+
+
+def settings_text(task: Any, whole: bool = False) -> str:
+    """The settled settings of a run as YAML: those that differ from the defaults, or all of them."""
+    if whole:
+        return config_text(task.config)
+    told = "# Settings that differ from the defaults; --verbose prints all of them.\n"
+    return told + short_config_text(task.config, task.model_defaults)
+
+
 def _refuse_pipes(config: RunConfig) -> None:
     """Refuse to read the data of a run again from anything but files and folders."""
     for path, field in data_files(config).items():
@@ -259,3 +383,44 @@ def _refuse_pipes(config: RunConfig) -> None:
             continue
         if kind and not os.path.isdir(path):
             raise DataError(f"{field}: '{path}' is {kind}, but a run reads its data again later; save it to a file")
+
+
+def write_digests(config: RunConfig, folder: Path) -> None:
+    """Write the digests of all data files that a configuration names into a run folder; nothing if it names none."""
+    files = {path: {"field": field, **digest} for path, field, digest in _digests(config)}
+    if files or (folder / DATA).exists():
+        text = json.dumps({"format": 1, "files": files}, indent=1, ensure_ascii=False) + "\n"
+        write_whole(folder / DATA, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def changed_files(config: RunConfig, folder: Path) -> list[str]:
+    """Describe each data file that has changed since the run in a folder began, in one sentence.
+
+    Files of runs older than `data.json` and missing files are left out; reading a missing file raises its own error.
+    """
+    try:
+        before = read_object(folder / DATA)["files"]
+        known = {path: {name: v for name, v in digest.items() if name != "field"} for path, digest in before.items()}
+    except MissingFileError:
+        return []
+    except (RunError, KeyError, AttributeError):
+        return [f"{folder / DATA} is damaged, so changes to the data since the run began cannot be detected"]
+    return [
+        f"{field}: '{path}' has changed since the run began: {_difference(known[path], digest)}"
+        for path, field, digest in _digests(config)
+        if known.get(path, digest) != digest
+    ]
+
+
+def _digests(config: RunConfig) -> list[tuple[str, str, dict[str, Any]]]:
+    """The path, field and digest of every data file that can be read."""
+    made = ((path, field, digest_of(Path(path))) for path, field in data_files(config).items())
+    return [(path, field, digest) for path, field, digest in made if digest is not None]
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for unit in ("files", "bytes"):
+        if before.get(unit) != now.get(unit):
+            old, new = (f"{one[unit]:,}" if isinstance(one.get(unit), int) else "no" for one in (before, now))
+            return f"it had {old} {unit} and now has {new}"
+    return "it has the same number of bytes, but different content"

@@ -6,6 +6,7 @@ is kept, and the runs can form an ensemble. From a translator, `rnn` takes embed
 `luong` and `seq2seq`, with their widths and cell unless given; `encoder` of the same width takes only the embeddings
 of `transformer`. RUN is a run folder, relative to the current folder, or `last`. A pretrained body, such as
 BERT's, is fine-tuned: with smaller learning rates and a warm-up, which are written into the configuration unless given.
+Here is also how the fields of the `model` section become those of a body and of a head, with or without a parent.
 
 To find which axis of which tensor runs over tokens, labels or columns, the model is built (shapes only) with one more
 row; models declare nothing for this.
@@ -28,13 +29,12 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import ModelSection, RunConfig
+from heed.config import ModelSection, RunConfig, check_section
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, RunError
-from heed.models.base import Interface, TokenEncoder
-from heed.registry import bodies_of, body_class
+from heed.errors import ConfigError, RunError, suggest
+from heed.models.base import Body, Interface, ModelConfig, TokenEncoder
+from heed.registry import bodies_of, body_class, model_config
 from heed.tasks import check_config, task_class
-from heed.tasks.base.settling import NoHead, check_model_section
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
@@ -144,6 +144,71 @@ def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
 
 
 C = TypeVar("C", bound=RunConfig)
+H = TypeVar("H", bound=BaseModel)
+_SOME = 1_000
+"""Placeholder for a size that follows from the data."""
+
+
+class NoHead(BaseModel):
+    """A head without fields."""
+
+
+def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str, Any]) -> tuple[ModelConfig, H]:
+    """Split the fields of a `model` section into the model's own and the head's.
+
+    Raises:
+        ConfigError: A field belongs to neither, or its value is not allowed.
+    """
+    own, heads = body.config_class.model_fields, head.model_fields
+    for name in fields:
+        if name not in own and name not in heads:
+            raise ConfigError(
+                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
+            )
+    shared = set(own) & set(heads)
+    assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
+    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
+    return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
+
+
+def check_model_section(
+    config: RunConfig, interfaces: tuple[Interface, ...], head: type[BaseModel], from_data: Iterable[str]
+) -> None:
+    """Refuse an unknown name, size or field of the `model` section before any data is read.
+
+    Fields that follow from the data (`from_data`) may be missing; those that the model lacks are ignored.
+
+    Raises:
+        ConfigError: The message names the field.
+    """
+    section = config.model
+    body = body_class(section.name, interfaces)
+    size = next(iter(body.config_class.sizes)) if section.size == "auto" else section.size
+    known = body.config_class.model_fields.keys() | head.model_fields.keys()
+    fields = {**dict.fromkeys((name for name in from_data if name in known), _SOME), **(section.model_extra or {})}
+    model_and_head(body, head, size, fields)
+
+
+def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
+    """Set a field of the model that follows from the data.
+
+    Raises:
+        ConfigError: The user gave another value.
+    """
+    given = fields.setdefault(name, value)
+    if given != value:
+        raise ConfigError(f"model.{name} is {given}, but the data has {value} {unit}; leave the field out")
+
+
+def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], selected_by: str) -> C:
+    """The configuration with its `model` section written out, and `select_by` "auto" replaced by a score."""
+    values = {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head}
+    update: dict[str, Any] = {"model": type(config.model).model_validate(values)}
+    if config.evaluation.select_by == "auto":
+        update["evaluation"] = config.evaluation.model_copy(update={"select_by": selected_by})
+    return config.model_copy(update=update)
+
+
 _RATE, _WIDTH = 5e-4, 128
 """Largest learning rate, for a body of this width; wider bodies have proportionally smaller rates (768: 8e-5)."""
 _WARM_UP = 0.1

@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from heed.config import RunConfig
+from heed.config.sections import TextModelSection
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.data.word_vectors import FoundVectors, read_word_vectors, vector_width, vector_words
 from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
-from heed.tasks.base.config import TextModelSection
 
 C = TypeVar("C", bound=RunConfig)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from heed.data.sentences import without_breaks
-from heed.tasks.base.labelled import LabelledTask
 from heed.tasks.base.labels import LabelPrediction, library_memory
+from heed.tasks.base.text_task import LabelledTask
 
 NAME = "TF-IDF and a linear SVM"
 _WORDS = r"\w+|[^\w\s]"

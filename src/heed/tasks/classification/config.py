@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import EmbeddedLabels, HubSection, InMemory, LabelledData, by_name
-from heed.config.sections import EvaluationConfig, Section
-from heed.tasks.base.config import TextConfig
+from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
 class TextColumns(Section):

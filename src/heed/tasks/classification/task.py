@@ -21,13 +21,13 @@ from heed.data.tokens.token_cache import learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.labelled import LabelledTask, drawn
 from heed.tasks.base.labels import (
     LabelHead,
     check_weights,
     count_lines,
 )
 from heed.tasks.base.report import counted_are
+from heed.tasks.base.text_task import LabelledTask, drawn
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import baselines, ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData

@@ -15,7 +15,7 @@ from heed.data.memory import Held, check_order, hold
 from heed.data.sentences import split_sentences, without_breaks
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
-from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.classification.config import TextOptions
 
 Cut = tuple[list[list[int]], int]

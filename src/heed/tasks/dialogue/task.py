@@ -27,9 +27,8 @@ from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
-from heed.tasks.base.overview import SideCounts, shown, token_lines, tokens_text
-from heed.tasks.base.report import counted, counted_are
-from heed.tasks.base.settling import check_positions
+from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
+from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.vocabulary import num_subwords, with_tokenizer
 from heed.tasks.base.writing import ToWrite, Writing, WrittenText
@@ -381,7 +380,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
             lines.append(f"  {one.origin}")
             for n, text in enumerate(one.turns[:_TURNS]):
                 who = f"{one.speaker(n)}: " if one.speaker(n) else ""
-                lines.append(f"    {shown(who)}{shown(text[:120])}{' ...' if len(text) > 120 else ''}")
+                lines.append(f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}")
                 lines.append(f"      [{tokens_text(self.tokenizer, talk.conversations[number][n].ids)}]")
             if len(one.turns) > _TURNS:
                 lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")

@@ -19,7 +19,7 @@ from heed.data.pictures.store import PictureForm, PictureStore
 from heed.data.splits.pictures import open_pictures
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
-from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.capabilities import suggest_task
 
 
 def places_of(names: Iterable[str]) -> list[str]:

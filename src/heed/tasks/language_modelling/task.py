@@ -18,7 +18,7 @@ from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.documents import DocumentTask, learn_tokenizer
-from heed.tasks.base.overview import sample_lines
+from heed.tasks.base.report import sample_lines
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.batches import Blocks, CarriedRows, RowBatch, Streams, TokenBatch, TokenStream

@@ -22,7 +22,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import values_of
 from heed.models.base import TokenEncoder
 from heed.tasks.base.documents import DocumentTask, learn_tokenizer
-from heed.tasks.base.overview import shown
+from heed.tasks.base.report import printable
 from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.pretraining.batch import MaskedBatch, Masking, Pass, collate_rows
@@ -134,7 +134,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
                 read, words = (
                     " ".join(map(self.tokenizer.token, ids)) for ids in (batch.tokens[0].tolist(), batch.words.tolist())
                 )
-                lines += [f"  {what}", f"    {shown(read)}", *([f"    {shown(words)}"] if words else [])]
+                lines += [f"  {what}", f"    {printable(read)}", *([f"    {printable(words)}"] if words else [])]
         return lines
 
     @property

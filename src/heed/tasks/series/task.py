@@ -24,9 +24,9 @@ from heed.data.kinds.numbers import Numbers, Standard, aligned, constant_lines, 
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.models.base import SeriesEncoder
-from heed.tasks.base.numeric import NumericTask, ValuesBatch
+from heed.tasks.base.capabilities import refuse_pictures
 from heed.tasks.base.report import counted
-from heed.tasks.base.suggest_task import refuse_pictures
+from heed.tasks.base.task import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.tasks.series.dates import date_column

@@ -18,8 +18,8 @@ from heed.data.text_files import Numbered
 from heed.errors import DataError
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.rouge import ROUGE, rouge_measures
+from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.base.report import counted_are, interval, points, span
-from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import cut_off_lines
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub

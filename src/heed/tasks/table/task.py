@@ -35,8 +35,8 @@ from heed.tasks.base.labels import (
     number_of,
     save_labels,
 )
-from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
+from heed.tasks.base.task import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.threads import threads_for

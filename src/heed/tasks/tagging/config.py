@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from heed.config.data import EmbeddedLabels, InMemory, LabelledData, TagOptions, by_name
-from heed.config.sections import EvaluationConfig, Section
-from heed.tasks.base.config import TextConfig
+from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
 class ColumnsData(TagOptions, LabelledData):

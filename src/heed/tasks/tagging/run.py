@@ -23,13 +23,13 @@ from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
+from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.base.comparison import Examiner, shadings_html
 from heed.tasks.base.labels import check_same_labels
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
-from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.model import CrfHead, Tagger
 from heed.tasks.tagging.task import Tagging, TagPrediction

@@ -30,9 +30,9 @@ from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.registry import body_class
-from heed.tasks.base.labelled import LabelledTask, drawn
+from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
-from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.text_task import LabelledTask, drawn
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.tasks.tagging.model import TAG_HEADS, Tagger
 from heed.training.processes import current

@@ -25,11 +25,10 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
-from heed.tasks.base.capabilities import capability
+from heed.tasks.base.capabilities import capability, suggest_task
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.run import TextRun
-from heed.tasks.base.suggest_task import suggest_task
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
 from heed.tasks.translation.alignment import AlignsWords

@@ -35,9 +35,9 @@ from heed.generation import SamplingOptions, SearchOptions, Writer
 from heed.models.base import Memory, PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
-from heed.tasks.base.overview import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.settling import check_positions
-from heed.tasks.base.suggest_task import suggest_task
+from heed.tasks.base.capabilities import suggest_task
+from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.task import check_positions
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
