@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.errors import ConfigError
-from heed.observe.choice import Choice
+from heed.observe.looks import Choice
 from heed.observe.trace import trace
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at

@@ -16,8 +16,8 @@ from torch.testing import assert_close
 
 from claim_cases import Case, all_cases, split
 from heed.attention import AttentionPooling, Rows
-from heed.observe.choice import Choice
 from heed.observe.edits import Force, Uniform
+from heed.observe.looks import Choice
 from heed.observe.maps import Traces, best_spans, key_units, peaks
 from heed.observe.trace import edit, trace
 from heed.tasks.base.report import baseline_lines, label_body

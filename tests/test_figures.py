@@ -19,7 +19,7 @@ from heed.observe.page import Cell, Row, draw, page
 from heed.observe.png import fonts_for, to_png
 from heed.observe.scene import Box, Dot, Label, Path, Scene, stacked, to_svg
 from heed.visible import lines
-from test_draw import DATE, PEOPLE, Page, make_look
+from test_draw import DATE, PEOPLE, Page
 
 PACKAGE = File(heed.__file__).parent
 HOSTILE = "</script><b onclick='x'>\"&\x1b[2J\u202e{{ 71*83 }}{% raw %}"
@@ -145,7 +145,15 @@ def drawn_pages():
     compare = {"tables": HOSTILE, "chart": None, "others": [], "training": [words(HOSTILE)], "training_hint": HOSTILE}
     sections = [(HOSTILE, HOSTILE, [article])]
     yield page("comparison/compare.html", HOSTILE, **compare, samples=[(HOSTILE, words(""))], sections=sections)
-    picture = {"texts": [(HOSTILE, HOSTILE)], "notes": [HOSTILE], "viewer": {"weights": {HOSTILE: 1}}, "size": (1, 1)}
+    picture = {
+        "texts": [(HOSTILE, HOSTILE)],
+        "notes": [HOSTILE],
+        "viewer": {"weights": {HOSTILE: 1}},
+        "size": (1, 1),
+        "scripted": True,
+        "has_keys": True,
+        "parts": (),
+    }
     yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, words(HOSTILE))],
                ground=HOSTILE, steps=(), uri=str)  # fmt: skip
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
@@ -186,5 +194,5 @@ def test_every_template_is_found_and_drawn():
     templates = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.html")}
     used = "".join(path.read_text(encoding="utf-8") for kind in ("py", "html") for path in PACKAGE.rglob(f"*.{kind}"))
     assert templates and {name for name in templates if f'"{name}"' not in used} == set()
-    assert "{" not in re.sub(r"<(style|script).*?</\1>", "", page("observe/look.html", "t", look=make_look(DATE),
-        texts=(), parts=(), no_steps="", has_keys=True), flags=re.S)  # fmt: skip
+    drawn = page("observe/look.html", "t", notes=(), texts=(), parts=(), has_keys=True, scripted=True)
+    assert "{" not in re.sub(r"<(style|script).*?</\1>", "", drawn, flags=re.S)

@@ -13,7 +13,7 @@ from commands import failing
 from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Uniform
-from heed.observe.pictures.raster import ramp
+from heed.observe.picture_drawing import ramp
 
 GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
 QUICK = {

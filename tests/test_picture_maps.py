@@ -14,11 +14,10 @@ from heed.data.pictures.decode import decode
 from heed.data.pictures.sizing import Box, Sizing
 from heed.errors import ConfigError, ShapeError
 from heed.layers.transformer import EncoderBlock
-from heed.observe.choice import Choice
-from heed.observe.pictures.looks import Figure, PictureLook, PictureMap, Step, StepTable, area_of
-from heed.observe.pictures.raster import laid_over, ramp, shape_within
-from heed.observe.pictures.seen import Patches, SeenAttention, class_activation, saliency
-from heed.observe.pictures.shown import ShownPicture
+from heed.observe.looks import Choice
+from heed.observe.picture_drawing import ShownPicture, laid_over, ramp, shape_within
+from heed.observe.picture_looks import Figure, PictureLook, PictureMap, Step, StepTable, area_of
+from heed.observe.picture_maps import Patches, SeenAttention, class_activation, saliency
 from heed.observe.trace import trace
 
 GREY, RED = (128, 128, 128), (255, 88, 0)  # of one luma: the ground of a map does not show where the red is

@@ -7,9 +7,8 @@ import torch
 from heed.errors import ConfigError
 from heed.layers import DecoderStack
 from heed.layers.transformer import DecoderBlock, EncoderBlock
-from heed.observe.pictures.looks import centre_distances, even_distance, mean_distances
-from heed.observe.rollout import rolled_out, rollout
-from heed.observe.trace import ObserveError, trace
+from heed.observe.picture_looks import centre_distances, even_distance, mean_distances
+from heed.observe.trace import ObserveError, rolled_out, rollout, trace
 
 
 class Stack(torch.nn.Module):

@@ -13,7 +13,7 @@ import numpy as np
 
 from heed.observe import palette
 from heed.observe.labels import clean, cut
-from heed.observe.page import Row, page
+from heed.observe.page import Row, draw, look_page
 from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
@@ -301,12 +301,7 @@ def curves_to_html(curves: Curves) -> str:
         )
         for x in sorted({x for column in values for x in column})
     ]
-    return page(
-        "observe/curves.html",
-        curves.title,
-        curves=curves,
-        panels=[panel_scene(panel, curves) for panel in curves.panels],
-        heads=[curves.x, *(panel.title for panel, _ in columns)],
-        rows=rows,
-        has_kept=any(row.kind for row in rows),
-    )
+    heads = [curves.x, *(panel.title for panel, _ in columns)]
+    parts = [draw("panels", [panel_scene(panel, curves) for panel in curves.panels])]
+    parts += [draw("validations", heads, rows, any(row.kind for row in rows))] if rows else []
+    return look_page(curves.title, parts, notes=curves.facts)

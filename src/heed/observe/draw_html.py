@@ -20,7 +20,7 @@ from heed.observe.labels import FIXED_VECTOR, axis_name, clean, place_name, plur
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
 from heed.observe.maps import Axis, Map, Traces, unmasked
 from heed.observe.number_tables import NumberTable, table_to_html
-from heed.observe.page import Cell, Row, draw, packed, page
+from heed.observe.page import Cell, Row, draw, look_page, packed
 
 CELLS_IN_A_TABLE = 64 * 64
 _ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
@@ -37,16 +37,11 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
         *(map_to_html(map, i) for i, map in enumerate(look.maps)),
         *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
         *([steps_to_html(look)] if steps else []),
+        *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
     ]
-    return page(
-        "observe/look.html",
-        look.title,
-        look=look,
-        texts=texts if look.target else texts[:1],
-        parts=parts,
-        no_steps=look.no_steps if steps else "",
-        has_keys=bool(look.maps or (steps and (look.encoder or look.decoder))),
-    )
+    has_keys = bool(look.maps or (steps and (look.encoder or look.decoder)))
+    texts = texts if look.target else texts[:1]
+    return look_page(look.title, parts, texts=texts, notes=look.notes, has_keys=has_keys, scripted=True)
 
 
 # Maps ---------------------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from heed.tasks.rating.task import Rated, Rater, Rating, read_ratings
 
 from heed.data.findings import Findings
 from heed.evaluation.measures import Measure, Outcomes
-from heed.observe.choice import Choice
-from heed.observe.looks import Look
+from heed.observe.looks import Choice, Look
 from heed.tasks.base.looking import LooksAtText, Words, networks, watched
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import plain

@@ -20,9 +20,8 @@ from heed.data.tables import described
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.looks import EncoderFrame, Look
+from heed.observe.looks import Choice, EncoderFrame, Look, View
 from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, trace

@@ -13,8 +13,7 @@ from torch import Tensor
 from heed.attention import Rows
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.models.base import DecoderBody, Memory
-from heed.observe.choice import View
-from heed.observe.looks import DecoderFrame
+from heed.observe.looks import DecoderFrame, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Trace
 from heed.tasks.base.looking import watched

@@ -17,9 +17,8 @@ from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
-from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.looks import EncoderFrame, Look, Shading
+from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit

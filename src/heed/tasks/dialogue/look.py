@@ -13,9 +13,8 @@ from heed.data.examples import Conversation
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
-from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.looks import EncoderFrame, Look, Shading
+from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import (

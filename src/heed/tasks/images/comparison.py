@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from heed.data.examples import Picture
 from heed.data.pictures.source import Pixels
-from heed.observe.choice import Choice
+from heed.observe.looks import Choice
 from heed.observe.page import draw
-from heed.observe.pictures.raster import laid_over, shape_within
+from heed.observe.picture_drawing import laid_over, shape_within
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.images.look import Looking

@@ -17,11 +17,11 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
-from heed.observe.choice import Choice
 from heed.observe.edits import Edit
-from heed.observe.pictures.looks import GridPlace, PictureLook, PictureMap, area_of, part_of
-from heed.observe.pictures.seen import Patches, SeenAttention, class_activation, distances_of, saliency
-from heed.observe.pictures.shown import ShownDistances, ShownPicture
+from heed.observe.looks import Choice
+from heed.observe.picture_drawing import ShownDistances, ShownPicture
+from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
+from heed.observe.picture_maps import Patches, SeenAttention, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
 from heed.tasks.base.capabilities import capability

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from heed.data.pictures.decode import Array
 from heed.observe import palette
-from heed.observe.pictures.looks import Figure, Step, StepTable
-from heed.observe.pictures.raster import laid_over, ramp
-from heed.observe.pictures.seen import SeenAttention
+from heed.observe.picture_drawing import laid_over, ramp
+from heed.observe.picture_looks import Figure, Step, StepTable
+from heed.observe.picture_maps import SeenAttention
 from heed.observe.trace import Trace
 from heed.tasks.images.model import PictureClassifier
 from heed.tasks.images.task import Images

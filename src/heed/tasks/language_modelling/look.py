@@ -12,9 +12,8 @@ from torch import Tensor
 from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
-from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
+from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import (

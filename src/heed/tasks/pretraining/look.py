@@ -9,9 +9,8 @@ from heed.data.batch.texts import frame, frame_size
 from heed.data.tokens.special import MASK
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
-from heed.observe.choice import Choice
 from heed.observe.edits import Edit
-from heed.observe.looks import Look
+from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks.base.looking import Words, encoder_frames, notes_on, views_of_text, watched
 from heed.tasks.pretraining.filling import fill, follow, masks_in

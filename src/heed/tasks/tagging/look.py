@@ -9,9 +9,8 @@ from heed.data.kinds.tags import entities
 from heed.data.tokens.tokenizer import END, START
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
-from heed.observe.choice import Choice
 from heed.observe.edits import Edit
-from heed.observe.looks import Look, Shading, TagSpan
+from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.models.base import PairDecoder
-from heed.observe.choice import Choice, View
 from heed.observe.edits import Edit
-from heed.observe.looks import Look
+from heed.observe.looks import Choice, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import (

@@ -17,8 +17,8 @@ from torch.nn.functional import interpolate
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
-from heed.observe.choice import Choice
-from heed.observe.pictures.looks import (
+from heed.observe.looks import Choice
+from heed.observe.picture_looks import (
     Attentions,
     Distances,
     Gallery,
@@ -28,8 +28,7 @@ from heed.observe.pictures.looks import (
     even_distance,
     mean_distances,
 )
-from heed.observe.rollout import rolled_out
-from heed.observe.trace import Trace
+from heed.observe.trace import Trace, rolled_out
 
 
 def saliency(score: Callable[[Tensor], Tensor], pixels: Tensor) -> Tensor:
