@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from heed.data.sentences import split_sentences
+from heed.data.examples import split_sentences
 from heed.data.tokens.words import split_words
 
 

@@ -13,8 +13,7 @@ import random
 import sys
 from pathlib import Path
 
-from heed.data.kinds.pairs import read_pairs
-from heed.data.kinds.shuffled import words_of
+from heed.data.kinds.pairs import read_pairs, words_of
 
 
 def main() -> None:

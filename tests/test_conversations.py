@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from heed.config.conversations import ConversationFiles
+from heed.config.data import ConversationFiles
 from heed.data.embedded.bookings import SPEAKERS, sample
 from heed.data.examples import Conversation
 from heed.data.findings import Findings

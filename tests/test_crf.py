@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from heed.data.kinds.tags import may_follow
+from heed.data.kinds.tagged import may_follow
 from heed.layers import LinearChainCRF
 
 TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]

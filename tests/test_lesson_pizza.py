@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from heed.data.kinds.shuffled import words_of
+from heed.data.kinds.pairs import words_of
 from heed.lessons import order, run_lesson
 from heed.tasks.language_modelling.meals import draw_documents
 

@@ -11,7 +11,7 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.data.memory import HeldTable
+from heed.data.readers import HeldTable
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.tasks import check_config, task_class
@@ -415,7 +415,9 @@ def test_what_python_shows_is_short():
 def test_frames_name_what_to_install(monkeypatch):
     predictions = classifier().predict(["good"])
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"to_frame needs the package pandas; install it: pip install 'heed-atten"):
+    with pytest.raises(
+        ConfigError, match=r"to_frame needs the package pandas; install it: pip install -e '\.\[pandas\]'"
+    ):
         predictions.to_frame()
 
 

@@ -72,7 +72,7 @@ def test_two_columns_of_one_name_in_texts_are_named(call, tmp_path, ending):
 def test_two_columns_of_one_name_in_memory_are_named():
     pandas = pytest.importorskip("pandas")
     data = pandas.DataFrame([[1.0, 2.0, "a"], [3.0, 4.0, "b"]], columns=["x", "x", "label"])
-    with pytest.raises(DataError, match="train has two columns 'x'; rename one"):
+    with pytest.raises(DataError, match=r"train has two columns 'x' \(0 and 1, counted from 0\); rename one, or leave"):
         hold_numbers(data, "train", None, "label")
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.data.kinds.pairs import read_pairs
-from heed.data.kinds.tagged import ColumnFile, read_sentences
-from heed.data.kinds.tags import entities
+from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
 from heed.data.kinds.texts import TextFormat, read_texts
 from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.special import UNKNOWN

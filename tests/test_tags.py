@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
 from heed.data.findings import Findings
-from heed.data.kinds.tagged import ColumnFile, read_sentences
-from heed.data.kinds.tags import entities, find_scheme, may_follow, write_tags
+from heed.data.kinds.tagged import ColumnFile, entities, find_scheme, may_follow, read_sentences, write_tags
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.tokens.words import split_words
 from heed.errors import DataError

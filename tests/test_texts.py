@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from heed.data.examples import label_order
+from heed.data.examples import label_order, split_sentences
 from heed.data.kinds.texts import TextFormat, read_texts, text_reader
-from heed.data.sentences import split_sentences
 from heed.data.splits.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData

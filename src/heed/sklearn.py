@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from heed.data.memory import column_names, to_texts
+from heed.data.readers import column_names, to_texts
 from heed.data.tables import described
 from heed.errors import DataError
 from heed.runs.loading import load

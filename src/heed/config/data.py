@@ -411,3 +411,140 @@ def by_name(files: str = "files", hub: bool = False, tags: Mapping[str, str] | N
         return "unknown" if str(name) in others else (tags or {}).get(str(name), str(name))
 
     return kind
+
+
+class DocumentColumns(Section):
+    """Column of the text in a file of columns or of JSON lines."""
+
+    text: int | str | None = None
+    """Column of the text: a number from 0 or a name; "text" by default."""
+
+
+class DocumentReading(Section):
+    """Reading of documents."""
+
+    format: Literal["auto", "text", "lines", "jsonl", "csv", "tsv"] = "auto"
+    """Format of the files: auto goes by the ending; text is one document a file, lines is one document a line."""
+    columns: DocumentColumns = DocumentColumns()
+    """Column of the text in a file of columns or of JSON lines."""
+    separator: str | None = None
+    """A line with this content ends a document of a text file; "" is an empty line. By default a file is one
+    document."""
+
+
+class DocumentFiles(DocumentReading, CorpusData):
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
+
+    train: list[DataPath] = Field(min_length=1)
+    """Training files and folders. Relative to the configuration."""
+    max_line: int = Field(10_000_000, gt=0)
+    """A line with more characters than this is a bad line; a line may be a whole document."""
+    in_memory: int = Field(100_000, ge=0)
+    """Splits with more documents than this, or of more than 1 GiB, are kept in the cache folder (HEED_CACHE)."""
+
+    @model_validator(mode="after")
+    def _of_text_files(self) -> Self:
+        if self.separator is not None and self.format not in ("auto", "text"):
+            raise ValueError(
+                f"data.separator is {self.separator!r}, but with data.format {self.format} each line is a document; "
+                "set only one of the two"
+            )
+        return self
+
+
+class DocumentHub(HubSection):
+    """Documents of a data set of the Hub; options of file formats do not apply to them."""
+
+    @field_validator("format", "separator", check_fields=False)
+    @classmethod
+    def _no_files(cls, value: Any) -> Any:
+        if value not in (None, "auto"):
+            raise ValueError(
+                f"{value!r} sets the format of a file, but a data set of the Hub is not a file; remove the field"
+            )
+        return value
+
+
+class ConversationColumns(Section):
+    """Names of the parts of a conversation."""
+
+    turns: int | str | None = None
+    """JSON lines: field with the list of turns; by default turns, messages, conversation or a similar name, or the only
+    list. Text: column with the turns if tabs separate columns, from 0, the default."""
+    text: str | None = None
+    """Field of a turn with its text; by default text, utterance, content, value or a similar name."""
+    speaker: str | None = None
+    """Field of a turn with its speaker; by default speaker, role, from or a similar name."""
+
+
+class FirstOf(Section):
+    """Number of conversations to read of each set, from the start of its files; null for all."""
+
+    train: int | None = Field(None, gt=0)
+    """Training conversations."""
+    valid: int | None = Field(None, gt=0)
+    """Validation conversations, if files are given."""
+    test: int | None = Field(None, gt=0)
+    """Test conversations."""
+
+
+class DialogueOptions(Section):
+    """Which turns are responses, and how much history is read before each."""
+
+    respond: str = "both"
+    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
+    history: int | None = Field(None, gt=0)
+    """Number of last turns read before a response; null for all."""
+    max_length: int = Field(250, gt=0)
+    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
+    max_turn: int = Field(100, gt=0)
+    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
+
+    @model_validator(mode="after")
+    def _turns_fit(self) -> Self:
+        if self.max_turn >= self.max_length:
+            raise ValueError(
+                f"data.max_turn is {self.max_turn}, but data.max_length is {self.max_length}: the last turn and the "
+                f"token before it must fit; set data.max_length above {self.max_turn}, or data.max_turn below it"
+            )
+        return self
+
+
+class ConversationFiles(DialogueOptions, OwnData):
+    """Your own conversations: JSON lines with a list of turns, or text (`heed.data.kinds.conversations`)."""
+
+    max_line: int = Field(1_000_000, gt=0)
+    """A line with more characters than this is a bad line; a line may be a whole conversation."""
+    train: list[DataPath] = Field(min_length=1)
+    """Training files; several are read one after the other. Relative to the configuration."""
+    columns: ConversationColumns = ConversationColumns()
+    """Names of the parts of a conversation."""
+    separator: str | None = None
+    r"""Text: separator of turns in a line, such as __eou__ or \t; "" if each turn is on its own line and an empty line
+    ends a conversation. By default __eou__ or tabs, whichever occurs."""
+    first: FirstOf = FirstOf()
+    """Read only this many conversations of a set."""
+
+    @field_validator("separator")
+    @classmethod
+    def _typed(cls, value: str | None) -> str | None:
+        return None if value is None else value.replace("\\t", "\t").strip(" ")
+
+
+class MemoryConversations(InMemory, ConversationFiles):
+    """Conversations passed in Python."""
+
+
+class BookingsData(DialogueOptions, EmbeddedData):
+    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.bookings`)."""
+
+    name: Literal["bookings"] = "bookings"
+    """Which embedded data."""
+    train: int = Field(4_000, gt=0)
+    """Number of training conversations."""
+    valid: int = Field(200, gt=0)
+    """Number of validation conversations."""
+    test: int = Field(500, gt=0)
+    """Number of test conversations."""
+    respond: str = "host"
+    """Speaker whose turns are the responses: host, whose turns follow from the conversation; guest; or both."""

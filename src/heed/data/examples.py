@@ -1,13 +1,12 @@
-"""Examples: what readers and generators make, and tasks train on."""
+"""Examples, which readers and generators make and tasks train on; and texts cut into sentences."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
-
-from heed.data.sentences import is_blank
 
 Span = tuple[int, int]
 """Half-open range `(start, end)` of character positions in a string."""
@@ -169,6 +168,16 @@ class Picture(Example):
         return self.label
 
 
+OUTSIDE = "O"
+"""The tag of a word outside entities."""
+_TAG = re.compile(r"[BIESLUM]-.+")
+
+
+def is_entity_tag(tag: str) -> bool:
+    """True if a tag is a letter of one of the schemes of `heed.data.kinds.tagged`, a hyphen, and a type."""
+    return _TAG.fullmatch(tag) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence(Example):
     """A tagging example: words and the tag of each."""
@@ -247,3 +256,57 @@ def label_order(labels: Iterable[str]) -> list[str]:
         return not is_number, float(label) if is_number else 0.0, label
 
     return sorted(set(labels), key=key)
+
+
+_BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
+_ENDS = re.compile(  # group 1: the first character of the next sentence
+    r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]*([^\W_]))"  # "... it." He | end! (Then
+    r"|(?<=[\u3002\uff01\uff1f\u0964\u06d4\u061f\u1362])\s*"  # full stops of scripts without spaces or capitals
+)
+_NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|no|jr|sr|inc|e\.g|i\.e)|\b[A-Z])\.$", re.IGNORECASE)
+
+
+def without_breaks(text: str) -> str:
+    """A text with a space for each line break and `<br />`, for models that do not read sentence by sentence."""
+    return _BREAKS.sub(" ", text)
+
+
+def is_blank(text: str) -> bool:
+    """True if a text contains nothing but spaces and breaks."""
+    return not without_breaks(text).strip()
+
+
+def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
+    """The spans `(start, end)` of the sentences of a document, in order, none blank.
+
+    Without a separator, texts are cut at line breaks and `<br />`; after . ! ? ... followed by spaces and a letter or
+    digit that is not lowercase, except after an initial or a common abbreviation; and after the full stops of Chinese,
+    Japanese, Hindi, Urdu, Arabic and Amharic.
+    """
+    spans: list[tuple[int, int]] = []
+    breaks = re.compile(re.escape(separator)) if separator is not None else _BREAKS
+    start = 0
+    for found in [*breaks.finditer(text), None]:
+        end = len(text) if found is None else found.start()
+        spans += [(start, end)] if separator is not None else _within(text, start, end)
+        start = end if found is None else found.end()
+    trimmed = []
+    for start, end in spans:
+        inside = text[start:end]
+        start += len(inside) - len(inside.lstrip())
+        end -= len(inside) - len(inside.rstrip())
+        if start < end:
+            trimmed.append((start, end))
+    return trimmed
+
+
+def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The sentences between two breaks."""
+    spans = []
+    begin = start
+    for found in _ENDS.finditer(text, start, end):
+        if found.end() == begin or (found[1] or "").islower() or _NO_END.search(text[begin : found.start()]):
+            continue
+        spans.append((begin, found.end()))
+        begin = found.end()
+    return [*spans, (begin, end)]

@@ -1,4 +1,4 @@
-"""Readers of examples, with the same interface for every kind of example; data sets of the Hugging Face Hub, by name.
+"""Readers of examples, the same for every kind of example: from files, data sets of the Hugging Face Hub, and Python.
 
 The Hub is the one place where heed uses a network, and only when asked to. Data sets are fetched by the `datasets`
 library into its own cache (HF_HOME), so that a second run needs no network. A folder in place of a name is read by the
@@ -6,19 +6,37 @@ same library: one that it saved, or one of its kinds of files.
 
 A field of a structure is a separate column, such as translation.en. A label may be a text, a number or a class, which
 is read as its name, and with `data.several_labels` a list of them.
+
+Data passed in Python; errors name split and position, as in "train[17]":
+
+| given | read as |
+|---|---|
+| a data frame (pandas, polars, a data set of the Hub) | columns by name |
+| a dict of columns | columns by name |
+| a list of dicts | one row each, columns by name |
+| a list of tuples | one row each, columns by position |
+| a tuple of lists, arrays or series | columns by position |
+| a list of texts, if an example is a single text | one column |
+
+Several time series are given as a list of data frames or of arrays. Labels may be texts, numbers or booleans, and lists
+with `data.several_labels`. With `data.bad_lines=skip`, unusable values are left out and counted. A run folder keeps the
+number of examples of each split and their hash (`data.memory`), not the examples; resuming needs the same data, and an
+error names a split that differs.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from heed.config import HubSection
-from heed.data.columns import Facts, facts_of_objects
+from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Counts, Findings
-from heed.data.tables import Row, Table
+from heed.data.tables import Row, Table, described
 from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
@@ -44,10 +62,10 @@ class Reader(Generic[E]):
     kind: type[E]
     read: Callable[[Sequence[str], Findings], Iterable[E]]
     of_table: Callable[[Table], Iterable[E]] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     again: bool = True
     of_hub: Callable[[HubSet, str, Findings], Iterable[E]] | None = None
-    columns: dict[str, int | str] = field(default_factory=dict)
+    columns: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
     def filled(self, files: Sequence[str], counts: Counts, findings: Findings) -> Iterator[E]:
         """The examples without blank texts; the others are counted as left out."""
@@ -198,3 +216,278 @@ def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+Guess = Callable[[Mapping[str, str]], dict[str, str] | str]
+"""Finds the column of each field, given the known ones; or returns why it cannot."""
+T = TypeVar("T")
+_JUDGED = 20
+"""Examples below which the order of texts and labels is not checked."""
+
+
+class Held(list[T]):
+    """Examples made from data in memory, with their findings and the columns that were read."""
+
+    def __init__(
+        self, examples: Iterable[T], findings: Findings, columns: Mapping[str, int | str] | None = None
+    ) -> None:
+        super().__init__(examples)
+        self.findings, self.columns = findings, dict(columns or {})
+
+
+def taken(held: Sequence[T], findings: Findings) -> Sequence[T]:
+    """The examples; their own findings are merged into `findings`."""
+    if isinstance(held, Held):
+        findings.take_over(held.findings)
+    return held
+
+
+class HeldTable(Table):
+    """Data passed in Python, as columns; `names` are empty if they are known by position only."""
+
+    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
+        """Read the data in any of the forms above.
+
+        Args:
+            data: The data.
+            split: Name of the data in messages.
+            shape: The fields of an example, in the order of a tuple.
+            findings: Policy for values that cannot be used, and counts of them.
+
+        Raises:
+            DataError: The data has none of these forms, is empty, or its columns differ in length.
+        """
+        super().__init__(Findings() if findings is None else findings)
+        self.split = split
+        names = column_names(data)
+        self._places: dict[str, int] = {}
+        self.column: Callable[[int], list[Any]]
+        """The values of a column."""
+        if names is not None:
+            values = [_listed(data[name]) for name in names] if isinstance(data, Mapping) else []
+            lengths = {name: len(column) for name, column in zip(names, values, strict=False)}
+            if len(set(lengths.values())) > 1:
+                shown = ", ".join(f"'{name}' has {count}" for name, count in lengths.items())
+                raise DataError(f"{split}: the columns differ in length: {shown}")
+            keys = names
+            self.width, self.column = len(keys), lambda i: _listed(data[keys[i]])
+        elif _is_columns(data, len(shape)):
+            columns = [_listed(column) for column in data]
+            if len(set(map(len, columns))) > 1:
+                counts = " and ".join(
+                    f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
+                )
+                raise DataError(f"{split} has {counts}; their numbers must be equal")
+            self.width, self.column = len(columns), columns.__getitem__
+        else:
+            rows = self._rows_of(data, shape)
+            if rows and isinstance(rows[0], Mapping):
+                keys = names = list(rows[0])
+                self.width, self.column = len(keys), lambda i: [row[keys[i]] for row in rows]
+            elif len(shape) == 1:
+                self.width, self.column = 1, lambda i: rows
+            else:
+                self.width, self.column = len(rows[0]) if rows else 0, lambda i: [row[i] for row in rows]
+        self.names = tuple(map(str, names or ()))
+        if not self.width or not len(self.column(0)):
+            raise DataError(f"{split} is empty")
+
+    def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
+        """A list of rows, all dicts with the same fields or all of the same width."""
+        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        if isinstance(data, str | bytes) or not isinstance(data, Iterable):
+            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            raise DataError(f"{self.split} is {described(data)}, expected {forms}")
+        rows = list(data)
+        if rows and isinstance(rows[0], Mapping):
+            for i, row in enumerate(rows):
+                if not isinstance(row, Mapping):
+                    fields = ", ".join(map(repr, rows[0]))
+                    raise DataError(f"{self.where(i)} is {described(row)}, expected a dict with the fields {fields}")
+                for name in rows[0]:
+                    if name not in row:
+                        raise DataError(f"{self.where(i)} has no field '{name}'{suggest(str(name), map(str, row))}")
+        elif len(shape) > 1:
+            width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+            for i, row in enumerate(rows):
+                if not _is_row(row):
+                    raise DataError(f"{self.where(i)} is {described(row)}, expected {one}")
+                if len(row) != width or width < len(shape):
+                    has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
+                    raise DataError(f"{self.where(i)} has {has}, expected {one}")
+        return rows
+
+    def where(self, number: int) -> str:
+        return f"{self.split}[{number}]"
+
+    origin = place = where
+
+    def at(self, row: Row, field: str) -> str:
+        return f"{row.where}: the {field}"
+
+    def facts(self, known: Collection[str] = ()) -> list[Facts]:
+        columns = (self.column(i) for i in range(self.width))
+        cells = [["" if python_value(value) is None else str(value) for value in column] for column in columns]
+        return [Facts.of(name, column, known) for name, column in zip(self.names, cells, strict=True)]
+
+    def choose(
+        self,
+        wanted: Mapping[str, Column],
+        aliases: Mapping[str, Sequence[str]] | None = None,
+        guess: Guess | None = None,
+        setting: str = "data.columns",
+        called: Mapping[str, str] | None = None,
+    ) -> None:
+        """Set the columns of some fields; recognised ones are remarked.
+
+        Args:
+            wanted: Field -> its column by name or by position, None for the default.
+            aliases: Field -> further names that its column may have.
+            guess: Finds the columns of all fields, given those known by name; or returns why it cannot.
+            setting: The section of the settings that select columns, for messages; "" if there is none.
+            called: Field -> its name in the remark, if different.
+
+        Raises:
+            DataError: A column is missing or unclear; the message says how to select it.
+        """
+        places: dict[str, int | None] = {}
+        for number, (field, column) in enumerate(wanted.items()):
+            if isinstance(column, int) and not isinstance(column, bool):
+                if not 0 <= column < self.width:
+                    raise DataError(f"{self.split} has {self.width} columns, so {setting}.{field} cannot be {column}")
+                places[field] = column
+            elif not self.names:
+                places[field] = number
+            elif column is not None:
+                if column not in self.names:
+                    raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
+                places[field] = self.names.index(column)
+            else:
+                known = [name for name in (field, *(aliases or {}).get(field, ())) if name in self.names]
+                places[field] = self.names.index(known[0]) if known else None
+        open_ = [field for field, place in places.items() if place is None]
+        rest = [i for i in range(self.width) if i not in places.values()]
+        if open_ and guess is not None:
+            found = guess({field: self.names[place] for field, place in places.items() if place is not None})
+            if isinstance(found, str):
+                raise DataError(f"{self._unclear(open_[0], setting)} ({found})")
+            places = {field: self.names.index(found[field]) for field in wanted}
+        elif open_ and len(rest) == len(open_):
+            places |= dict(zip(open_, rest, strict=True))
+        elif open_:
+            raise DataError(self._unclear(open_[0], setting))
+        self._places = {field: place for field, place in places.items() if place is not None}
+        self.columns = {field: self.names[place] if self.names else place for field, place in self._places.items()}
+        if open_:
+            words = ((column, (called or {}).get(field, field)) for field, column in self.columns.items())
+            self.findings.remark(", ".join(f"column '{column}' is the {word}" for column, word in words))
+
+    def _unclear(self, field: str, setting: str) -> str:
+        has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"
+        if not setting:
+            return f"{has}; rename the column of the {field} to '{field}'"
+        return f'{has}; select the column of the {field}: settings={{"{setting}.{field}": "{self.names[0]}"}}'
+
+    def chosen(self) -> dict[str, list[Any]]:
+        """The values of each field."""
+        return {field: self.column(place) for field, place in self._places.items()}
+
+    def rows(self) -> Iterator[Row]:
+        columns = self.chosen()
+        for number, values in enumerate(zip(*columns.values(), strict=True)):
+            yield Row(self, number, dict(zip(columns, values, strict=True)))
+
+    def value(self, row: Row, field: str) -> Any:
+        return row.cells[field]
+
+    def label(self, row: Row, field: str) -> Any:
+        return python_value(row.cells[field])
+
+
+def column_names(data: Any) -> list[Any] | None:
+    """The column names of a data frame, a data set or a dict of columns; None for anything else."""
+    if isinstance(data, Mapping):
+        return list(data) if data and all(_is_column(value) for value in data.values()) else None
+    names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_columns(data: Any, width: int) -> bool:
+    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
+    return (
+        isinstance(data, tuple)
+        and len(data) == width > 1
+        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
+    )
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column as Python objects, by `tolist` for arrays and series."""
+    for name in ("tolist", "to_list", "to_pylist"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
+def python_value(value: Any) -> Any:
+    """A single value as a Python object: NumPy numbers as numbers, missing values as None, 3.0 as 3."""
+    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], findings: Findings) -> Held[E]:
+    """Examples from data in any of the forms above; `shape` are the fields of an example in the order of a tuple.
+
+    Raises:
+        DataError: The data cannot be used; the message names the position, the value and what would be right.
+    """
+    assert reader.of_table is not None
+    return Held(reader.of_table(HeldTable(data, split, shape, findings)), findings, reader.columns)
+
+
+def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
+    """Refuse labels that hardly repeat while the texts do: the columns are swapped.
+
+    Raises:
+        DataError: Texts and labels are swapped.
+    """
+    if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
+        raise DataError(
+            f"{split}: the labels hardly repeat (such as {labels[0]!r:.40}), but the texts do (such as "
+            f"{texts[0]!r:.40}); expected (text, label), in this order"
+        )
+
+
+def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:
+    """Input texts for prediction from a list, an array, a series, or a data frame's column with one of `names`.
+
+    Raises:
+        DataError: A value is not a text, or there is no such column.
+    """
+    columns = column_names(data)
+    if columns is not None:
+        known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
+        if not known:
+            raise DataError(
+                f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one column, "
+                f"such as data['{columns[0]}']"
+            )
+        data = data[known[0]]
+    if isinstance(data, bytes | Mapping) or not isinstance(data, Iterable):
+        raise DataError(f"{what} is {described(data)}, expected a text or a list of texts")
+    values = _listed(data)
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{what}[{i}] is {described(value)}, expected text")
+    return [str(value) for value in values]

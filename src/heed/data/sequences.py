@@ -1,4 +1,4 @@
-"""Lazy sequences: items are made on access, several at once more cheaply than one by one."""
+"""Lazy sequences, whose items are made on access, several at once more cheaply than one by one; hashes of numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
 from typing import Any, TypeVar, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -78,3 +79,18 @@ def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]
     """All items in chunks of `together`."""
     step = together or TOGETHER
     return (take(items, range(start, min(start + step, len(items)))) for start in range(0, len(items), step))
+
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number without a pattern in its bits."""
+_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each number; arithmetic is modulo 2 ** 64.
+
+    Source: Steele et al. 2014, Fast splittable pseudorandom number generators (SplitMix64: its step and its finaliser).
+    """
+    values = (values ^ (values >> np.uint64(30))) * _FACTORS[0]
+    values = (values ^ (values >> np.uint64(27))) * _FACTORS[1]
+    return values ^ (values >> np.uint64(31))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.kinds.tags import OUTSIDE, Entity, entities, is_entity_tag
+from heed.data.examples import OUTSIDE, is_entity_tag
+from heed.data.kinds.tagged import Entity, entities
 from heed.evaluation.measures import Array, Measure, Outcomes, share, values_of
 from heed.evaluation.significance import intervals
 

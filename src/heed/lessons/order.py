@@ -18,7 +18,7 @@ from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.examples import Pair
-from heed.data.kinds.shuffled import shuffle_words, words_of
+from heed.data.kinds.pairs import shuffle_words, words_of
 from heed.lessons.parts import Script, Stage, Table, double, train_small
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 

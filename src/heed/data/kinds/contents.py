@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 
 from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
+from heed.data.examples import OUTSIDE, is_entity_tag
 from heed.data.findings import Findings
-from heed.data.kinds.tags import OUTSIDE, is_entity_tag
 from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture
 from heed.data.tables import SEPARATORS, Head, is_table
 from heed.data.text_files import ending_of

@@ -19,11 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from heed.config.conversations import ConversationColumns, ConversationFiles
+from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
-from heed.data.memory import Held
-from heed.data.readers import Reader
+from heed.data.readers import Held, Reader
 from heed.data.tables import Head, JsonTable, Row, characters_of, described
 from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError, suggest

@@ -25,8 +25,7 @@ from typing import Any, Self
 from heed.data.columns import Column, pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.memory import HeldTable
-from heed.data.readers import HubTable, Reader
+from heed.data.readers import HeldTable, HubTable, Reader
 from heed.data.tables import CsvTable, JsonTable, Row, Table, open_table
 from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError

@@ -9,14 +9,29 @@
 
 Files may be compressed (.gz, .xz). A blank line is a pair with two blank sides. Columns that are not given are
 recognised from the beginning of the file; other kinds of data are refused.
+
+With `data.shuffle_source=words` a file has one sentence a line: the target is the sentence as in the file, the source
+is made from it by shuffling its words (separated by spaces, kept unchanged). Punctuation that ends or opens (Spanish) a
+sentence stays where it is, so that it does not reveal the last or the first word:
+
+    What time is it now?   ->   it time What now is?
+
+A capital letter still reveals the first word if no other word has one; `tokenizer.lowercase: source` hides it. In
+scripts without spaces a line is one word, and nothing is shuffled. In .csv and .tsv the first column is read, in JSON
+lines the field `text`; `data.columns.target` selects another. A line of a plain text file with several columns is a bad
+line, since its column is not given. Holding out, `data.duplicates` and `data.overlap` compare sentences; the same words
+in two orders are two sentences.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from heed.config import Columns
@@ -24,8 +39,7 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.memory import HeldTable
-from heed.data.readers import HubTable, Reader
+from heed.data.readers import HeldTable, HubTable, Reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of
 from heed.errors import DataError, suggest
@@ -284,3 +298,133 @@ def _are_turns(value: Any) -> bool:
         and bool(value)
         and (all(isinstance(turn, dict) for turn in value) or all(isinstance(turn, str) for turn in value))
     )
+
+
+_OPENING = re.compile(r"[\u00a1\u00bf]+")
+_CLOSING = re.compile(r"[.!?\u2026\u061f\u06d4\u0964\u3002\uff01\uff1f]+[\"')\]\u00bb\u2019\u201d]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledPair(Pair):
+    """A sentence as the target and its words in another order as the source; the sentence decides the split."""
+
+    unit = "sentence"
+    # Only the sentence is checked: the source has the same words.
+    sides = ("target",)  # type: ignore[assignment]  # one side where a pair has two
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.target, self.source
+
+    @classmethod
+    def of(cls, fields: tuple[str, ...], origin: str) -> ShuffledPair:
+        return cls(fields[1], fields[0], origin=origin)
+
+    @property
+    def blank(self) -> str:
+        return "" if self.target.strip() else "blank"
+
+
+def words_of(sentence: str) -> tuple[str, list[str], str]:
+    """The words of a sentence, and its opening and closing punctuation.
+
+    Returns:
+        The opening punctuation, the words, and the closing punctuation; joined with spaces between the words they are
+        the sentence, except for spacing.
+    """
+    text = " ".join(sentence.split())
+    opening = found[0] if (found := _OPENING.match(text)) else ""
+    closing = found[0] if (found := _CLOSING.search(text, len(opening))) else ""
+    return opening, text[len(opening) : len(text) - len(closing)].split(), closing
+
+
+def shuffle_words(sentence: str, seed: int) -> str:
+    """The words of a sentence in an order drawn by (seed, sentence); all orders but the sentence's are equally likely.
+
+    The sentence's own order is used only if there is no other: one word, or one word repeated.
+    """
+    opening, words, closing = words_of(sentence)
+    drawn = list(words)
+    if len(set(words)) > 1:
+        rng = Random(f"{seed}:{sentence}")
+        while drawn == words:
+            rng.shuffle(drawn)
+    return opening + " ".join(drawn) + closing
+
+
+def shuffled_reader(columns: Columns, seed: int, again: bool = False) -> Reader[ShuffledPair]:
+    """The reader of sentences from files or data sets, which shuffles the words of each.
+
+    With `again`, the column is that of a training set, which other files may lack.
+    """
+    read: dict[str, int | str] = {"target": 0} if again else {}
+
+    def of_table(table: Table) -> Iterator[ShuffledPair]:
+        _choose_target(table, columns.target, again=bool(read))
+        read.update(read or table.columns)
+        return table.made(lambda row: pair(row.text("target"), row.origin))
+
+    def pair(sentence: str, place: str) -> ShuffledPair:
+        return ShuffledPair(shuffle_words(sentence, seed), sentence, origin=place)
+
+    def of_files(files: Sequence[str], findings: Findings) -> Iterator[ShuffledPair]:
+        for sentence, place in read_targets(files, columns.target, findings, read):
+            yield pair(sentence, place)
+
+    settings = {"columns": columns.target, "shuffled": [1, seed]}
+    return Reader(ShuffledPair, of_files, of_table, settings, columns=read)
+
+
+def _choose_target(table: Table, column: Column, again: bool = False) -> None:
+    """Set the column of the sentences: the one given, else "text", or the first in .csv and .tsv."""
+    if again and isinstance(column, str) and table.names and column not in table.names:
+        column = None
+    if isinstance(table, HeldTable):
+        table.choose({"target": column}, {"target": ("text",)})
+    else:
+        table.columns = {"target": column if column is not None else 0 if isinstance(table, CsvTable) else "text"}
+    if isinstance(table, HubTable):
+        table.refuse_missing(("target",))
+
+
+def read_targets(
+    files: Sequence[str | Path],
+    column: Column = None,
+    findings: Findings | None = None,
+    columns: dict[str, int | str] | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Read sentences, one a line, or from a column: "text" by default in JSON lines, the first in .csv and .tsv.
+
+    The column of the first table is recorded in `columns`.
+
+    Yields:
+        Each sentence, blank ones included, and its file and line.
+
+    Raises:
+        DataError: A file cannot be read, or a line is bad (for example, has several columns with none selected) and
+            not skipped.
+    """
+    findings = Findings() if findings is None else findings
+    for path in map(Path, files):
+        kind = ending_of(path)
+        if kind in (".jsonl", ".json"):
+            table: Table = open_table(path, findings)
+        else:
+            table = CsvTable(path, findings, "," if kind == ".csv" else "\t", fixed=True)
+        _choose_target(table, column, again=bool(columns))
+        if column is None and kind not in (".csv", ".tsv", ".jsonl", ".json"):
+            yield from table.made(_whole_line)
+        else:
+            if columns is not None:
+                columns.update(columns or table.columns)
+            yield from table.made(lambda row: (row.text("target"), row.origin))
+
+
+def _whole_line(row: Row) -> tuple[str, str]:
+    if not row.blank and not isinstance(row.cells, BadLine) and len(row.cells) > 1:
+        raise row.bad(
+            "several columns",
+            f"{row.where} has {len(row.cells)} columns ({' | '.join(row.cells)[:40]!r}), expected one sentence; "
+            "data.columns.target=0 reads the first column",
+        )
+    return row.text("target"), row.origin

@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from heed.data.columns import NO_LABEL, Column, Facts, Picked, facts_of, pick, shown
-from heed.data.examples import Text
+from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
-from heed.data.kinds.two_texts import one_text
-from heed.data.memory import HeldTable
-from heed.data.readers import HubTable, Reader
-from heed.data.sentences import is_blank
+from heed.data.kinds.inputs import one_text
+from heed.data.readers import HeldTable, HubTable, Reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
 from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError
@@ -44,7 +42,7 @@ class TextFormat:
 
     With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
     labels, those of the training set, identify the label column of other files; `advice` names commands for files of
-    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.two_texts`).
+    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.inputs`).
     """
 
     kind: str = "auto"

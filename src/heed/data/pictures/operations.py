@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from heed.data.pictures.decode import Array
-from heed.data.splitmix import STEP, mixed
+from heed.data.sequences import STEP, mixed
 
 
 class Draws:

@@ -11,8 +11,7 @@ from heed.data.embedded.digits import DigitSource
 from heed.data.embedded.generated import PairSource
 from heed.data.examples import Pair
 from heed.data.kinds.contents import Advice, no_advice
-from heed.data.kinds.pairs import SIDES, Names, pair_reader
-from heed.data.kinds.shuffled import sentence_reader
+from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_extra, open_splits
 
@@ -74,5 +73,5 @@ def _reader(
 ) -> Reader[Any]:
     """The reader of pairs, or of sentences with shuffled words; `field` and `files_field` are named in messages."""
     if data.shuffle_source is not None:
-        return sentence_reader(columns, data.shuffle_seed)
+        return shuffled_reader(columns, data.shuffle_seed)
     return pair_reader(files, columns, field, files_field, advice, names)

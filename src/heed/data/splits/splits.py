@@ -28,8 +28,7 @@ from heed.config import CorpusData, ExtraData, HubSection, OwnData
 from heed.config.data import InMemory
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings, Found, found_lines
-from heed.data.memory import taken
-from heed.data.readers import HubSet, Reader
+from heed.data.readers import HubSet, Reader, taken
 from heed.data.sequences import select
 from heed.data.splits.stored import among, hashes_in, held_out, keep_examples
 from heed.data.splits.stream import HELD_OUT, ExampleStream, NewestWindow

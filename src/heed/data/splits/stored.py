@@ -33,8 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from heed.data import sequences
 from heed.data.examples import Example
-from heed.data.sequences import Lazy
-from heed.data.splitmix import STEP
+from heed.data.sequences import STEP, Lazy
 from heed.errors import DataError
 from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 

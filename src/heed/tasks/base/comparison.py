@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from markupsafe import Markup
 
-from heed.data.examples import Example, label_order
-from heed.data.sentences import without_breaks
+from heed.data.examples import Example, label_order, without_breaks
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
 from heed.observe.labels import clean

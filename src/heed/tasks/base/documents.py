@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from heed.config import RunConfig
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
-from heed.data.memory import hold
+from heed.data.readers import hold
 from heed.data.splits.documents import sample_texts
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import StoredExamples

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heed.data.kinds.two_texts import one_pair
-from heed.data.sentences import is_blank
+from heed.data.examples import is_blank
+from heed.data.kinds.inputs import one_pair
 from heed.data.tables import described
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer

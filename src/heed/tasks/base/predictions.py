@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from heed.data.kinds.two_texts import BETWEEN, parted
+from heed.data.kinds.inputs import BETWEEN, parted
 from heed.errors import ConfigError
 from heed.visible import to_json
 

@@ -101,7 +101,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """Convert Python data to examples: a data frame, a list, a dict of columns.
 
         Args:
-            data: The data, in one of the forms of `heed.data.memory`.
+            data: The data, in one of the forms of `heed.data.readers`.
             split: Its name in messages; the origin of example 17 is "train[17]".
             config: The settings for reading the data.
             findings: Policy for bad lines, and their counts.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.sentences import without_breaks
+from heed.data.examples import without_breaks
 from heed.tasks.base.labels import LabelPrediction, library_memory
 from heed.tasks.base.text_task import LabelledTask
 

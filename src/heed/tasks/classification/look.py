@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from heed.data.batch.texts import TokenText
-from heed.data.kinds.two_texts import parted
-from heed.data.sentences import split_sentences, without_breaks
+from heed.data.examples import split_sentences, without_breaks
+from heed.data.kinds.inputs import parted
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.layers.ragged import length_groups

@@ -13,12 +13,10 @@ from torch import Tensor
 
 from heed.config.data import LabelledData
 from heed.data.batch.texts import TokenText
-from heed.data.examples import Text
+from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import input_texts, pair_lines
 from heed.data.kinds.texts import read_texts
-from heed.data.kinds.two_texts import pair_lines
-from heed.data.sentences import is_blank
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html

@@ -7,12 +7,11 @@ from itertools import chain
 from typing import Any
 
 from heed.data.batch.texts import fit, frame_size
-from heed.data.examples import Text
+from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings
+from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.kinds.two_texts import parted
-from heed.data.memory import Held, check_order, hold
-from heed.data.sentences import split_sentences, without_breaks
+from heed.data.readers import Held, check_order, hold
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.tasks.base.capabilities import suggest_task
@@ -92,7 +91,7 @@ def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
 
 
 def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) -> Held[Text]:
-    """Texts with labels from Python data, in one of the forms of `heed.data.memory`.
+    """Texts with labels from Python data, in one of the forms of `heed.data.readers`.
 
     Raises:
         DataError: The data cannot be used; the message names the place and the value.

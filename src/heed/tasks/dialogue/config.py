@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from heed.config.conversations import BookingsData, ConversationFiles, MemoryConversations
-from heed.config.data import by_name
+from heed.config.data import BookingsData, ConversationFiles, MemoryConversations, by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
 
 

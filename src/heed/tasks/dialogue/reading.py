@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from heed.config.conversations import DialogueOptions
+from heed.config.data import DialogueOptions
 from heed.data.batch.pairs import (
     PairBatch,
     TokenPair,

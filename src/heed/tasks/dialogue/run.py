@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from heed.config.conversations import ConversationColumns, ConversationFiles
+from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from heed.config.conversations import BookingsData, ConversationColumns, ConversationFiles
+from heed.config.data import BookingsData, ConversationColumns, ConversationFiles
 from heed.data.batch.pairs import PairBatch, TokenTurn, TurnBatch
 from heed.data.batch.plan import plan_pass
 from heed.data.embedded.bookings import sample

@@ -19,10 +19,10 @@ from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import input_texts
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.memory import column_names
 from heed.data.pictures.decode import PictureError
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
+from heed.data.readers import column_names
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError
 from heed.evaluation.measures import Outcomes, share

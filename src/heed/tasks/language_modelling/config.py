@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, InMemory, by_name
-from heed.config.documents import DocumentFiles, DocumentHub, DocumentReading
+from heed.config.data import DocumentFiles, DocumentHub, DocumentReading, EmbeddedData, InMemory, by_name
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.data.batch.rows import Batch
-from heed.data.splitmix import STEP, mixed
+from heed.data.sequences import STEP, mixed
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer
 from heed.errors import ConfigError, DataError

@@ -6,8 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, InMemory, by_name
-from heed.config.documents import DocumentFiles, DocumentHub
+from heed.config.data import DocumentFiles, DocumentHub, EmbeddedData, InMemory, by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
 
 

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.examples import split_sentences
 from heed.data.kinds.documents import Document
-from heed.data.sentences import split_sentences
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.documents import EncodedDocuments, encode_documents
 

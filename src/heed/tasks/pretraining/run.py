@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from heed.data.examples import without_breaks
 from heed.data.kinds.documents import Document
-from heed.data.kinds.two_texts import BETWEEN, one_text
-from heed.data.sentences import without_breaks
+from heed.data.kinds.inputs import BETWEEN, one_text
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes

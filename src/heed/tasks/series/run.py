@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import aligned, hold_numbers
-from heed.data.memory import column_names
+from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from heed.config import FilesData
-from heed.data.examples import Pair
+from heed.data.examples import Pair, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
 from heed.data.kinds.pairs import read_pairs
-from heed.data.sentences import split_sentences
 from heed.data.text_files import Numbered
 from heed.errors import DataError
 from heed.evaluation.measures import Outcomes

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast, overload
 
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import Numbers, aligned, hold_numbers
-from heed.data.memory import column_names
+from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable

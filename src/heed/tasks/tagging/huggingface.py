@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heed.data.kinds.tags import is_entity_tag
+from heed.data.examples import is_entity_tag
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, longest_text, names_of_labels

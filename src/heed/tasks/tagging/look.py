@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from heed.data.kinds.tags import entities
+from heed.data.kinds.tagged import entities
 from heed.data.tokens.tokenizer import END, START
 from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from heed.data.batch.rows import DistinctWords
 from heed.data.batch.texts import frame_size, framed, framed_features, unframed
-from heed.data.kinds.tags import may_follow
+from heed.data.kinds.tagged import may_follow
 from heed.data.tokens.tokenizer import END
 from heed.layers import CharacterFeatures, LinearChainCRF
 from heed.models.base import TokenEncoder, learned_positions

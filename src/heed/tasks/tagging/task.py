@@ -15,11 +15,10 @@ from torch import Tensor
 from heed.config import TokenizerConfig
 from heed.data.batch.texts import TokenWords, WordBatch, collate_words
 from heed.data.embedded.teddy import draw_sentences
-from heed.data.examples import Sentence
+from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import Findings
-from heed.data.kinds.tagged import in_bio, sentence_reader
-from heed.data.kinds.tags import OUTSIDE, entities, find_scheme, is_entity_tag
-from heed.data.memory import Held, HeldTable, python_value
+from heed.data.kinds.tagged import entities, find_scheme, in_bio, sentence_reader
+from heed.data.readers import Held, HeldTable, python_value
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.tables import characters_of, described
 from heed.data.tokens.special import UNKNOWN
@@ -128,7 +127,7 @@ _ALIASES = {"words": ("tokens", "text", "sentence"), "tags": ("labels", "ner_tag
 
 
 def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> Held[Sentence]:
-    """Sentences from data in a form of `heed.data.memory`, or lists of (word, tag); entities are converted to BIO.
+    """Sentences from data in a form of `heed.data.readers`, or lists of (word, tag); entities are converted to BIO.
 
     Raises:
         DataError: A sentence cannot be used; the message names it, the word and the value.

@@ -16,8 +16,7 @@ from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pairs import read_pairs
-from heed.data.kinds.shuffled import sentence_reader
+from heed.data.kinds.pairs import read_pairs, shuffled_reader
 from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
 from heed.data.tokens.special import UNKNOWN
@@ -191,7 +190,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
-            reader = sentence_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
+            reader = shuffled_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
             return list(reader.read([*map(str, files)], findings))
         pairs = list(read_pairs(files, *self.columns, findings, suggest_task, self.task.names, again=True))
         name = ", ".join(Path(file).name for file in files)

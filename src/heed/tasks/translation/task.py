@@ -18,9 +18,8 @@ from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Pair, Span
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.pairs import SIDES, Names, pair_reader
-from heed.data.kinds.shuffled import sentence_reader
-from heed.data.memory import hold
+from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
+from heed.data.readers import hold
 from heed.data.sequences import select, take
 from heed.data.splits.lengths import Lengths, lengths_of
 from heed.data.splits.pairs import open_pairs
@@ -233,7 +232,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         section = config.data if isinstance(config.data, FilesData) else None
         columns = Columns() if section is None else section.columns
         if section is not None and section.shuffle_source is not None:
-            return hold(data, split, sentence_reader(columns, section.shuffle_seed), ["target"], findings)
+            return hold(data, split, shuffled_reader(columns, section.shuffle_seed), ["target"], findings)
         return hold(data, split, pair_reader((), columns, "", "", names=cls.names), ["source", "target"], findings)
 
     @property

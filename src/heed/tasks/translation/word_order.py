@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from heed.data.examples import Pair
-from heed.data.kinds.shuffled import words_of
+from heed.data.kinds.pairs import words_of
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.writing import output_measures
 from heed.tasks.translation.task import Translation
