@@ -22,13 +22,12 @@ import torch
 
 from heed.config import read_config
 from heed.runs.train import train_config
-from heed.storage import tensors
 from heed.tasks import check_config
-from heed.training import cost, loop
+from heed.training import cost, loop, weights
 from heed.training.checkpoint import latest_checkpoint
 from heed.training.progress import Quiet
 
-OPERATIONS = [(os, "fsync"), (os, "replace"), (os, "unlink"), (shutil, "rmtree"), (tensors, "save_file")]
+OPERATIONS = [(os, "fsync"), (os, "replace"), (os, "unlink"), (shutil, "rmtree"), (weights, "save_file")]
 
 
 def forked(action):

@@ -18,11 +18,10 @@ from heed.cli import main
 from heed.config import TrainingConfig, read_config
 from heed.errors import ConfigError, DiskError, RunError
 from heed.runs.train import train_config
-from heed.storage import tensors
 from heed.storage.files import describe_damage
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
-from heed.training import checkpoint
+from heed.training import checkpoint, weights
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.optimizer import make_optimizer
 from reporters import Killed, Killer, Listener
@@ -47,7 +46,7 @@ def train(out, config, resume=False, reporter=None):
     return train_config(config, out, reporter or Listener(), resume=resume)
 
 
-def weights(out):
+def weights_of(out):
     return (out / "model.safetensors").read_bytes()
 
 
@@ -126,15 +125,14 @@ def _sentence(n):
     return [["Ann", "Bob", "cats", "dogs"][n % 4], "sees", ["Bob", "a", "the"][n % 3], "."[: 1 + n % 1], ""]
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging"])
-@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize(("task", "at"), [("classification", 1), ("tagging", 3)])
 def test_labelled_tasks_resume_exactly_too(tmp_path, task, at):
     config = labelled(tmp_path, task)
     train(tmp_path / "whole", config)
     with pytest.raises(Killed):
         train(tmp_path / "run", config, reporter=Killer(at))
     train(tmp_path / "run", config, resume=True)
-    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("model", ["transformer", "luong", "attention_only"])
@@ -148,7 +146,7 @@ def test_early_stopping_and_other_optimisers_resume_exactly(tmp_path, model):
             train(tmp_path / "run", config, resume=resume, reporter=Killer(at))
     _, result = train(tmp_path / "run", config, resume=True)
     assert result.reason == whole.reason
-    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
 
 
 def test_the_log_of_a_killed_and_resumed_run_holds_each_update_once(tmp_path, finished):
@@ -172,7 +170,7 @@ def test_a_checkpoint_is_written_when_enough_time_has_passed(tmp_path):
     assert latest_checkpoint(tmp_path / "run" / "checkpoints").name == "step-3"
     train(tmp_path / "run", config, resume=True)
     train(tmp_path / "whole", translation(steps=5, validate_every=5))
-    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+    assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("left", [[], ["checkpoints"], ["checkpoints", ".format.json.part"]], ids=str)
@@ -182,7 +180,7 @@ def test_resume_begins_where_there_is_nothing_to_go_on_from(tmp_path, finished, 
     for name in left:
         (out / name).mkdir() if name == "checkpoints" else (out / name).write_text("{")
     train(out, translation(), resume=True)
-    assert weights(out) == weights(finished)
+    assert weights_of(out) == weights_of(finished)
     assert [path.name for path in out.glob(".*")] == [".config.yaml"]
 
 
@@ -201,7 +199,7 @@ def test_a_run_killed_before_its_first_checkpoint_keeps_its_tokenizers(tmp_path)
 # --- the disk
 
 
-@pytest.mark.parametrize("places", [25, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "every"])
+@pytest.mark.parametrize("places", [12, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "every"])
 def test_a_full_disk_at_any_write_loses_nothing(tmp_path, monkeypatch, places):
     calls, fail_at = [], [None]
     values = translation().model_dump(by_alias=True)
@@ -222,7 +220,7 @@ def test_a_full_disk_at_any_write_loses_nothing(tmp_path, monkeypatch, places):
     failing(Path, "write_text")
     failing(os, "fsync")
     failing(os, "replace")
-    failing(tensors, "save_file")
+    failing(weights, "save_file")
     finished = tmp_path / "counted"
     train(finished, config)
     total = len(calls)
@@ -244,11 +242,11 @@ def test_a_full_disk_at_any_write_loses_nothing(tmp_path, monkeypatch, places):
         calls.clear()
         fail_at[0] = None
         train(out, config, resume=True)
-        assert weights(out) == weights(finished)
+        assert weights_of(out) == weights_of(finished)
 
 
 def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_path, monkeypatch):
-    real, saves = tensors.save_file, []
+    real, saves = weights.save_file, []
 
     def full(*args):
         saves.append(args)
@@ -256,7 +254,7 @@ def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_pat
             raise OSError(errno.ENOSPC, "No space left on device")
         real(*args)
 
-    monkeypatch.setattr(tensors, "save_file", full)
+    monkeypatch.setattr(weights, "save_file", full)
     pattern = (
         r"bytes \(.* MiB\) are needed, .* bytes \(.* MiB\) are free.*stopped at update 4, the last checkpoint is step-2"
     )
@@ -275,7 +273,7 @@ def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_pat
     train(out, translation(), resume=True, reporter=reporter)
     warnings = [line for line in reporter.said if "metrics.jsonl cannot be written" in line]
     assert len(warnings) == 1 and "No space left" in warnings[0]
-    assert weights(out) == weights(finished)
+    assert weights_of(out) == weights_of(finished)
 
 
 # --- the optimiser's moments
@@ -304,15 +302,14 @@ def update(model, optimizer, count):
         optimizer.zero_grad()
 
 
-@pytest.mark.parametrize("order", [["b", "a", "tied", "c"], ["tied", "c", "b", "a"]], ids=" ".join)
-def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path, order):
+def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path):
     settings = TrainingConfig(steps=1, learning_rate=0.1)
     whole = Layers(["a", "b", "c", "tied"])
     optimizer = make_optimizer(whole, settings)
     update(whole, optimizer, 3)
     saved = checkpoint.save_checkpoint(tmp_path, whole, optimizer, checkpoint.Progress(step=3))
     update(whole, optimizer, 4)
-    again = Layers(order)
+    again = Layers(["tied", "c", "b", "a"])
     optimizer = make_optimizer(again, settings)
     assert checkpoint.restore(checkpoint.load_checkpoint(saved), again, optimizer, "it").step == 3
     update(again, optimizer, 4)
@@ -342,19 +339,6 @@ def test_embeddings_that_are_frozen_or_freed_on_resume_leave_other_moments_in_th
     assert len(trained_later) == (0 if before else 1) and all("embedding" in name for name in trained_later)
 
 
-@pytest.mark.parametrize("numbers", ["too few", "too many"])
-def test_moments_by_number_that_do_not_fit_are_refused(tmp_path, numbers):
-    model = Layers(["a", "b", "c", "tied"])
-    optimizer = make_optimizer(model, TrainingConfig(steps=1))
-    saved = checkpoint.load_checkpoint(
-        checkpoint.save_checkpoint(tmp_path, model, optimizer, checkpoint.Progress(step=1))
-    )
-    count = 6 if numbers == "too few" else 8  # the model has three matrices and four vectors
-    saved.format, saved.optimizer = 2, {f"{number}.step": torch.tensor(1.0) for number in range(count)}
-    with pytest.raises(RunError, match=f"optimiser state is of {count} parameters, but 7 are trained"):
-        checkpoint.restore(saved, model, optimizer, "it")
-
-
 # --- damage
 
 
@@ -382,7 +366,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(folder, finish
     train(folder, translation(), resume=True, reporter=reporter)
     assert "warning: checkpoint step-6 is damaged" in reporter.text and problem in reporter.text
     assert "resumed at update 4" in reporter.text
-    assert weights(folder) == weights(finished)
+    assert weights_of(folder) == weights_of(finished)
 
 
 def test_where_all_checkpoints_are_damaged_the_run_begins_afresh_and_says_so(folder, finished):
@@ -391,7 +375,7 @@ def test_where_all_checkpoints_are_damaged_the_run_begins_afresh_and_says_so(fol
         flip(path / "optimizer.safetensors")
     train(folder, translation(), resume=True, reporter=reporter)
     assert reporter.text.count("is damaged") == 2 and "resumed" not in reporter.text
-    assert weights(folder) == weights(finished)
+    assert weights_of(folder) == weights_of(finished)
 
 
 @pytest.mark.parametrize(("number", "age"), [(1, "an older version of"), (99, "a newer version of")])

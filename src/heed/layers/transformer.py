@@ -144,11 +144,7 @@ class EncoderBlock(ReturnsTensor, nn.Module):
 
 
 class EncoderStack(ReturnsTensor, nn.ModuleList):
-    """Encoder blocks, one after the other.
-
-    In training on a CPU the texts of a padded batch are laid end to end if all blocks are like BERT's: then nothing is
-    computed for padding, and each block is one function. Watched passes run the blocks.
-    """
+    """Encoder blocks, one after the other."""
 
     def forward(
         self,
@@ -157,25 +153,37 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
         *,
         only_first: bool = False,
     ) -> Float[Tensor, "batch computed d_model"]:
-        """The last block's output; `only_first` allows a stack of pre-norm blocks to compute the first position only.
+        """The last block's output; without padding, no mask is faster than one that allows all.
 
-        All positions are computed nevertheless if the pass is watched.
+        `only_first` allows a stack of pre-norm blocks to compute the first position only, unless the pass is watched.
         """
-        blocks = [block for block in self if isinstance(block, EncoderBlock)]
-        if mask is not None and self.training and watch.slot is None and bool(mask.any()):
-            forms = [form for block in blocks if (form := block.packed_form(x)) is not None]
-            if len(forms) == len(blocks):
-                packed = Packed.of(mask)
-                rows = packed.line(x)
-                for settings, weights in forms:
-                    rows = encoder_block(rows, packed.groups, settings, weights)
-                return packed.padded(rows)
-        allowed = None if mask is None or mask.all() else mask
-        for block in blocks:
-            x = block(x, allowed, only_first=only_first and watch.slot is None and block is blocks[-1])
+        for n, block in enumerate(self, start=1):
+            x = block(x, mask, only_first=only_first and watch.slot is None and n == len(self))
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
         return x
+
+
+class PackedStack(EncoderStack):
+    """Encoder blocks over padded texts.
+
+    In training on a CPU the texts of a batch are laid end to end if all blocks are like BERT's: then nothing is
+    computed for padding, and each block is one function. Watched passes run the blocks.
+    """
+
+    def forward(  # type: ignore[override]
+        self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        """The last block's output."""
+        if self.training and watch.slot is None:
+            forms = [block.packed_form(x) for block in self if isinstance(block, EncoderBlock)]
+            if None not in forms and mask.any():
+                packed = Packed.of(mask)
+                rows = packed.line(x)
+                for settings, weights in filter(None, forms):
+                    rows = encoder_block(rows, packed.groups, settings, weights)
+                return packed.padded(rows)
+        return super().forward(x, None if mask.all() else mask)
 
 
 class CausalSelfAttention(MultiHeadAttention):

@@ -39,7 +39,7 @@ from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU
-from heed.layers.transformer import EncoderBlock, EncoderStack
+from heed.layers.transformer import EncoderBlock, PackedStack
 from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
@@ -113,7 +113,7 @@ class Bert(TokenEncoder):
         self.segments = nn.Embedding(c.num_segments, c.d_model) if c.num_segments else None
         self.embedding_norm = norm(c.d_model)
         self.dropout = Dropout(c.dropout)
-        self.blocks = EncoderStack(
+        self.blocks = PackedStack(
             EncoderBlock(
                 c.d_model,
                 c.num_heads,

@@ -91,4 +91,4 @@ class Encoder(TokenEncoder):
         x = self.join(torch.cat([scaled, embedded[..., d:]], dim=-1))  # (B, T, d_model)
         if self.positions is not None:
             x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
-        return self.norm(self.blocks(self.dropout(x), mask))
+        return self.norm(self.blocks(self.dropout(x), None if mask.all() else mask))
