@@ -37,7 +37,7 @@ from heed.data.batch.plan import plan_batches
 from heed.data.batch.rows import pad_rows
 from heed.data.batch.texts import fit, frame
 from heed.data.tokens.tokenizer import END, START
-from heed.layers.masked_words import MaskedWords
+from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig
 from heed.tasks import check_config, task_class
 from heed.training.loss import vocabulary_loss

@@ -12,8 +12,7 @@ from heed.data.batch.texts import fit, frame, frame_size, framed, framed_feature
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError, DataError, ShapeError
 from heed.layers.elementwise import GELU, RELU
-from heed.layers.embeddings import TokenEmbedding
-from heed.layers.masked_words import MaskedWords
+from heed.layers.embeddings import MaskedWords, TokenEmbedding
 from heed.models.bert import Bert, BertConfig
 from heed.training.loss import vocabulary_loss
 

@@ -12,7 +12,7 @@ from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.tasks.language_modelling.batches import Blocks, Streams, TokenStream
-from heed.training.less_memory import divided
+from heed.training.device import divided
 
 relaxed = settings(deadline=None, max_examples=60)
 lengths = st.lists(st.integers(1, 30), min_size=1, max_size=12)

@@ -10,8 +10,7 @@ import torch
 
 from heed.cli import main
 from heed.config import TrainingConfig, read_config
-from heed.runs.advice import after, before, before_budget, count
-from heed.runs.train import train_config
+from heed.runs.train import after, before, before_budget, count, train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training import budget, loop

@@ -13,7 +13,7 @@ import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training import metrics as tensorboard
+from heed.training import progress as tensorboard
 from heed.training.progress import Quiet
 from reporters import Listener
 

@@ -10,9 +10,19 @@ import torch
 from safetensors.torch import save_file
 
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.files import (
+    NEVER,
+    TRANSPOSED,
+    Settings,
+    TensorFiles,
+    after,
+    entry,
+    joined,
+    load,
+    rows_of,
+    store,
+)
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.tensors import NEVER, TRANSPOSED, TensorFiles, after, entry, joined, load, rows_of, store
 
 
 def tensors(**shapes):

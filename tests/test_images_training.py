@@ -9,7 +9,7 @@ from heed.errors import ConfigError
 from heed.models.vit import Vit, VitConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.training.less_memory import micro_batches_for
+from heed.training.device import micro_batches_for
 from heed.training.progress import Quiet
 
 VIT = {"name": "vit", "patch_size": 4, "d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 16, "dropout": 0.0}

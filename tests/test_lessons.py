@@ -537,7 +537,7 @@ def test_the_command_lists_works_out_and_writes(call, tmp_path, lion):
 @pytest.fixture
 def answers(monkeypatch):
     """A person at a terminal who gives these answers; gives the prompts."""
-    monkeypatch.setattr("heed.cli.lesson.interactive", lambda: True)
+    monkeypatch.setattr("heed.cli.show.interactive", lambda: True)
     prompts = []
 
     def sit_down(*said):

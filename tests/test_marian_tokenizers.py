@@ -9,7 +9,7 @@ from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.files import Settings
 from heed.exchange.huggingface.marian import read_tokenizers
 
 pytest.importorskip("sentencepiece")

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import reference as ref
 from heed.layers import LayerNorm, RMSNorm
 from heed.layers.transformer import EncoderBlock
-from heed.training.less_memory import kept_bytes
+from heed.training.device import kept_bytes
 
 
 def pair(d, seed=0):

@@ -12,7 +12,7 @@ from heed import memory, tasks
 from heed.cli import main
 from heed.errors import OutOfMemoryError, TrainingError
 from heed.memory import asked_for, check_memory, free_memory, is_memory_error, memory_explained
-from heed.runs.advice import forecast
+from heed.runs.train import forecast
 from heed.tasks import check_config
 from heed.tasks.base.run import Run
 

@@ -9,8 +9,8 @@ import torch
 from heed.data.pictures.sizing import Normalisation, Sizing
 from heed.data.pictures.store import PictureForm
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.config_file import Settings
-from heed.exchange.huggingface.preprocessor import preprocessor_of, read_form
+from heed.exchange.huggingface.files import Settings
+from heed.exchange.huggingface.vit import preprocessor_of, read_form
 
 transformers = pytest.importorskip("transformers")
 SHAPES = ((32, 32), (40, 61), (61, 40), (90, 33), (20, 90))

@@ -11,7 +11,7 @@ from heed.errors import ConfigError
 from heed.runs.prepare import model_to_train
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.training.less_memory import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
+from heed.training.device import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
 

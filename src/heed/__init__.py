@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
-    from heed.runs.check import check_run
     from heed.runs.exported import export
     from heed.runs.imported import import_model
     from heed.runs.loading import ensemble, load
+    from heed.runs.resume import check_run
     from heed.runs.train import train
     from heed.tasks.base.run import Run
 
@@ -37,7 +37,7 @@ _HOMES = {
     "HeedError": "heed.errors",
     "Run": "heed.tasks.base.run",
     "attend": "heed.attention",
-    "check_run": "heed.runs.check",
+    "check_run": "heed.runs.resume",
     "compare": "heed.comparison",
     "ensemble": "heed.runs.loading",
     "export": "heed.runs.exported",

@@ -88,8 +88,8 @@ EDITS = [
     ),
     Edit(
         "encoder stack: a watched pass computes the class token alone",
-        "only_first=only_first and watch.slot is None and block is blocks[-1]",
-        "only_first=only_first and block is blocks[-1]",
+        "only_first=only_first and watch.slot is None and n == len(self)",
+        "only_first=only_first and n == len(self)",
         ("tests/test_image_models.py",),
     ),
     Edit(

@@ -1,19 +1,23 @@
-"""Attention on two levels: over the parts of a sequence (sentences, turns), and over the words within each part.
+"""Attention of hierarchies: pooling by learned queries, and two levels, over parts (sentences, turns) and their words.
 
-Shapes: R rows, B sources, Q queries, K keys (the words of all parts, concatenated), P parts.
+Shapes: R rows, B sources, Q queries, K keys (the words of all parts, concatenated), P parts, N learned queries, d width
+of the keys.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.attention.attend import full_mask, weigh
 from heed.attention.keys import Keys, Rows, Scope
 from heed.attention.modules import Attention
-from heed.shapes import Float, Int
+from heed.attention.scores import Dot
+from heed.kernels import Linear
+from heed.shapes import Bool, Float, Int, ReturnsTensor
 
 
 class HierarchicalAttention(Attention):
@@ -91,3 +95,44 @@ def softmax_within(
         powers = powers.masked_fill(~mask, 0.0)
     sums = torch.zeros_like(empty).scatter_add(-1, part, powers)  # at least 1 for a part with an allowed key
     return powers / sums.gather(-1, part).clamp_min(1.0)
+
+
+class AttentionPooling(ReturnsTensor, nn.Module):
+    """`softmax(score(u, h)) h` for learned queries u; the context vectors are concatenated.
+
+    | score | of u and h_i | learned queries |
+    |---|---|---|
+    | additive | `u' tanh(W h_i + b)` (Yang et al. 2016, equations 5-7; the notes' v' tanh(...) with u for v) | 1 |
+    | dot | `u' h_i` | 1 |
+    | self_attentive | `u_n' tanh(W h_i)` (Lin et al. 2017, arXiv:1703.03130, equation 6) | `num_queries` |
+
+    Differs from Lin et al.: no penalty on similar queries.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        score: str = "additive",
+        d_attention: int | None = None,
+        num_queries: int = 1,
+        mechanism: str = "pooling",
+        layer: int = 0,
+    ) -> None:
+        """Build the layer over states of width d; `d_attention` is the width of `tanh(W h + b)`, d by default."""
+        super().__init__()
+        d_query = d if score == "dot" else d_attention or d
+        self.key = None if score == "dot" else Linear(d, d_query, bias=score == "additive")
+        self.query = nn.Parameter(torch.empty(num_queries, d_query))
+        nn.init.uniform_(self.query, -1 / math.sqrt(d_query), 1 / math.sqrt(d_query))
+        self.attention = Attention(Dot(), mechanism=mechanism, layer=layer)
+        self.d_output = num_queries * d
+
+    def forward(
+        self, states: Float[Tensor, "batch key d"], mask: Bool[Tensor, "batch key"] | None = None
+    ) -> Float[Tensor, "batch d_output"]:
+        """Pool each row into one vector; zeros for a row whose mask is False everywhere."""
+        key = states if self.key is None else torch.tanh(self.key(states))
+        keys = self.attention.prepare(key, states, mask)
+        query = self.query.expand(len(states), -1, -1)  # (B, N, d_query)
+        return self.attention(query, keys).flatten(1)

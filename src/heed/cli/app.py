@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument
 
-from heed.cli.align import align
 from heed.cli.options import (
     SIZES,
     BadLinesOption,
@@ -29,6 +28,7 @@ from heed.cli.options import (
     WordsArgument,
     called,
     complete_model,
+    complete_run,
     complete_size,
     fields,
     held_out,
@@ -238,7 +238,55 @@ def evaluate(
     run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
 
 
-app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))(align)
+@app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))
+def align(
+    run: RunArgument,
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Two parallel files, or one with both sides.")],
+    reverse: Annotated[
+        str | None,
+        option("Links", metavar="RUN", help="A run that translates in the reverse direction.", complete=complete_run),
+    ] = None,
+    symmetrize: Annotated[
+        Literal["intersection", "gd"] | None,
+        option(
+            "Links",
+            metavar="intersection|gd",
+            help="With --reverse: how to combine both directions; gd (grow-diag) by default.",
+        ),
+    ] = None,
+    layer: Annotated[
+        int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
+    ] = None,
+    head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (over the heads).")] = None,
+    state: Annotated[
+        Literal["read", "written"] | None,
+        option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        option(
+            "Scores",
+            metavar="FILE",
+            help="Correct links, one line per pair, to score the links.",
+        ),
+    ] = None,
+    gold_base: Annotated[
+        int, option("Scores", metavar="0|1", help="Number of the first word in --gold.", min=0, max=1)
+    ] = 0,
+    scores: Annotated[
+        bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
+    ] = False,
+    out: Annotated[Path | None, option("Output", metavar="FILE", help="Write to this file instead of stdout.")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Link the words of given translations.
+
+    Writes a line for each pair: i-j links source word i with target word j, counted from 0; spaces separate words.
+    """
+    from heed.cli.evaluate import run_align
+
+    how = {"layer": layer, "head": head, "state": state, "gold": gold, "gold_base": gold_base}
+    run_align(run, files, reverse, symmetrize, how, scores, out, force)
 
 
 @app.command(
@@ -362,7 +410,7 @@ def look(
 
     With TEXT: its attention while it reads and writes. Without: loss, scores, learning rate and speed.
     """
-    from heed.cli.look import Drawing, run_look
+    from heed.cli.show import Drawing, run_look
 
     drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, tuple(fonts or ()))
     run_look(run, texts or [], flags, drawing)
@@ -385,7 +433,7 @@ def lesson(
     out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .json, .txt.")] = None,
 ) -> None:
     """Compute attention step by step, showing every number."""
-    from heed.cli.lesson import run_lesson_command
+    from heed.cli.show import run_lesson_command
 
     run_lesson_command(name, row, stage or [], form, out)
 
@@ -399,6 +447,6 @@ def models(
     scores: Annotated[bool, option("--scores", help="List the attention scores (model.score).")] = False,
 ) -> None:
     """List the models by task, or the fields and sizes of one."""
-    from heed.cli.models import list_scores_text, model_text, models_table
+    from heed.cli.show import list_scores_text, model_text, models_table
 
     print(list_scores_text() if scores else models_table() if name is None else model_text(name))

@@ -1,18 +1,17 @@
-"""`heed evaluate`."""
+"""`heed evaluate` and `heed align`: scores of a run, and links between the words of given translations."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from heed.cli.options import options_of
-from heed.cli.terminal import show, write_output
+from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
-from heed.runs.loading import open_together
+from heed.runs.loading import load, open_together
 from heed.tasks import spec_of
 from heed.tasks.base.capabilities import capability
 from heed.tasks.base.run import Run
@@ -39,16 +38,12 @@ def run_evaluate(
         raise ConfigError("--alignment-base applies only with --alignment; give both or neither")
     if files:
         examples = run.read(files)
-        for line in run.reading:
-            print(f"heed: {line}", file=sys.stderr)
-        if seen := _seen_in_training(run, examples):
-            print(f"heed: {seen}", file=sys.stderr)
+        say([*run.reading, _seen_in_training(run, examples)])
         reports = {" ".join(files): run.score(examples)}
         if alignment is not None:
             base = int(options["alignment_base"])
             scores, notes = capability(run, "align").alignment_scores(examples, alignment, base)
-            for line in notes:
-                print(f"heed: {line}", file=sys.stderr)
+            say(notes)
             reports[" ".join(files)] |= scores
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
@@ -79,3 +74,44 @@ def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
     are, whose = ("are", "their") if count > 1 else ("is", "its")
     unit = f"{spec_of(run.config.task).unit}s"
     return f"{count:,} of {len(examples):,} {unit} {are} also in the training set, so {whose} scores are optimistic"
+
+
+_TOGETHER = 2_000
+"""Pairs aligned and written at a time, so that output appears continuously."""
+
+
+@sparing()
+def run_align(
+    name: str,
+    files: list[str],
+    reverse: str | None,
+    symmetrize: str | None,
+    how: dict[str, Any],
+    scores: bool,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
+    run = load(name, force=force)
+    aligns = capability(run, "align")
+    if symmetrize is not None and reverse is None:
+        raise ConfigError(
+            f"--symmetrize {symmetrize} needs the links of both directions; give a run that translates in the "
+            "reverse direction with --reverse"
+        )
+    if how["gold"] is None and how["gold_base"]:
+        raise ConfigError("--gold-base applies only with --gold; give both or neither")
+    if how["head"] not in (None, "mean"):
+        how["head"] = number("head", how["head"], "a number or mean")
+    pairs = run.read(files)
+    say(run.reading)
+    back = None if reverse is None else load(reverse, force=force)
+    if back is not None:
+        capability(back, "align")
+    aligner = aligns.aligner(pairs, reverse=back, symmetrize=symmetrize, **how)
+    say(aligner.notes)
+    with open_output(out) as file:
+        for start in range(0, len(pairs), _TOGETHER):
+            for one in aligner.align(pairs[start : start + _TOGETHER], scores=scores):
+                file.write(f"{one.scored() if scores else one}\n")
+            file.flush()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from heed.cli.options import options_of, read_as_texts
-from heed.cli.terminal import interactive, open_output
+from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
 from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
@@ -269,7 +269,7 @@ class Given:
         """The policy for unusable lines."""
         data = run.config.data
         policy = self.bad_lines or getattr(data, "bad_lines", "error")
-        return InputFindings(data, policy == "skip", _say, "" if self.texts else _HINT)
+        return InputFindings(data, policy == "skip", lambda line: say([line]), "" if self.texts else _HINT)
 
 
 @sparing()
@@ -297,14 +297,14 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         elif given.texts:
             if not outputs.takes_folders:
                 for name, line in read_as_texts(given.texts):
-                    _say(f"{line}; to read the file: --input {shell_word(name)}")
+                    say([f"{line}; to read the file: --input {shell_word(name)}"])
             texts = outputs.arguments(given.texts)
             _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
         else:
             _answer_file(answering, source, out, given.window)
-        _say(*outputs.notes(), answering.unseen.note(outputs.unit))
+        say([*outputs.notes(), answering.unseen.note(outputs.unit)])
     if findings.num_bad:
-        _say(_bad(findings))
+        say([_bad(findings)])
         sys.exit(SOME_BAD)
 
 
@@ -347,7 +347,7 @@ def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
         raise ConfigError(f"--bad-lines skip does not apply: {outputs.reads} is used as a whole")
     with open_output(given.out) as file:
         file.writelines(line + "\n" for line in outputs.write_file(given.input))
-    _say(*outputs.notes())
+    say(outputs.notes())
 
 
 def _answer_file(answering: Answering, path: Path | None, out: Path | None, window: int) -> None:
@@ -357,7 +357,7 @@ def _answer_file(answering: Answering, path: Path | None, out: Path | None, wind
         lines = Incoming(path, answering.findings)
         _answer(answering, lines.batches(window), lines.name, out)
     else:
-        _say(found[1])
+        say([found[1]])
         _answer(answering, in_batches(found[0], window), f"'{path}'", out)
 
 
@@ -402,7 +402,7 @@ def _folder(answering: Answering, given: Given) -> None:
     except OSError as error:
         raise ConfigError(f"cannot create folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:
-        _say(f"skipped (hidden, or not a file): {', '.join(left)}")
+        say([f"skipped (hidden, or not a file): {', '.join(left)}"])
     for name, path in names.items():
         _answer_file(answering, path, out / name, given.window)
         print(f"wrote {out / name}", file=sys.stderr)
@@ -414,10 +414,3 @@ def _bad(findings: InputFindings) -> str:
     places = ", ".join(findings.bad_places) + (", ..." if count > len(findings.bad_places) else "")
     inputs, numbers, their = ("input", "number", "its") if count == 1 else ("inputs", "numbers", "their")
     return f"{count:,} {inputs} could not be used ({numbers} {places}); {their} output is empty"
-
-
-def _say(*lines: str) -> None:
-    """Print messages on stderr, without empty ones."""
-    for line in lines:
-        if line:
-            print(f"heed: {line}", file=sys.stderr)

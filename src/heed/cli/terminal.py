@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -82,3 +82,17 @@ def write_output(text: str | bytes, out: Path | None) -> None:
         return
     disk.write_outputs({out: text})
     print(f"wrote {out}", file=sys.stderr)
+
+
+def say(messages: Iterable[str]) -> None:
+    """Print messages on stderr, without empty ones."""
+    for message in filter(None, messages):
+        print(f"heed: {message}", file=sys.stderr)
+
+
+def number(option: str, text: str, expected: str) -> int:
+    """The value of an option that is a whole number or a word; a `ConfigError` says what is `expected`."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"--{option} is '{text}'; give {expected}") from None

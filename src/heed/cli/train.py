@@ -14,10 +14,9 @@ from heed.cli.terminal import show, write_output
 from heed.config import OwnData, RunConfig, apply_overrides, read_config
 from heed.errors import ConfigError, DataError, HeedError, suggest
 from heed.folder import CONFIG
-from heed.runs.advice import forecast
 from heed.runs.card import scores_text
-from heed.runs.check import check_run
-from heed.runs.train import train_config
+from heed.runs.resume import check_run
+from heed.runs.train import forecast, train_config
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
 from heed.tasks.base.task import settings_text
 from heed.training.processes import is_first

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from heed.data.batch.texts import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
-from heed.layers.masked_words import MaskedWords
+from heed.layers.embeddings import MaskedWords
 from heed.lessons.parts import Script, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
 from heed.tasks.pretraining.batch import Masking, mask_rows

@@ -13,10 +13,9 @@ import torch
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin
-from heed.exchange.huggingface.config_file import CONFIG, Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Settings, store
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.tensors import SAFETENSORS, store
 from heed.runs.imported import build
 from heed.runs.loading import load
 from heed.storage.disk import write_folder

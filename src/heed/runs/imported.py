@@ -16,7 +16,7 @@ from heed.config import TokenizerConfig, set_field, write_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import ORIGIN, Checkpoint, Origin, find_checkpoint
-from heed.exchange.huggingface.tensors import Loaded, load
+from heed.exchange.huggingface.files import Loaded, load
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
 from heed.tasks.base.report import counted

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from heed.config import TrainingConfig
 from heed.training.contracts import Batch, CollatesTogether, Trainable
-from heed.training.less_memory import divided
+from heed.training.device import divided
 from heed.training.processes import Processes
 
 T = TypeVar("T")

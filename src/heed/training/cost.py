@@ -35,8 +35,16 @@ from heed.config import TrainingConfig
 from heed.memory import check_memory
 from heed.threads import Company, Learned, choices, cores, given_by_user, learned_of
 from heed.training.contracts import Scores, Trainable, parts_of
-from heed.training.device import autocast, lower_step, peak_memory
-from heed.training.less_memory import divided, kept_bytes, kept_inside, micro_batches_for, recomputed_blocks
+from heed.training.device import (
+    autocast,
+    divided,
+    kept_bytes,
+    kept_inside,
+    lower_step,
+    micro_batches_for,
+    peak_memory,
+    recomputed_blocks,
+)
 from heed.training.optimizer import Optimizer
 from heed.training.processes import Processes
 

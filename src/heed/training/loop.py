@@ -22,6 +22,7 @@ from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
     Progress,
+    Selection,
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
@@ -34,10 +35,10 @@ from heed.training.checkpoint import (
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, compiled, device_of, step_explained
-from heed.training.metrics import MetricsLog
 from heed.training.optimizer import Unfreezing, make_optimizer, rate_factor
 from heed.training.processes import Processes, Sums, current
 from heed.training.progress import (
+    MetricsLog,
     Reporter,
     RisingLoss,
     begin_line,
@@ -47,7 +48,6 @@ from heed.training.progress import (
     not_saved,
     progress_line,
 )
-from heed.training.selection import Selection
 
 
 class Trainer:

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
-from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.tensors import (
+from heed.exchange.huggingface.files import (
     NEVER,
     SAME,
     Entry,
+    Settings,
     TensorFiles,
     Transform,
     after,

@@ -19,12 +19,11 @@ from typing import Any
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
-from heed.exchange.huggingface.config_file import CONFIG, Settings, read_json
 from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, read_json
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.tensors import TensorFiles
 from heed.exchange.huggingface.vit import VitFamily
 from heed.storage.disk import write_whole
 

@@ -11,9 +11,8 @@ import torch
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.exchange.huggingface.config_file import Settings
+from heed.exchange.huggingface.files import Entry, Settings, TensorFiles
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.tensors import Entry, TensorFiles
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 

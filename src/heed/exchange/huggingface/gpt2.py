@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.tensors import TRANSPOSED, Entry, TensorFiles, entry, joined, layer, rows_of
+from heed.exchange.huggingface.files import TRANSPOSED, Entry, Settings, TensorFiles, entry, joined, layer, rows_of
 from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
 

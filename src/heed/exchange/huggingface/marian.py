@@ -17,7 +17,8 @@
 A checkpoint of a run that was trained here has `tokenizer.json` instead, and another one in `target_tokenizer/` if the
 target's differs.
 
-Source: Junczys-Dowmunt et al. 2018 (arXiv:1804.00344); the names of published tensors, as in `modeling_marian.py`.
+Source: Junczys-Dowmunt et al. 2018 (arXiv:1804.00344); Kudo and Richardson 2018 (SentencePiece, arXiv:1808.06226);
+the names of published tensors, as in `modeling_marian.py`.
 """
 
 from __future__ import annotations
@@ -25,21 +26,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.special import BLANK, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.config_file import CONFIG, Settings, read_json
 from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.files import (
+    CONFIG,
+    NEVER,
+    Entry,
+    Settings,
+    TensorFiles,
+    Transform,
+    each,
+    entry,
+    read_json,
+)
 from heed.exchange.huggingface.numbering import Numbering
-from heed.exchange.huggingface.sentencepiece_file import cutter_of, read_pieces
-from heed.exchange.huggingface.tensors import NEVER, Entry, TensorFiles, Transform, each, entry
+from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, write_json
 from heed.models.base import ModelConfig
 from heed.models.transformer import TransformerConfig
 
@@ -153,7 +163,7 @@ def _write_pair(sides: Vocabularies, folder: Path) -> None:
         (folder / name).write_bytes(tokenizer.origin)
         ids = {tokenizer.token(ours): theirs for theirs, ours in sorted(numbering.ours.items())}
         if not (one and side == "target"):
-            _write_json(folder / (_IDS if side == "source" else _TARGET_IDS), ids)
+            write_json(folder / (_IDS if side == "source" else _TARGET_IDS), ids)
     options = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": not one,
@@ -165,7 +175,7 @@ def _write_pair(sides: Vocabularies, folder: Path) -> None:
         "sp_model_kwargs": {},
         "model_max_length": _LONGEST,
     }
-    _write_json(folder / _SETTINGS, options)
+    write_json(folder / _SETTINGS, options)
 
 
 def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
@@ -184,9 +194,9 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
         "pair": [*before, text, other, *after],
         "special_tokens": special,
     }
-    _write_json(folder / _WHOLE, state)
+    write_json(folder / _WHOLE, state)
     names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, (PADDING, UNKNOWN, START, END), strict=True)}
-    _write_json(
+    write_json(
         folder / _SETTINGS,
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -225,8 +235,60 @@ def _read_whole(folder: Path, settings: Settings) -> dict[str, tuple[TextTokeniz
     return found
 
 
-def _write_json(path: Path, values: Any) -> None:
-    path.write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+_NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
+"""Types of pieces."""
+_NAMELESS = "\ufdd0"
+"""First character of the name of a piece that texts are never split into (control, unused, unknown): no character."""
+
+
+def cutter_of(model: Any) -> Tokenizer:
+    """The tokenizer that splits texts like a model; its ids are the places of the pieces."""
+    names = [
+        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{_NAMELESS}{i}"
+        for i, piece in enumerate(model.pieces)
+    ]
+    unknown = next((i for i, piece in enumerate(model.pieces) if piece.type == _UNKNOWN), 0)
+    spec, falls_back = model.normalizer_spec, model.trainer_spec.byte_fallback
+    make = _unigram if kind_of(model) == "unigram" else _bpe
+    tokenizer = Tokenizer(make(model, names, unknown, falls_back))
+    charsmap = spec.precompiled_charsmap
+    steps: list[Any] = [normalizers.Precompiled(charsmap)] if charsmap else []
+    if spec.remove_extra_whitespaces:
+        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    elif spec.add_dummy_prefix:  # before a blank too, where `Metaspace` puts none
+        steps.append(normalizers.Prepend(" "))
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    apart = not any(BLANK in piece.piece[1:] for piece in model.pieces if piece.piece.strip(BLANK))
+    prepends = spec.add_dummy_prefix and spec.remove_extra_whitespaces
+    scheme: Literal["always", "never"] = "always" if prepends else "never"
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
+    joined = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), joined]) if falls_back else joined
+    return tokenizer
+
+
+def _unigram(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.Unigram:
+    best = max((piece.score for piece in model.pieces if piece.type == _NORMAL), default=0.0)
+    scores = [
+        len(piece.piece.encode()) * best - 0.1 if piece.type == _USER_DEFINED else piece.score for piece in model.pieces
+    ]
+    return models.Unigram([*zip(names, scores, strict=True)], unknown, falls_back)
+
+
+def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.BPE:
+    """Merges, in order of the scores of the pieces that they give, since SentencePiece stores no merges."""
+    ids = {name: i for i, name in enumerate(names)}
+    merges = [
+        (-piece.score, ids[left], ids[right], left, right)
+        for piece in model.pieces
+        if piece.type == _NORMAL
+        for left, right in ((piece.piece[:n], piece.piece[n:]) for n in range(1, len(piece.piece)))
+        if left in ids and right in ids
+    ]
+    pairs = [(left, right) for *_, left, right in sorted(merges)]
+    unk = names[unknown]
+    return models.BPE(vocab=ids, merges=pairs, unk_token=unk, fuse_unk=True, byte_fallback=falls_back)
 
 
 THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "swish"}

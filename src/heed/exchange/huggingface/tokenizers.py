@@ -34,9 +34,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.config_file import read_json
+from heed.exchange.huggingface.files import read_json
 from heed.exchange.huggingface.numbering import Numbering, numbered_back, renumbered, unwrapped
-from heed.exchange.huggingface.sentencepiece_file import kind_of, read_pieces
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -329,6 +328,50 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
     library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
     library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     return library
+
+
+_SPM_KINDS = {1: "unigram", 2: "bpe"}
+
+
+def read_pieces(path: Path) -> Any:
+    """The contents of a file, a `ModelProto` of the package sentencepiece.
+
+    Raises:
+        RunError: The file is missing, damaged, or of an unsupported kind.
+        ConfigError: The package is not installed.
+    """
+    try:
+        from sentencepiece import sentencepiece_model_pb2 as messages
+    except ImportError:
+        raise ConfigError(
+            f"{path} can be read only with the package sentencepiece; install it: pip install -e '.[hf]'"
+        ) from None
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
+    model: Any = messages.ModelProto()  # type: ignore[attr-defined]
+    problem = ""
+    try:
+        model.ParseFromString(data)
+    except Exception as error:  # of protobuf, which heed does not import itself
+        problem = str(error)
+    if not problem and not model.pieces:
+        problem = "it has no pieces"
+    elif not problem and model.trainer_spec.model_type not in _SPM_KINDS:
+        problem = "it is of whole words or characters; unigram and bpe are read"
+    elif not problem and not model.normalizer_spec.escape_whitespaces:
+        problem = "its spaces are not escaped"
+    elif not problem and model.trainer_spec.treat_whitespace_as_suffix:
+        problem = "its pieces end with the space instead of starting with it"
+    if problem:
+        raise RunError(f"{path} is not a SentencePiece model, or is damaged: {problem}")
+    return model
+
+
+def kind_of(model: Any) -> str:
+    """The kind of a model: "unigram" or "bpe"."""
+    return _SPM_KINDS[model.trainer_spec.model_type]
 
 
 def _compiled(normalizer: Any) -> bytes:

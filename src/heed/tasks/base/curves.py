@@ -14,7 +14,7 @@ from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
 from heed.observe.shown import ShownCurves
 from heed.tasks import check_config
-from heed.training.metrics import read_metrics
+from heed.training.progress import read_metrics
 
 _BINS = 200
 """Most points of a curve that has a value for each update; more could not be distinguished."""

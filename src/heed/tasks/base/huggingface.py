@@ -16,7 +16,7 @@ from torch import Tensor
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import Vocabularies
-from heed.exchange.huggingface.tensors import Entry
+from heed.exchange.huggingface.files import Entry
 from heed.models.base import ModelConfig
 from heed.registry import body_class
 

@@ -33,7 +33,7 @@ from heed.tasks.base.predictions import Prediction, one_line, short
 from heed.tasks.base.task import Task
 from heed.threads import threads_for
 from heed.training.contracts import Loss
-from heed.training.less_memory import kept_bytes
+from heed.training.device import kept_bytes
 from heed.training.loss import loss_at
 from heed.training.processes import current
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.preprocessor import PREPROCESSOR, has_preprocessor, preprocessor_of, read_form
+from heed.exchange.huggingface.vit import PREPROCESSOR, has_preprocessor, preprocessor_of, read_form
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, names_of_labels
 from heed.tasks.images.config import ImagesConfig
 from heed.tasks.images.task import Images

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from heed.data.tokens.tokenizer import END
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.config_file import read_json
+from heed.exchange.huggingface.files import read_json
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.language_modelling.config import LanguageModelConfig
 from heed.tasks.language_modelling.task import LanguageModelling

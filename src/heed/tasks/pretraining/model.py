@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.layers import mean_pooling
-from heed.layers.masked_words import MaskedWords
+from heed.layers.embeddings import MaskedWords
 from heed.models.base import TokenEncoder
 from heed.models.bert import ACTIVATIONS
 from heed.tasks.pretraining.config import PretrainingHead

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.config_file import Settings
 from heed.exchange.huggingface.family import Vocabularies
+from heed.exchange.huggingface.files import Settings
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.task import Translation

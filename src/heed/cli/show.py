@@ -1,0 +1,238 @@
+"""Commands that show something: `heed look`, `heed lesson`, `heed models`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import textwrap
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import heed
+from heed import folder
+from heed.attention import scores
+from heed.cli.options import options_of, read_as_texts
+from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
+from heed.errors import ConfigError, suggest
+from heed.models.base import Body, ModelConfig, TextEncoder
+from heed.registry import bodies_of, list_models, model_names
+from heed.tasks import config_class, spec_of, task_names
+from heed.tasks.base.capabilities import capability
+from heed.tasks.base.curves import curves_of
+from heed.tasks.base.run import TextRun
+from heed.threads import sparing
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The options of `heed look`: what is drawn, and how."""
+
+    steps: bool
+    form: str | None
+    out: Path | None
+    open_it: bool
+    mechanism: str | None
+    layer: str
+    head: str
+    force: bool = False
+    fonts: tuple[Path, ...] = ()
+
+
+@sparing()
+def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
+    """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
+    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
+    if drawing.open_it:
+        if form != "html" and (drawing.form is not None or out is not None):
+            raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
+        form = "html"
+    if drawing.fonts and form != "png":
+        raise ConfigError("--font is for PNG; end --out in .png")
+    if not texts:
+        _refuse_options_of_a_text(flags, drawing)
+        shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
+    else:
+        shown = _look(name, texts, flags, drawing)
+    if form == "text" and out is None:
+        show_drawing(shown.text(width(), use_color()))
+        return
+    drawn = shown.png(fonts=drawing.fonts) if form == "png" else getattr(shown, form)()
+    if drawing.open_it and out is None:
+        out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
+    write_output(drawn, out)
+    if drawing.open_it and out is not None:
+        webbrowser.open(out.absolute().as_uri())
+
+
+def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
+    run = heed.load(name, force=drawing.force)
+    if isinstance(run, TextRun):
+        say(line for _, line in read_as_texts(texts))
+    typed = run.typed(texts) if isinstance(run, TextRun) else texts
+    several = getattr(run, "looks_at_several", False)
+    if len(typed) != 1 and not several:
+        raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
+    layer, head = drawing.layer, drawing.head
+    return capability(run, "look").look(
+        typed[0] if len(typed) == 1 else typed,
+        steps=drawing.steps,
+        mechanism=drawing.mechanism,
+        layer="all" if layer == "all" else number("layer", layer, "a number or all"),
+        head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
+        **options_of(run.config.task, "look", flags),
+    )
+
+
+def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
+    """Refuse options that need a text."""
+    plain = {"steps": False, "mechanism": None, "layer": "-1", "head": "mean"}
+    given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
+    if given:
+        raise ConfigError(
+            f"--{given[0]} needs a text to look at (without one, the training curves are drawn); give the text "
+            "after the run"
+        )
+
+
+def run_lesson_command(
+    name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
+) -> None:
+    """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
+    from heed.lessons import list_lessons, run_lesson
+    from heed.lessons.lesson import TRAINED
+
+    if name is None:
+        lessons = list_lessons()
+        if row is not None or stages or out is not None or form is not None:
+            raise ConfigError(f"name a lesson: {', '.join(lessons)}, or a .yaml file")
+        longest = max(map(len, lessons))
+        print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
+        print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
+        return
+    form = form_of(form, out, ("html", "json", "text"))
+    if name in TRAINED and TRAINED[name].seconds and row is None:
+        print(f"training small networks: about {TRAINED[name].seconds} seconds on one thread", file=sys.stderr)
+    lesson = run_lesson(name, row=row)
+    if stages:
+        lesson = lesson.only(stages)
+    if form == "text" and out is None and interactive() and len(lesson.stages) > 1:
+        _page(lesson)
+    elif form == "text" and out is None:
+        show_drawing(lesson.text(width(), use_color()))
+    else:
+        write_output({"html": lesson.html, "json": lesson.json, "text": lambda: lesson.text() + "\n"}[form](), out)
+
+
+def _page(lesson: Any) -> None:
+    """Show one stage at a time, asking before each next one."""
+    names = [stage.name for stage in lesson.stages]
+    print(lesson.head(width()))
+    place, wanted = 0, 1
+    while place < len(names):
+        for _ in range(wanted):
+            show_drawing(f"\n{lesson.stage_text(names[place], width(), use_color())}")
+            place += 1
+        if place < len(names):
+            try:
+                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all remaining; q: quit] ")
+            except (EOFError, KeyboardInterrupt):
+                print()
+                return
+            place, wanted = _answered(answer.strip(), names, place)
+
+
+def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
+    """The stage to go to, and the number of stages to show from there; 0 after an invalid answer."""
+    if answer in names:
+        return names.index(answer), 1
+    if answer.isdecimal() and 1 <= int(answer) <= len(names):
+        return int(answer) - 1, 1
+    if answer.lower() in ("q", "quit"):
+        return len(names), 0
+    if answer.lower() in ("a", "all"):
+        return place, len(names) - place
+    if answer:
+        print(f"no stage '{answer}'{suggest(answer, names)}")
+    return place, 0 if answer else 1
+
+
+_NAME = 16
+"""Columns of the names of models and fields."""
+
+
+def models_table() -> str:
+    """All models by task: name, description and paper."""
+    blocks = []
+    for task in task_names():
+        default = config_class(task).model_fields["model"].default.name
+        lines = [f"{task}: {spec_of(task).summary}"]
+        for name, body in list_models():
+            if _fits(task, body):
+                mark = "*" if name == default else " "
+                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
+        blocks.append("\n".join(lines))
+    blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
+    return "\n\n".join(blocks)
+
+
+def model_text(name: str) -> str:
+    """The fields and sizes of one model, for each kind of task that can use it.
+
+    Raises:
+        ConfigError: There is no such model.
+    """
+    bodies = bodies_of(name)
+    if not bodies:
+        raise ConfigError(f"unknown model '{name}'{suggest(name, model_names())}")
+    return "\n\n".join(_body_text(name, body) for body in bodies)
+
+
+def list_scores_text() -> str:
+    """The table of attention scores: name, formula, source."""
+    table = [line for line in (scores.__doc__ or "").splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in [rows[0], *rows[2:]])
+
+
+def _fits(task: str, body: type[Body]) -> bool:
+    """True if a task can use a model."""
+    spec = spec_of(task)
+    if body.interface not in spec.interfaces or (spec.per_token and issubclass(body, TextEncoder)):
+        return False
+    return not spec.framed or bool(getattr(body, "framed", False))
+
+
+def _body_text(name: str, body: type[Body]) -> str:
+    tasks = ", ".join(task for task in task_names() if _fits(task, body))
+    lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
+    for field, info in body.config_class.model_fields.items():
+        default = "from the data" if info.is_required() else _written(info.default)
+        lines += _wrapped(f"  {field:<22}{default:<14}", " ".join((info.description or "").split()), 38)
+    lines += ["", f"  {'size':<22}fields that differ from the defaults"]
+    for size, fields in body.config_class.sizes.items():
+        changes = ", ".join(f"{key} {_written(value)}" for key, value in fields.items())
+        lines += _wrapped(f"  {size:<22}", changes or f"none{_whose(body.config_class)}", 24)
+    return "\n".join(lines)
+
+
+def _whose(config: type[ModelConfig]) -> str:
+    """The remark on the defaults in the docstring of a configuration."""
+    first = (config.__doc__ or "").partition("\n\n")[0]
+    said = " ".join(first.split()).partition("; ")[2].rstrip(".")
+    return f"; {said}" if said else ""
+
+
+def _written(value: Any) -> str:
+    """A value in YAML notation."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(list(value) if isinstance(value, tuple) else value)
+
+
+def _wrapped(start: str, text: str, indent: int) -> list[str]:
+    """`start` and a text, wrapped to the width of the terminal."""
+    return textwrap.wrap(
+        text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
+    ) or [start.rstrip()]
