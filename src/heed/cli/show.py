@@ -19,9 +19,6 @@ from heed.errors import ConfigError, suggest
 from heed.models.base import Body, ModelConfig, TextEncoder
 from heed.registry import bodies_of, list_models, model_names
 from heed.tasks import config_class, spec_of, task_names
-from heed.tasks.base.capabilities import capability
-from heed.tasks.base.curves import curves_of
-from heed.tasks.base.run import TextRun
 from heed.threads import sparing
 
 
@@ -43,6 +40,8 @@ class Drawing:
 @sparing()
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
+    from heed.tasks.base.curves import curves_of
+
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
@@ -67,6 +66,9 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
+    from heed.tasks.base.capabilities import capability
+    from heed.tasks.base.run import TextRun
+
     run = heed.load(name, force=drawing.force)
     if isinstance(run, TextRun):
         say(line for _, line in read_as_texts(texts))
