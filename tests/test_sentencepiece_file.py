@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.marian import cutter_of  # FIX , read_pieces
+from heed.exchange.huggingface.marian import cutter_of
+from heed.exchange.huggingface.tokenizers import read_pieces
 
 spm = pytest.importorskip("sentencepiece")
 
