@@ -134,11 +134,7 @@ class Answering:
             self.outputs.expect([], where)
 
     def _answered(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[tuple[Numbered, Written]]:
-        """Each input with its answer.
-
-        Raises:
-            HeedError: An input cannot be answered, and the policy is to stop; raised after the answers before it.
-        """
+        """Each input with its answer."""
         checked, error = self._checked(batch, where, single)
         usable = [(number, str(text)) for (number, text), good in checked if good]
         answers = self._each(usable, where, single) if usable else iter(())
@@ -192,11 +188,7 @@ class Answering:
         return checked, None
 
     def _each(self, batch: list[tuple[int, str]], where: str | None, single: bool) -> Iterator[Written]:
-        """Answers to usable inputs, computed together; if that fails, each half separately.
-
-        Raises:
-            HeedError: An input cannot be answered, and the policy is to stop.
-        """
+        """Answers to usable inputs, computed together; if that fails, each half separately."""
         done = 0
         try:
             for written in self.outputs.write([text for _, text in batch]):

@@ -85,11 +85,7 @@ def _is_field(word: str) -> bool:
 
 
 def _refuse_field_without_section(word: str, task: str) -> None:
-    """Refuse `learning_rate=0.1`, which would count as a file, with the section of the field where it is known.
-
-    Raises:
-        ConfigError: The word is a name, an equals sign and a value, and no file.
-    """
+    """Refuse `learning_rate=0.1`, which would count as a file, with the section of the field where it is known."""
     name, equals, _ = word.partition("=")
     if not equals or not name.isidentifier() or Path(word).exists():
         return

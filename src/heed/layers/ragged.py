@@ -29,16 +29,11 @@ class Packed:
     """Positions of the tokens of a padded batch when its texts are concatenated, longest first.
 
     Texts of equal length are adjacent, so that attention within them needs neither padding nor a mask.
-
-    Attributes:
-        index: `(rows,)`, index of each row among the `batch * length` positions of the padded batch.
-        shape: `(batch, length)` of the batch.
-        groups: Number of texts of each length, and the length, in order (`kernels.encoder_block`).
     """
 
-    index: Tensor
-    shape: tuple[int, int]
-    groups: Groups
+    index: Tensor  # `(rows,)`, index of each row among the `batch * length` positions of the padded batch
+    shape: tuple[int, int]  # `(batch, length)` of the batch
+    groups: Groups  # number of texts of each length, and the length, in order (`kernels.encoder_block`)
 
     @classmethod
     def of(cls, mask: Tensor) -> Packed:

@@ -46,25 +46,15 @@ _OF_THE_FILE = {"_name_or_path", "architectures", "dtype", "torch_dtype", "trans
 
 @dataclass(frozen=True)
 class ExportedCheckpoint:
-    """A run exported as a checkpoint.
+    """A run exported as a checkpoint."""
 
-    Attributes:
-        folder: The folder of the checkpoint.
-        architecture: The class of `transformers` that reads it.
-        size: Bytes of its tensors.
-        numbered_as: The checkpoint whose numbering of tokens it uses; empty for this run's numbering.
-        difference: The largest difference of a state between the run and the checkpoint as read back.
-        notes: Remarks for users of the checkpoint.
-        has_tokens: True if it has a tokenizer.
-    """
-
-    folder: Path
-    architecture: str
-    size: int
-    numbered_as: str
-    difference: float
-    notes: tuple[str, ...]
-    has_tokens: bool = True
+    folder: Path  # the folder of the checkpoint
+    architecture: str  # the class of `transformers` that reads it
+    size: int  # bytes of its tensors
+    numbered_as: str  # the checkpoint whose numbering of tokens it uses; empty for this run's numbering
+    difference: float  # the largest difference of a state between the run and the checkpoint as read back
+    notes: tuple[str, ...]  # remarks for users of the checkpoint
+    has_tokens: bool = True  # True if it has a tokenizer
 
     def __str__(self) -> str:
         order = f"numbered as in {self.numbered_as}" if self.numbered_as else "in this run's order"
@@ -232,9 +222,6 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
 
     Returns:
         The largest difference of a state of the body.
-
-    Raises:
-        RunError: They differ.
     """
     checkpoint = Checkpoint.open(part)
     again, _ = build(checkpoint, kind, run.config.task, run.folder.name)

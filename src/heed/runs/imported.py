@@ -33,21 +33,13 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Imported:
-    """A checkpoint imported as a run.
-
-    Attributes:
-        run: The run.
-        found: Description of where the checkpoint was found.
-        architecture: The class of its model.
-        unused: Tensors of the checkpoint that the run does not use.
-        remarks: Further remarks on the checkpoint.
-    """
+    """A checkpoint imported as a run."""
 
     run: Run[Any, Any]
-    found: str
-    architecture: str
-    unused: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
+    found: str  # description of where the checkpoint was found
+    architecture: str  # the class of its model
+    unused: tuple[str, ...]  # tensors of the checkpoint that the run does not use
+    remarks: tuple[str, ...] = ()  # further remarks on the checkpoint
 
     def __str__(self) -> str:
         run, spec = self.run, spec_of(self.run.config.task)

@@ -162,11 +162,7 @@ class Unfinished:
         return task
 
     def _check_sizes(self, task: Task[Any, Any]) -> None:
-        """Refuse a model whose sizes do not fit the run's tokenizers or labels.
-
-        Raises:
-            ConfigError: A size does not fit; the message names the file and the field.
-        """
+        """Refuse a model whose sizes do not fit the run's tokenizers or labels."""
         fields = self.config.model.model_extra or {}
         for kind, name in task.sizes.items():
             right, unit = task.count_of(kind), task.units.get(kind, kind)
@@ -179,11 +175,7 @@ class Unfinished:
 
 
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
-    """Refuse a run folder with a damaged file that training needs and cannot write again.
-
-    Raises:
-        RunError: Such a file is damaged; the message names it.
-    """
+    """Refuse a run folder with a damaged file that training needs and cannot write again."""
     for name, problem in damage.items():
         if name == CHECKSUMS:
             raise RunError(
@@ -198,11 +190,7 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
 
 
 def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
-    """Refuse a number of updates that is already exceeded: training would never stop.
-
-    Raises:
-        ConfigError: It is exceeded; the message has both numbers.
-    """
+    """Refuse a number of updates that is already exceeded: training would never stop."""
     if steps is not None and steps < done:
         raise ConfigError(
             f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a larger "

@@ -106,12 +106,7 @@ def check_not_owned(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> FileLock | None:
-    """Acquire the lock of a folder; None if the file system has no locks and the last owner has ended.
-
-    Raises:
-        RunError: Another process holds it.
-        DiskError: The lock file cannot be opened.
-    """
+    """Acquire the lock of a folder; None if the file system has no locks and the last owner has ended."""
     path = folder / LOCK
     owner = _read_owner(path)  # before the attempt, in which some versions of filelock empty the file
     lock = FileLock(path, timeout=0, thread_local=False)

@@ -144,11 +144,7 @@ def stored_progress(path: Path) -> dict[str, Any]:
 
 
 def _read_progress(path: Path) -> tuple[int, Progress]:
-    """The format number of a checkpoint, and its progress (default values for an unknown format).
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
+    """The format number of a checkpoint, and its progress (default values for an unknown format)."""
     values = read_object(path / _PROGRESS)
     number = values.pop("format", None)
     if type(number) is not int:

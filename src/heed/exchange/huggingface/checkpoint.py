@@ -55,23 +55,14 @@ def family_of(settings: Settings) -> Family:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An opened folder.
+    """An opened folder."""
 
-    Attributes:
-        folder: The folder of the checkpoint.
-        settings: Its `config.json`.
-        family: The family, which knows the body.
-        architecture: The class of its model, such as "BertForMaskedLM".
-        files: Its tensors.
-        vocabularies: Its tokenizers with their numbering, by role.
-    """
-
-    folder: Path
-    settings: Settings
-    family: Family
-    architecture: str
-    files: TensorFiles
-    vocabularies: Vocabularies
+    folder: Path  # the folder of the checkpoint
+    settings: Settings  # its `config.json`
+    family: Family  # the family, which knows the body
+    architecture: str  # the class of its model, such as "BertForMaskedLM"
+    files: TensorFiles  # its tensors
+    vocabularies: Vocabularies  # its tokenizers with their numbering, by role
 
     @classmethod
     def open(cls, folder: Path) -> Checkpoint:
@@ -141,21 +132,13 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Origin:
-    """Record in a run folder of the checkpoint that it was imported from.
+    """Record in a run folder of the checkpoint that it was imported from."""
 
-    Attributes:
-        source: Name of the checkpoint or of its folder.
-        family: Its `model_type`.
-        architecture: The class of its model.
-        settings: The fields of its `config.json`.
-        vocabularies: By role, the numbering and the digest of the tokens.
-    """
-
-    source: str
-    family: str
-    architecture: str
-    settings: Mapping[str, Any]
-    vocabularies: Mapping[str, tuple[Numbering, str]]
+    source: str  # name of the checkpoint or of its folder
+    family: str  # its `model_type`
+    architecture: str  # the class of its model
+    settings: Mapping[str, Any]  # the fields of its `config.json`
+    vocabularies: Mapping[str, tuple[Numbering, str]]  # by role, the numbering and the digest of the tokens
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, source: str) -> Origin:

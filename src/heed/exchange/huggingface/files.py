@@ -359,11 +359,7 @@ def _check_whole(path: Path) -> None:
 
 
 def _load_bin(path: Path) -> dict[str, Tensor]:
-    """The tensors of a pickle, read by torch's weights-only loader.
-
-    Raises:
-        RunError: The file contains something else, which was not executed, or is damaged.
-    """
+    """The tensors of a pickle, read by torch's weights-only loader."""
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader has many
@@ -389,21 +385,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a table.
+    """One line of a table."""
 
-    Attributes:
-        theirs: The tensors of the checkpoint, in the transform's order.
-        ours: Our tensors; none for a tensor that repeats another.
-        transform: The conversion between the two.
-        also: Alternative names of their first tensor, used if the first name is missing.
-        copied: True to write the tensor under the alternative names too.
-    """
-
-    theirs: tuple[str, ...]
-    ours: tuple[str, ...]
-    transform: Transform = SAME
-    also: tuple[str, ...] = ()
-    copied: bool = False
+    theirs: tuple[str, ...]  # the tensors of the checkpoint, in the transform's order
+    ours: tuple[str, ...]  # our tensors; none for a tensor that repeats another
+    transform: Transform = SAME  # the conversion between the two
+    also: tuple[str, ...] = ()  # alternative names of their first tensor, used if the first name is missing
+    copied: bool = False  # True to write the tensor under the alternative names too
 
 
 def entry(

@@ -66,21 +66,13 @@ _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 @dataclass(frozen=True)
 class TokenizerFolder:
-    """What the tokenizer files of a folder say.
-
-    Attributes:
-        folder: The folder.
-        form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
-        name: The class as the files name it, without "Fast".
-        settings: tokenizer_config.json.
-        whole: tokenizer.json; None if the folder lacks it.
-    """
+    """What the tokenizer files of a folder say."""
 
     folder: Path
-    form: str
-    name: str
-    settings: Mapping[str, Any]
-    whole: Mapping[str, Any] | None
+    form: str  # the class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`
+    name: str  # the class as the files name it, without "Fast"
+    settings: Mapping[str, Any]  # tokenizer_config.json
+    whole: Mapping[str, Any] | None  # tokenizer.json; None if the folder lacks it
 
     @classmethod
     def open(cls, folder: Path, config: Mapping[str, Any]) -> TokenizerFolder:
