@@ -265,8 +265,8 @@ def _separator(path: Path, findings: Findings) -> str:
         return "\t"
     raise DataError(
         f"'{path}' has neither {END_OF_UTTERANCE} nor a tab between turns (its first line: {lines[0]!r:.50}); set "
-        'data.separator to the text between turns; use data.separator="" for one turn a line and an empty line between '
-        "conversations; or give JSON lines (.jsonl) with a list of turns"
+        "data.separator to the text between turns; use 'data.separator=\"\"' for one turn a line and an empty line "
+        "between conversations; or give JSON lines (.jsonl) with a list of turns"
     )
 
 
