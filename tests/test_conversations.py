@@ -7,7 +7,7 @@ import re
 import pytest
 
 from heed.config.data import ConversationFiles
-from heed.data.embedded.bookings import SPEAKERS, sample
+from heed.data.embedded.texts import SPEAKERS, draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
@@ -160,8 +160,8 @@ def test_conversations_of_python():
 
 
 def test_bookings_repeat_and_no_booking_is_in_two_splits():
-    drawn = {split: sample(split, 200) for split in ("train", "valid", "test")}
-    assert drawn["train"][:5] == sample("train", 5) and drawn["train"] != sample("train", 200, seed=2)
+    drawn = {split: draw_bookings(split, 200) for split in ("train", "valid", "test")}
+    assert drawn["train"][:5] == draw_bookings("train", 5) and drawn["train"] != draw_bookings("train", 200, seed=2)
     asked = {
         split: {turn for one in each for turn in one.turns if turn.endswith("Is that right?")}
         for split, each in drawn.items()
@@ -190,7 +190,7 @@ _ASKED = {
 def test_every_turn_of_the_host_follows_from_what_was_said():
     """The host's turns, worked out anew from the guest's."""
     needed_earlier = 0
-    for one in sample("test", 300):
+    for one in draw_bookings("test", 300):
         assert one.speakers == tuple(SPEAKERS[n % 2] for n in range(len(one.turns)))
         known, asked = {}, ["people", "day", "time"]
         for n, text in enumerate(one.turns):

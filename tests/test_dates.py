@@ -10,8 +10,8 @@ import pytest
 from babel import Locale, localedata
 from babel.dates import format_date
 
-from heed.data.embedded.dates import LANGUAGES, SEPARATOR, STYLES, UNSEEN, DateFormat, DateSource, read_format
 from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded.pairs import LANGUAGES, SEPARATOR, STYLES, UNSEEN, DateFormat, DateSource, read_format
 from heed.data.examples import Pair
 from heed.errors import DataError
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from heed.data.embedded.digits import DigitSource, Kind
 from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded.pairs import DigitSource, Order
 from heed.errors import DataError
 
 
@@ -30,7 +30,7 @@ def test_reverse_turns_the_digits_round_along_the_anti_diagonal() -> None:
 
 
 @pytest.mark.parametrize("kind", ["copy", "reverse"])
-def test_splits_are_disjoint_and_the_same_for_every_kind_and_seed(kind: Kind) -> None:
+def test_splits_are_disjoint_and_the_same_for_every_kind_and_seed(kind: Order) -> None:
     for seed in (1, 2):
         source = DigitSource(kind, (2, 5), seed)
         for split in SPLITS:

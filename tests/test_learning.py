@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import heed
-from heed.data.embedded.digits import DigitSource
+from heed.data.embedded.pairs import DigitSource
 from heed.observe.edits import Uniform
 
 pytestmark = pytest.mark.usefixtures("as_installed")

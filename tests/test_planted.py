@@ -5,7 +5,7 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.data.embedded.planted import DECIDING, OTHER, draw_documents
+from heed.data.embedded.texts import DECIDING, OTHER, draw_documents
 from heed.data.examples import split_sentences
 from heed.errors import DataError
 

@@ -11,7 +11,7 @@ import heed
 from contract import batch_of, config_of, loss_of, task_and_model, write_lines
 from heed.cli import main
 from heed.config import TokenizerConfig
-from heed.data.embedded.stories import draw_stories
+from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from heed.config import TokenizerConfig
-from heed.data.embedded.stories import draw_stories
+from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer

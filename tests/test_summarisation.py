@@ -15,7 +15,7 @@ from heed import trace
 from heed.attention import Rows
 from heed.cli import main
 from heed.data.batch.plan import plan_pass
-from heed.data.embedded.notes import NoteSource
+from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.tokens.tokenizer import END, START

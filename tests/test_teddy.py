@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.cli import main
-from heed.data.embedded.teddy import TEDDY, draw_sentences, pair_of
+from heed.data.embedded.texts import TEDDY, draw_sentences, pair_of
 from heed.data.kinds.tagged import find_scheme
 from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson

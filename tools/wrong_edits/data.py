@@ -26,8 +26,8 @@ EDITS = [
     ),
     Edit(
         "the German verb stays second after dass",
-        "return [*subject, *middle, *verb.last]",
-        "return [*subject, *verb.finite, *middle, *verb.end]",
+        'asked = {"dependent"}',
+        "asked = set()",
         ("tests/test_grammar.py",),
     ),
     # data, guided attention, measures

@@ -7,7 +7,7 @@ from typing import Any
 
 from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, show_drawing, use_color, width
-from heed.data.embedded.dates import LANGUAGES
+from heed.data.embedded.pairs import LANGUAGES
 from heed.evaluation.measures import share
 from heed.evaluation.significance import Interval, intervals
 from heed.observe.edits import Uniform

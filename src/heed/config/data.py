@@ -91,7 +91,7 @@ class EmbeddedData(Section):
 
 
 class DatesData(EmbeddedData):
-    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.dates`)."""
+    """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.pairs`)."""
 
     name: Literal["dates"] = "dates"
     """Name of the embedded data."""
@@ -108,7 +108,7 @@ class DatesData(EmbeddedData):
 
 
 class DigitsData(EmbeddedData):
-    """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.digits`)."""
+    """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.pairs`)."""
 
     name: Literal["copy", "reverse"]
     """Copy or reverse the string."""
@@ -536,7 +536,7 @@ class MemoryConversations(InMemory, ConversationFiles):
 
 
 class BookingsData(DialogueOptions, EmbeddedData):
-    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.bookings`)."""
+    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.texts`)."""
 
     name: Literal["bookings"] = "bookings"
     """Which embedded data."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, HubSection
-from heed.data.embedded.dates import LANGUAGES, DateSource
-from heed.data.embedded.digits import DigitSource
 from heed.data.embedded.generated import PairSource
+from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource
 from heed.data.examples import Pair
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader

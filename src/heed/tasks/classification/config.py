@@ -92,7 +92,7 @@ class MemoryTexts(InMemory, TextsData):
 
 
 class PlantedData(EmbeddedLabels, TextOptions):
-    """Embedded data: documents whose label is decided by one word in one sentence (`heed.data.embedded.planted`)."""
+    """Embedded data: documents whose label is decided by one word in one sentence (`heed.data.embedded.texts`)."""
 
     name: Literal["planted"] = "planted"
     """Which embedded data."""

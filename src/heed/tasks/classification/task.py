@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.data.batch.texts import TextBatch, TokenText, collate_texts
-from heed.data.embedded.planted import draw_documents
+from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text
 from heed.data.findings import Findings
 from heed.data.kinds.texts import text_reader

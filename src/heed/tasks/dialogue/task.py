@@ -13,8 +13,8 @@ from torch import Tensor
 from heed.config.data import BookingsData, ConversationColumns, ConversationFiles
 from heed.data.batch.pairs import PairBatch, TokenTurn, TurnBatch
 from heed.data.batch.plan import plan_pass
-from heed.data.embedded.bookings import sample
 from heed.data.embedded.generated import SPLITS
+from heed.data.embedded.texts import draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
@@ -139,7 +139,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         if isinstance(data, BookingsData):
             sizes = {"train": data.train, "valid": data.valid, "test": data.test}
             return drawn_splits(
-                {split: sample(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations"
+                {split: draw_bookings(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations"
             )
         return open_splits(data, conversation_reader(data), given)
 

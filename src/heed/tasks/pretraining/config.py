@@ -54,7 +54,7 @@ class MemoryPassages(InMemory, PassagesData):
 
 
 class StoriesData(RowOptions, EmbeddedData):
-    """Embedded data: short stories of one person and one place (`heed.data.embedded.stories`)."""
+    """Embedded data: short stories of one person and one place (`heed.data.embedded.texts`)."""
 
     name: Literal["stories"] = "stories"
     """Which embedded data."""

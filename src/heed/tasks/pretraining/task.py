@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from heed.config.sections import TokenizerConfig
 from heed.data.batch.plan import plan_pass
 from heed.data.embedded.generated import SPLITS
-from heed.data.embedded.stories import draw_stories
+from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.splits.documents import open_documents
 from heed.data.splits.splits import Splits, drawn_splits

@@ -68,7 +68,7 @@ class MemorySummaries(InMemory, SummaryFiles):
 
 
 class NotesData(DocumentOptions, EmbeddedData):
-    """Embedded data: short office notes whose subject follows from one sentence (`heed.data.embedded.notes`)."""
+    """Embedded data: short office notes whose subject follows from one sentence (`heed.data.embedded.texts`)."""
 
     auto_tokenizer: ClassVar[str] = "word"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.embedded.notes import NoteSource
+from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
 from heed.data.splits.lengths import Lengths
 from heed.data.splits.pairs import open_pairs

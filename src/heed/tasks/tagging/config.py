@@ -19,7 +19,7 @@ class MemorySentences(InMemory, ColumnsData):
 
 
 class TeddyData(EmbeddedLabels, TagOptions):
-    """Embedded data: is the word Teddy a person? Only the next word shows it (`heed.data.embedded.teddy`)."""
+    """Embedded data: is the word Teddy a person? Only the next word shows it (`heed.data.embedded.texts`)."""
 
     name: Literal["teddy"] = "teddy"
     """Which embedded data."""

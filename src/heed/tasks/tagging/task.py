@@ -14,7 +14,7 @@ from torch import Tensor
 
 from heed.config import TokenizerConfig
 from heed.data.batch.texts import TokenWords, WordBatch, collate_words
-from heed.data.embedded.teddy import draw_sentences
+from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, find_scheme, in_bio, sentence_reader

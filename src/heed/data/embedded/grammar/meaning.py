@@ -16,14 +16,23 @@ Degree = Literal["", "very", "too"]
 Words = tuple[str, ...]
 
 
-class Entry:
+class Entry(dict[str, Words]):
     """An entry of the lexicon: each field is words; those that it lacks have none."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = {name: _words(value) for name, value in fields.items()}
+        super().__init__({name: _words(value) for name, value in fields.items()})
+        names = [f"{name}-{words[0]}" for name, words in self.items() if len(words) == 1]
+        self.features = frozenset((*self, *names))  # such as "possessive" and "possessive-f"
 
-    def __getitem__(self, name: str) -> Words:
-        return self._fields.get(name, ())
+    def __missing__(self, name: str) -> Words:
+        return ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def words(self, language: str, otherwise: str = "") -> Words:
+        """Its words in a language, or else those of a name."""
+        return self[language] if language in self else tuple(otherwise.split())
 
 
 def _words(value: Any) -> Words:

@@ -26,11 +26,6 @@ from random import Random
 from typing import Literal, get_args
 
 from heed.data.embedded.generated import PairSource, Split, check_split, distinct, split_of
-from heed.data.embedded.grammar.english import English
-from heed.data.embedded.grammar.german import German
-from heed.data.embedded.grammar.hindi import Hindi
-from heed.data.embedded.grammar.language import Language as Writer
-from heed.data.embedded.grammar.language import Word, join, link
 from heed.data.embedded.grammar.meaning import (
     LEXICON,
     Clause,
@@ -43,14 +38,14 @@ from heed.data.embedded.grammar.meaning import (
     Tense,
     Thought,
 )
-from heed.data.embedded.grammar.spanish import Spanish
+from heed.data.embedded.grammar.writing import Word, Writer, join, link
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
 
 Language = Literal["es", "de", "hi"]
 Direction = Literal["from_english", "to_english"]
-_ENGLISH = English()
-_WRITERS: dict[str, Writer] = {"es": Spanish(), "de": German(), "hi": Hindi()}
+_ENGLISH = Writer("en")
+_WRITERS = {code: Writer(code) for code in get_args(Language)}
 
 
 class GrammarSource(PairSource):
