@@ -2,8 +2,6 @@
 
 import json
 import random
-import socket
-import sys
 
 import pytest
 import torch
@@ -11,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import heed
 from checkpoints import byte_pairs, ragged, randomise, write_byte_pairs
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.numbering import Numbering
 from heed.models.gpt import GPTConfig
@@ -223,32 +221,6 @@ def test_old_files_have_masks_and_no_prefix(tmp_path):
     assert imported.unused == ()
     *_, mask, their_mask, hidden, _, out = read_alike(imported.run, model)
     torch.testing.assert_close(hidden[mask], out.hidden_states[-1][their_mask], **CLOSE)
-
-
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_half_precision_is_read(tmp_path, half):
-    gpt2(tmp_path / "theirs")
-    path = tmp_path / "theirs" / "model.safetensors"
-    save_file({name: tensor.to(half) for name, tensor in load_file(path).items()}, path)
-    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    kept = load_file(path)["transformer.wpe.weight"]
-    assert torch.equal(run.model.positions.table.weight, kept.float())
-
-
-def test_nothing_of_transformers_and_no_network_is_used(tmp_path, monkeypatch):
-    gpt2(tmp_path / "theirs")
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.setattr(socket, "socket", None)
-    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    heed.export(run, to="huggingface", out=tmp_path / "again")
-    assert heed.load(tmp_path / "run").predict("the man", length=3).text
-
-
-def test_a_table_of_another_length_is_refused_with_both_shapes(tmp_path):
-    gpt2(tmp_path / "theirs")
-    edit(tmp_path / "theirs", n_positions=39)
-    with pytest.raises(RunError, match=r"'transformer.wpe.weight' has shape \(40, 8\), but .* should have \(39, 8\)"):
-        heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
 
 
 def write_lines(path, count=40):

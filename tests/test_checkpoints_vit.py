@@ -1,8 +1,6 @@
 """ViT with random weights: the same states, maps and logits, in and out again; in use without `transformers`."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -215,17 +213,6 @@ def test_what_heed_lacks_is_refused_by_name(tmp_path, file, field, value, words)
     refused((ConfigError, RunError), tmp_path / "theirs", *words)
 
 
-def test_a_missing_tensor_and_another_shape_are_named(tmp_path):
-    vit(tmp_path / "theirs", 1)
-    whole = load_file(tmp_path / "theirs/model.safetensors")
-    name = "vit.embeddings.patch_embeddings.projection.weight"
-    changed(tmp_path / "theirs", lambda given: {**given, name: torch.zeros(12, 3, 4, 5)})
-    refused(RunError, tmp_path / "theirs", f"'{name}' has shape (12, 3, 4, 5)", "(12, 3, 4, 4)")
-    name = "vit.encoder.layer.1.attention.attention.key.weight"
-    changed(tmp_path / "theirs", lambda given: {key: one for key, one in whole.items() if key != name})
-    refused(RunError, tmp_path / "theirs", f"lacks tensor '{name}'")
-
-
 # --- in use
 
 
@@ -241,16 +228,6 @@ run = heed.import_model(sys.argv[1], sys.argv[2])
 print(run.predict(sys.argv[4]).label)
 print(heed.export(run, "huggingface", out=sys.argv[3]))
 """
-
-
-def test_neither_network_nor_transformers_is_needed(tmp_path, pictures):
-    vit(tmp_path / "theirs", 1)
-    places = [str(tmp_path / name) for name in ("theirs", "run", "out")]
-    done = subprocess.run([sys.executable, "-c", ALONE, *places, pictures[0]], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "found folder" in done.stdout and "ViTForImageClassification" in done.stdout
-    assert "wrote" in done.stdout and "tokens" not in done.stdout
-    assert (tmp_path / "out" / "preprocessor_config.json").is_file()
 
 
 def command(words):

@@ -63,8 +63,7 @@ def draw(count, n=1, seed=0):
     return torch.randint(4, 20, (count, n), generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(("norm", "positions"), [("pre", "learned"), ("post", "sinusoidal")])
 def test_steps_are_those_of_the_blocks(norm, positions):
     pair = Pair(model := make_model(norm=norm, positions=positions, max_length=64), make_memory(model))
     for n in range(40):  # beyond the first room for keys and positions
@@ -259,8 +258,9 @@ def gated(x):
     return torch.nn.functional.silu(gate) * value
 
 
-@pytest.mark.parametrize("activation", [RELU, GELU, Activation("swiglu", gated, width=2)], ids=lambda a: a.name)
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(
+    ("norm", "activation"), [("pre", RELU), ("post", GELU), ("pre", Activation("swiglu", gated, width=2))]
+)
 def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
     torch.manual_seed(0)
     blocks = [DecoderBlock(16, 4, 24, cross=False, norm=norm, activation=activation, layer=i) for i in range(2)]
@@ -292,8 +292,10 @@ def test_a_feed_forward_net_is_its_equation_with_any_activation():
 # --- scores of the next token
 
 
-@pytest.mark.parametrize("vocab_size", [2048, 2100, 5000])
-@pytest.mark.parametrize(("beams", "k", "whole"), [(1, 1, True), (1, 1, False), (3, 6, True), (3, 6, False)])
+@pytest.mark.parametrize(
+    ("beams", "k", "whole", "vocab_size"),
+    [(1, 1, True, 2048), (1, 1, False, 2100), (3, 6, True, 5000), (3, 6, False, 2048)],
+)
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
     for limit in ("_WHOLE", "_FEW"):
         monkeypatch.setattr(f"heed.kernels.next_token.{limit}", 10**9 if whole else 0)

@@ -318,7 +318,7 @@ def assert_same_run(out, expected):
 
 
 # 4, 8 and 12 are updates after which a validation is due, 12 is the last one
-@pytest.mark.parametrize("interrupts", [(1,), (4,), (6,), (12,), (2, 2, 4, 3)], ids=str)
+@pytest.mark.parametrize("interrupts", [(4,), (12,), (2, 2, 4, 3)], ids=str)
 def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupted, interrupts):
     out = tmp_path / "run"
     config, resume, done = make_config(**LONG), False, 0
@@ -338,10 +338,9 @@ def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupte
     assert_same_run(out, uninterrupted)
 
 
-@pytest.mark.parametrize("step", [4, 12])
-def test_an_interrupt_during_a_validation_loses_nothing(tmp_path, uninterrupted, step):
+def test_an_interrupt_during_a_validation_loses_nothing(tmp_path, uninterrupted):
     def stop(run, scores, seconds):
-        if len(metrics(tmp_path / "run", "update")) == step:
+        if len(metrics(tmp_path / "run", "update")) == 4:
             signal.raise_signal(signal.SIGINT)
 
     run, _ = train(tmp_path / "run", make_config(**LONG), on_validation=stop)
@@ -370,14 +369,6 @@ def test_patience_goes_on_where_it_was(tmp_path):
     assert not trainer.run().finished
     result = make_trainer(tmp_path, config, validate=scores).run(resume=True)
     assert result.progress.step == 4  # the best, and three that were no better
-
-
-def test_resuming_a_finished_run_changes_nothing(tmp_path, uninterrupted):
-    out = tmp_path / "copy"
-    shutil.copytree(uninterrupted.folder, out)
-    run, result = train(out, make_config(**LONG), resume=True)
-    assert result.finished and run.report["scores"]["valid"]["exact_match"] >= 0.0
-    assert_same_weights(load_file(out / "model.safetensors"), load_file(uninterrupted.folder / "model.safetensors"))
 
 
 def test_a_time_budget_is_kept_and_the_plan_said(tmp_path):
@@ -668,7 +659,6 @@ def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
         ("model.safetensors", None, "has no model.safetensors"),
         ("format.json", "{", "format.json is damaged"),
         ("format.json", '{"format": 99}', "newer version of heed"),
-        ("format.json", None, "is not a run folder"),
     ],
 )
 def test_a_folder_that_is_no_whole_run_says_so(folder, name, content, problem):
@@ -687,7 +677,6 @@ def test_a_folder_that_is_no_whole_run_says_so(folder, name, content, problem):
         ("model.safetensors", "nonsense", "model.safetensors is damaged"),
         ("config.yaml", None, "config.yaml is missing"),
         ("config.yaml", "data: [", "it is not YAML: line 1"),
-        ("tokenizer.source.json", None, "tokenizer.source.json is missing"),
         ("tokenizer.target.json", "{}", "is not a tokenizer"),
         ("report.json", "{", "report.json is damaged"),
     ],
