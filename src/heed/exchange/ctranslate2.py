@@ -27,7 +27,7 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,8 +47,6 @@ from heed.storage.disk import write_folder
 from heed.storage.files import checksum, describe_damage, read_object
 from heed.visible import shell_word
 
-QUANTIZATIONS = ("float32", "int8")
-"""Storage of the matrices: float32, or 8 bits with one scale for each row."""
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 """Our names, each with the library's name."""
 
@@ -280,35 +278,6 @@ class CTranslate2Writer:
         return groups
 
 
-class Exportable(Protocol):
-    """A task whose model other programs can run with its tokenizers."""
-
-    @property
-    def config(self) -> Any:
-        """The configuration; its `generation` section has the options of the search."""
-        ...
-
-    @property
-    def splits(self) -> Any:
-        """The examples; the self-check uses the sources of "valid"."""
-        ...
-
-    source_tokenizer: TextTokenizer
-    target_tokenizer: TextTokenizer
-
-    def framed(self, source: Sequence[int]) -> list[int]:
-        """A source as the model reads it."""
-        ...
-
-    def never_written(self, model: Any) -> tuple[int, ...]:
-        """The tokens that may not occur in outputs."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write the tokenizers into a folder."""
-        ...
-
-
 _SENTENCES = 16
 _BEAM = 5
 _CLOSE = 1e-3
@@ -339,7 +308,7 @@ def _differ(count: int) -> str:
     return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
 
 
-def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
+def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
     """Decode validation sentences (or random tokens) with both, greedily and with a beam, and compare.
 
     With `exact`, outputs must be the same, except where two tokens are equally probable.
@@ -347,6 +316,10 @@ def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, 
     Raises:
         RunError: The outputs differ; the message shows a sentence and both outputs.
     """
+
+    def best(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
+        return [group[0] for group in groups]
+
     taken_from, sources = _sources(task, writer.num_positions)
     model.eval()
     given = task.config.generation
@@ -355,21 +328,21 @@ def self_check(task: Exportable, model: Transformer, writer: CTranslate2Writer, 
         END, limit, given.min_length, length_penalty=given.length_penalty, forbidden=task.never_written(model)
     )
     beam = replace(greedy, beam_size=_BEAM)
-    ours, theirs = _best(_write(model, sources, greedy)), _best(writer.write(sources, greedy))
+    ours, theirs = best(_write(model, sources, greedy)), best(writer.write(sources, greedy))
     log_prob = _largest_difference(ours, writer, sources)
     if exact:
         if log_prob > _CLOSE:
             off = f"log-probabilities of the exported model are off by up to {log_prob:.2g}"
             raise RunError(f"{off}; the export was discarded")
         _greedy_must_agree(task, model, sources, ours, theirs)
-        searched = _best(writer.write(sources, beam, patience=limit))
+        searched = best(writer.write(sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
         _beam_must_agree(task, model, sources, _write(model, sources, beam_of_all), searched, beam_of_all)
-    beam_differs = _differences(_best(_write(model, sources, beam)), _best(writer.write(sources, beam)))
+    beam_differs = _differences(best(_write(model, sources, beam)), best(writer.write(sources, beam)))
     return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
 
 
-def _sources(task: Exportable, longest: int) -> tuple[str, list[list[int]]]:
+def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
     try:
         pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
@@ -394,10 +367,6 @@ def _write(model: Transformer, sources: list[list[int]], options: SearchOptions)
     return generate(model, memory, torch.full((len(sources), 1), START), options).hypotheses
 
 
-def _best(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
-    return [group[0] for group in groups]
-
-
 def _ids(hypothesis: Hypothesis) -> list[int]:
     return [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
 
@@ -413,7 +382,7 @@ def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sourc
 
 
 def _greedy_must_agree(
-    task: Exportable, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
+    task: Any, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
     """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
     for source, own, other in zip(sources, ours, theirs, strict=True):
@@ -426,7 +395,7 @@ def _greedy_must_agree(
 
 
 def _beam_must_agree(
-    task: Exportable,
+    task: Any,
     model: Transformer,
     sources: list[list[int]],
     ours: list[list[Hypothesis]],
@@ -451,7 +420,7 @@ def _beam_must_agree(
         raise _disagree(task, f"with beam {_BEAM}", *others[0])
 
 
-def _disagree(task: Exportable, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
+def _disagree(task: Any, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
     decode = task.target_tokenizer.decode
     return RunError(
         f"the exported model has a different output {how} for {task.source_tokenizer.decode(source)!r}: "
@@ -476,7 +445,7 @@ def _renormalised(model: Transformer, source: list[int], written: list[int], opt
 
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
-"""Names of the engines other than torch, with the quantization that each one reads."""
+"""Engines other than torch, with the storage of their matrices: float32, or 8 bits with one scale for each row."""
 _DESCRIPTION, _FORMAT = "export.json", 1
 _POSITIONS = 4_096
 """Number of sinusoidal positions to export: more than sentences have, and small compared with the weights."""
@@ -496,7 +465,7 @@ class Exported:
 
 
 def export_translation(
-    folder: Path, task: Exportable, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
+    folder: Path, task: Any, model: PairDecoder, to: str = "ctranslate2", quantization: str = "float32"
 ) -> Exported:
     """Export a translation run for another program, and check that its outputs are the run's.
 
@@ -507,8 +476,8 @@ def export_translation(
     """
     if to != "ctranslate2":
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2'])}")
-    if quantization not in QUANTIZATIONS:
-        raise ConfigError(f"quantization is '{quantization}'{suggest(quantization, QUANTIZATIONS)}")
+    if quantization not in ENGINES.values():
+        raise ConfigError(f"quantization is '{quantization}'{suggest(quantization, ENGINES.values())}")
     transformer = deepcopy(expressible(model, task.config.model.name)).cpu()
     library = need_ctranslate2()
     tokenizers = task.source_tokenizer, task.target_tokenizer
@@ -535,7 +504,7 @@ def export_translation(
     return Exported(final, name, size, check)
 
 
-def open_engine(folder: Path, task: Exportable, engine: str) -> CTranslate2Writer:
+def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
     """Open the export of a run, ready to generate.
 
     Raises:

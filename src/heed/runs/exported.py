@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,10 @@ import torch
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin
-from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Settings, store
 from heed.exchange.huggingface.numbering import Numbering
+from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.imported import build
 from heed.runs.loading import load
 from heed.storage.disk import write_folder
@@ -130,11 +130,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
-    table = kind.ours(
-        family.table(
-            Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
-        )
-    )
+    written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
+    table = kind.ours(family.table(Wanted(*written)))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
@@ -145,10 +142,10 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
     with write_folder(final, needed, checksums=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
-        _write_json(part / CONFIG, settings)
+        write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():
-            _write_json(part / name, values)
+            write_json(part / name, values)
         difference = _check(run, kind, part)
     return ExportedCheckpoint(
         final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
@@ -256,7 +253,3 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
 
 def _differs(what: str) -> RunError:
     return RunError(f"the exported checkpoint, read back, differs from the run: {what}; the export was discarded")
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -16,6 +16,7 @@ from heed.config import TokenizerConfig, set_field, write_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import ORIGIN, Checkpoint, Origin, find_checkpoint
+from heed.exchange.huggingface.family import Wanted
 from heed.exchange.huggingface.files import Loaded, load
 from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_of
 from heed.tasks.base.huggingface import TaskCheckpoint
@@ -150,7 +151,7 @@ def build(
     task = kind.task(config, checkpoint).settle(None)
     model = task.build_model()
     body, _ = task.model_and_head()
-    table = kind.ours(family.table(settings, body, heads, checkpoint.vocabularies, tied))
+    table = kind.ours(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
     loaded = load(table, checkpoint.files, {key: one.shape for key, one in model.state_dict().items()})
     _fill(model, loaded, str(checkpoint.folder))
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded

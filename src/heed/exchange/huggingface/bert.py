@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     NEVER,
     SAME,
@@ -116,14 +116,8 @@ class BertFamily(Family):
         found = frozenset([*(["words"] if words else []), *(["order"] if order else [])])
         return self.architectures[found]
 
-    def table(
-        self,
-        settings: Settings,
-        body: ModelConfig,
-        heads: frozenset[str],
-        vocabularies: Vocabularies,
-        tied: bool = True,
-    ) -> Sequence[Entry]:
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        settings, body, heads, vocabularies, tied = wanted
         assert isinstance(body, BertConfig)
         rows = rows_of(vocabularies["tokens"][1])
         table = [

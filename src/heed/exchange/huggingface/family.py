@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -18,6 +18,17 @@ from heed.models.base import ModelConfig
 
 Vocabularies = Mapping[str, tuple[TextTokenizer, Numbering]]
 """A tokenizer with the numbering of its tokens in the checkpoint, by role ("tokens", or "source" and "target")."""
+
+
+class Wanted(NamedTuple):
+    """The checkpoint that a table of tensors is for."""
+
+    settings: Settings  # its `config.json`; when one is written, what `Family.settings` gave
+    body: ModelConfig  # the configuration of our model
+    heads: frozenset[str]  # of the model
+    vocabularies: Vocabularies
+    tied: bool = True  # the output layer uses the embedding table and has no matrix of its own
+
 
 _USUAL = {
     "attention_dropout": "dropout",
@@ -62,23 +73,8 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def table(
-        self,
-        settings: Settings,
-        body: ModelConfig,
-        heads: frozenset[str],
-        vocabularies: Vocabularies,
-        tied: bool = True,
-    ) -> Sequence[Entry]:
-        """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix.
-
-        Args:
-            settings: The checkpoint's `config.json`; when one is written, what `settings` gave.
-            body: The configuration of our model.
-            heads: The heads of the model.
-            vocabularies: The tokenizers and their numberings.
-            tied: True if the output layer uses the embedding table and therefore has no separate matrix.
-        """
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
 
     @abstractmethod
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import TRANSPOSED, Entry, Settings, TensorFiles, entry, joined, layer, rows_of
 from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
@@ -80,14 +80,8 @@ class Gpt2Family(Family):
         found = [head for name, head in heads.items() if name in files]
         return self.architectures[frozenset(found or ["output"])]
 
-    def table(
-        self,
-        settings: Settings,
-        body: ModelConfig,
-        heads: frozenset[str],
-        vocabularies: Vocabularies,
-        tied: bool = True,
-    ) -> Sequence[Entry]:
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        _, body, heads, vocabularies, tied = wanted
         assert isinstance(body, BlocksConfig)
         rows = rows_of(vocabularies["tokens"][1])
         embedding = "body.embedding.weight" if isinstance(body, GPTConfig) else "body.inputs.embedding.weight"

@@ -36,7 +36,7 @@ from heed.data.tokens.special import BLANK, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
     NEVER,
@@ -407,14 +407,8 @@ class MarianFamily(Family):
     def guess(self, files: TensorFiles) -> str:
         return "MarianMTModel"
 
-    def table(
-        self,
-        settings: Settings,
-        body: ModelConfig,
-        heads: frozenset[str],
-        vocabularies: Vocabularies,
-        tied: bool = True,
-    ) -> Sequence[Entry]:
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        _, body, heads, vocabularies, tied = wanted
         assert isinstance(body, TransformerConfig)
         source, target = (_vectors(vocabularies[side][1]) for side in ("source", "target"))
         outputs = () if not tied else (_OUTPUT,)

@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 from heed.data.pictures.sizing import Normalisation, Resample, Sizing
 from heed.data.pictures.store import PictureForm
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import Family, Vocabularies
+from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     SAME,
     Entry,
@@ -110,14 +110,8 @@ class VitFamily(Family):
             **self.named_fields(settings),
         }
 
-    def table(
-        self,
-        settings: Settings,
-        body: ModelConfig,
-        heads: frozenset[str],
-        vocabularies: Vocabularies,
-        tied: bool = True,
-    ) -> Sequence[Entry]:
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        settings, body, heads, *_ = wanted
         assert isinstance(body, VitConfig)
         embeddings, projection = f"{self.prefix}embeddings", "patch_embeddings.projection"
         square = (body.num_channels, body.patch_size, body.patch_size)
