@@ -12,7 +12,7 @@ from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.next_token import NextTokenScores
 from heed.generation.options import without
 from heed.kernels import best_of, large_empty
-from heed.kernels.next_token import _SMALL
+from heed.kernels.vocabulary import _SMALL
 from heed.layers import DecoderStack, FastDecoding, StackState
 from heed.layers.elementwise import GELU, RELU, Activation
 from heed.layers.transformer import DecoderBlock, FeedForward
@@ -298,7 +298,7 @@ def test_a_feed_forward_net_is_its_equation_with_any_activation():
 )
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
     for limit in ("_WHOLE", "_FEW"):
-        monkeypatch.setattr(f"heed.kernels.next_token.{limit}", 10**9 if whole else 0)
+        monkeypatch.setattr(f"heed.kernels.vocabulary.{limit}", 10**9 if whole else 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5

@@ -10,7 +10,7 @@ from torch import nn
 
 from heed import kernels
 from heed.generation import SamplingOptions, SearchOptions, generate
-from heed.kernels import next_token
+from heed.kernels import vocabulary as next_token
 from heed.models.base import LanguageModel, ModelConfig
 
 START, END, LIMIT, NUM_SOURCES = 1, 2, 6, 7

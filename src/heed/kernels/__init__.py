@@ -1,14 +1,12 @@
 """CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
-from heed.kernels.cross_entropy import layer_cross_entropy
 from heed.kernels.elementwise import byte_dropout, layer_norm, relu_dropout, rotate
 from heed.kernels.encoder_block import BlockSettings, BlockWeights, Groups, encoder_block, trains_packed
-from heed.kernels.gru import aligned_gru, gru_sequence, trains_by_hand
 from heed.kernels.linear import Linear, linear, outer
 from heed.kernels.memory import large_empty
-from heed.kernels.next_token import Best, LargeVocabulary, best_of
 from heed.kernels.private import enabled, onednn_linear, plain
-from heed.kernels.tape_lstm import tape_lstm
+from heed.kernels.recurrent import aligned_gru, gru_sequence, tape_lstm, trains_by_hand
+from heed.kernels.vocabulary import Best, LargeVocabulary, best_of, layer_cross_entropy
 
 
 def choice() -> str:
