@@ -255,4 +255,22 @@ EDITS = [
         'torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"])',
         ("tests/test_training.py",),
     ),
+    Edit(
+        "threads: a second thread is kept for a gain within noise",
+        "elif least < self._usual * (_WORTH if self.next > self._best else 1.0):",
+        "elif least < self._usual:",
+        ("tests/test_threads.py",),
+    ),
+    Edit(
+        "threads: a number that was tried in vain is tried again",
+        "(self._more if self.next > self._best else self._fewer).clear()",
+        "pass",
+        ("tests/test_threads.py",),
+    ),
+    Edit(
+        "bert: padding is attended to outside of training",
+        "return super().forward(x, None if mask.all() else mask)",
+        "return super().forward(x, None)",
+        ("tests/test_bert.py", "tests/test_models.py"),
+    ),
 ]
