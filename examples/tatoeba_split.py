@@ -14,12 +14,13 @@ import sys
 from pathlib import Path
 
 from heed.data.examples import Pair
-from heed.data.kinds.pairs import read_pairs
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import pair_reader
 
 
 def main() -> None:
     path, name, test_size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    pairs = list(read_pairs([path]))
+    pairs = list(pair_reader().read([path], Findings()))
     random.Random(1).shuffle(pairs)
     test: list[Pair] = []
     taken: set[str] = set()

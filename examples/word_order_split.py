@@ -13,12 +13,13 @@ import random
 import sys
 from pathlib import Path
 
-from heed.data.kinds.pairs import read_pairs, words_of
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import pair_reader, words_of
 
 
 def main() -> None:
     *files, folder, total, test_size = sys.argv[1:]
-    sentences = list(dict.fromkeys(pair.source for file in files for pair in read_pairs([file])))
+    sentences = list(dict.fromkeys(pair.source for file in files for pair in pair_reader().read([file], Findings())))
     sentences = [sentence for sentence in sentences if 5 <= len(sentence.split()) <= 12]
     random.Random(1).shuffle(sentences)
     test = sentences[: int(test_size)]

@@ -9,10 +9,10 @@ import pytest
 
 import heed
 from commands import call
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.pairs import pair_reader
 from heed.data.splits.pairs import open_pairs
 from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
@@ -166,7 +166,7 @@ def test_utf_16_is_recognised_with_and_without_its_mark(tmp_path, encoding):
     path = tmp_path / "a.tsv"
     path.write_bytes("the cat\tologbo\n".encode(encoding) * 9)
     with pytest.raises(DataError, match="is not UTF-8 text: it looks like UTF-16; convert it"):
-        list(read_pairs([path], findings=Findings("skip")))
+        list(pair_reader().read([path], Findings("skip")))
 
 
 # --- line ends and marks
@@ -422,10 +422,10 @@ def test_bad_rows_are_left_out_by_rule_and_the_others_are_as_they_were(tmp_path,
     path = tmp_path / name
     path.write_bytes(content)
     findings = Findings("skip")
-    assert [(pair.source, pair.target) for pair in read_pairs([path], findings=findings)] == [("a", "b"), ("c", "d")]
+    assert [(pair.source, pair.target) for pair in pair_reader().read([path], findings)] == [("a", "b"), ("c", "d")]
     assert findings.left_out == filtered
     with pytest.raises(DataError, match=r"line [23]"):
-        list(read_pairs([path]))
+        list(pair_reader().read([path], Findings()))
 
 
 def test_a_further_corpus_is_read_by_the_same_rules(tmp_path):
@@ -449,14 +449,14 @@ def test_a_quote_that_is_never_closed_is_an_error_whatever_the_policy(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b'a,b\n"c,d\ne,f\n')
     with pytest.raises(DataError, match=r"line 2 is not CSV: unexpected end of data \(read up to line 3\)"):
-        list(read_pairs([path], findings=Findings("skip")))
+        list(pair_reader().read([path], Findings("skip")))
 
 
 def test_a_first_line_that_names_the_columns_cannot_be_left_out(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"en\xff\tyo\nen\tyo\na\tb\n")
     with pytest.raises(DataError, match="line 1 should name the columns, but is a bad line"):
-        list(read_pairs([path], "en", "yo", Findings("skip")))
+        list(pair_reader(Columns(source="en", target="yo")).read([path], Findings("skip")))
 
 
 # --- the commands

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.config import FilesData
+from heed.config import Columns, FilesData
 from heed.data import text_files as lines_module
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, read_texts
+from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.pairs import open_pairs
 from heed.data.text_files import lines_of
 from heed.errors import DataError
@@ -66,7 +66,7 @@ def reads_or_refuses(read):
 @given(any_bytes, st.sampled_from(["a.tsv", "a.csv", "a.jsonl", "a.txt"]), st.sampled_from([None, 0, "a"]), policies)
 def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, findings):
     path = written(folder, name, data)
-    pairs = reads_or_refuses(lambda: list(read_pairs([path], column, None, findings)))
+    pairs = reads_or_refuses(lambda: list(pair_reader(Columns(source=column)).read([path], findings)))
     for pair in pairs or ():
         (pair.source + pair.target).encode()
         assert "\0" not in pair.source + pair.target and pair.origin.startswith(f"{name}:")
@@ -77,7 +77,7 @@ def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, finding
 def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, several, findings):
     path = written(folder, name, data)
     form = TextFormat(text=0, label=1, several=several) if name in ("b.tsv", "b.csv") else TextFormat(several=several)
-    texts = reads_or_refuses(lambda: list(read_texts([path], form, findings)))
+    texts = reads_or_refuses(lambda: list(text_reader(form).read([path], findings)))
     for text in texts or ():
         "".join([text.text, *text.labels]).encode()
         assert several or len(text.labels) == 1 or not text.text.strip()
@@ -150,7 +150,7 @@ def test_of_parallel_files_exactly_the_pairs_with_a_bad_line_are_left_out(folder
     findings = Findings("skip")
     expected = [tuple(expected_line(side, 100_000) for side in raw) for raw in raws]
     kept = {n: pair for n, pair in enumerate(expected, start=1) if None not in pair}
-    read = {int(p.origin.split(":")[1]): (p.source, p.target) for p in read_pairs(files, findings=findings)}
+    read = {int(p.origin.split(":")[1]): (p.source, p.target) for p in pair_reader().read(files, findings)}
     assert read == kept
     assert findings.left_out.total() == len(raws) - len(kept)
 
@@ -194,7 +194,7 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
     expected = [(text, (label,) if text.strip() else ()) for text, label in rows]
-    assert [(text.text, text.labels) for text in read_texts([path], TextFormat())] == expected
+    assert [(text.text, text.labels) for text in text_reader(TextFormat()).read([path], Findings())] == expected
 
 
 @some

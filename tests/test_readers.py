@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heed.config import Columns
 from heed.data.examples import Pair
-from heed.data.kinds.pairs import read_pairs
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import pair_reader
 from heed.data.text_files import lines_of
 from heed.errors import DataError
 
@@ -45,13 +47,17 @@ def write(folder, **files):
     return paths
 
 
+def read(paths, source=None, target=None):
+    return pair_reader(Columns(source=source, target=target)).read(paths, Findings())
+
+
 def texts_of(paths, *columns):
-    return [(pair.source, pair.target) for pair in read_pairs(paths, *columns)]
+    return [(pair.source, pair.target) for pair in read(paths, *columns)]
 
 
 def problem(paths, *columns):
     with pytest.raises(DataError) as raised:
-        list(read_pairs(paths, *columns))
+        list(read(paths, *columns))
     message = str(raised.value)
     assert "\n" not in message
     return message
@@ -76,14 +82,14 @@ def test_every_format_packed_or_not(tmp_path, packed):
         (tmp_path / (name + packed)).write_bytes(pack(data))
     assert texts_of([tmp_path / f"a.en{packed}", tmp_path / f"a.yo{packed}"]) == PAIRS
     for name in list(files)[2:]:
-        pairs = list(read_pairs([str(tmp_path / (name + packed))]))
+        pairs = list(pair_reader().read([str(tmp_path / (name + packed))], Findings()))
         assert [(pair.source, pair.target) for pair in pairs] == PAIRS
         assert [pair.origin for pair in pairs] == [f"{name}{packed}:{n}" for n in range(1, 5)]
 
 
 def test_origins_name_the_source_file_and_its_line(tmp_path):
     paths = write(tmp_path, a__en=b"x\n\ny\n", a__yo=b"1\n2\n3")
-    assert [pair.origin for pair in read_pairs(paths)] == ["a.en:1", "a.en:2", "a.en:3"]
+    assert [pair.origin for pair in read(paths)] == ["a.en:1", "a.en:2", "a.en:3"]
     assert texts_of(paths) == [("x", "1"), ("", "2"), ("y", "3")]
 
 
@@ -104,12 +110,12 @@ def test_columns_by_name_stand_in_the_first_line(tmp_path):
     )
     for path in (tsv, table, objects):
         assert texts_of([path], "de", "en") == [("ein", "one")]
-    assert next(read_pairs([tsv], "de", "en")).origin == "a.tsv:2"
+    assert next(iter(read([tsv], "de", "en"))).origin == "a.tsv:2"
 
 
 def test_a_quoted_text_may_hold_commas_quotes_and_line_breaks(tmp_path):
     (path,) = write(tmp_path, a__csv=b'"a ""b"", c","one\ntwo\n\nfour"\r\nd,e\n')
-    pairs = list(read_pairs([path]))
+    pairs = list(read([path]))
     assert pairs == [Pair('a "b", c', "one\ntwo\n\nfour"), Pair("d", "e")]
     assert [pair.origin for pair in pairs] == ["a.csv:1", "a.csv:5"]  # where each begins
 
@@ -320,7 +326,7 @@ def test_the_largest_field_of_csv_is_ours_whatever_other_libraries_set_for_the_p
     (bad,) = write(tmp_path, bad__csv=('a,b\nc,"' + ("d" * 70_000 + "\n") * 2 + '"\n').encode())
     before = csv.field_size_limit(limit)
     try:
-        assert len(list(read_pairs([good]))) == 2
+        assert len(list(read([good]))) == 2
         assert "line 2 is not CSV: field larger than field limit" in problem([bad])
         assert csv.field_size_limit() == limit
     finally:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from heed.config import FilesData, TokenizerConfig
-from heed.data.kinds.pairs import read_pairs
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
-from heed.data.kinds.texts import TextFormat, read_texts
+from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -35,7 +36,7 @@ def test_multi30k_is_read_whole_and_nothing_is_left_out():
 
 @pytest.mark.parametrize(("name", "count"), [("hin", 2915), ("spa", 118964)])
 def test_tatoeba_is_read_with_two_columns_and_with_three(name, count):
-    pairs = list(read_pairs([DATA / "tatoeba" / f"{name}.txt.gz"]))
+    pairs = list(pair_reader().read([DATA / "tatoeba" / f"{name}.txt.gz"], Findings()))
     assert len(pairs) == count
     assert all(pair.source.strip() and pair.target.strip() for pair in pairs)
     assert not any("CC-BY" in pair.target for pair in pairs)
@@ -43,7 +44,7 @@ def test_tatoeba_is_read_with_two_columns_and_with_three(name, count):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subwords_of_real_sentences_decode_to_the_sentences(kind):
-    texts = [pair.target for pair in read_pairs([DATA / "tatoeba" / "hin.txt.gz"])]
+    texts = [pair.target for pair in pair_reader().read([DATA / "tatoeba" / "hin.txt.gz"], Findings())]
     tokenizer = TextTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=1000))
     for text, ids in zip(texts, tokenizer.encode_all(texts), strict=True):
         if UNKNOWN not in ids:
@@ -93,11 +94,11 @@ def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
     ],
 )
 def test_labelled_corpora_are_read_whole(path, counts):
-    texts = list(read_texts([DATA / path], TextFormat()))
+    texts = list(text_reader(TextFormat()).read([DATA / path], Findings()))
     assert Counter(text.labels[0] for text in texts) == counts
     assert all(text.text.strip() for text in texts)
 
 
 def test_a_file_in_another_encoding_is_named_with_line_and_byte():
     with pytest.raises(DataError, match=r"rt-polarity.cp1252.all.gz' line \d+: byte 0x.. .*is not UTF-8"):
-        list(read_texts([DATA / "sentiment" / "mr" / "rt-polarity.cp1252.all.gz"], TextFormat()))
+        list(text_reader(TextFormat()).read([DATA / "sentiment" / "mr" / "rt-polarity.cp1252.all.gz"], Findings()))

@@ -13,15 +13,15 @@ import pytest
 import heed
 from heed import folder
 from heed.cli import main
-from heed.config import FilesData, TagOptions
+from heed.config import Columns, FilesData, TagOptions
 from heed.data import text_files
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
 from heed.data.kinds.numbers import read_numbers
-from heed.data.kinds.pairs import read_pairs
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, read_texts, text_reader
+from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
@@ -66,7 +66,9 @@ def read(folder, name, content, encoding="utf-8", form=None):
     path = folder / name
     path.write_bytes(content.encode(encoding))
     findings = Findings()
-    found = [(one.text, one.labels) for one in read_texts([path], form or TextFormat(advice=suggest_task), findings)]
+    found = [
+        (one.text, one.labels) for one in text_reader(form or TextFormat(advice=suggest_task)).read([path], findings)
+    ]
     return found, findings
 
 
@@ -272,7 +274,7 @@ PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
 def pairs(folder, name, content, encoding="utf-8", **columns):
     (folder / name).write_bytes(content.encode(encoding))
     findings = Findings()
-    found = read_pairs([folder / name], findings=findings, advice=suggest_task, **columns)
+    found = pair_reader(Columns(**columns), suggest_task).read([folder / name], findings)
     return [(pair.source, pair.target) for pair in found], findings
 
 
@@ -642,7 +644,7 @@ def test_conversations_are_not_taken_for_pairs(tmp_path, monkeypatch):
     for turns in (["hello there", "good morning"], [{"who": "a", "says": "hello"}, {"who": "b", "says": "hi"}]):
         path.write_text("".join(json.dumps({"id": f"t{n}", "dialog": turns}) + "\n" for n in range(9)))
         with pytest.raises(DataError) as raised:
-            list(read_pairs([path], advice=suggest_task))
+            list(pair_reader(advice=suggest_task).read([path], Findings()))
         assert "each line is a conversation (field 'dialog' is a list of turns)" in str(raised.value)
         assert str(raised.value).endswith("train on it with: heed train dialogue talks.jsonl")
 

@@ -203,7 +203,7 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
-    monkeypatch.setattr("heed.data.kinds.pairs.read_pairs", None)
+    monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
     monkeypatch.setattr("heed.tasks.translation.tokenizers.train_tokenizers", None)
     monkeypatch.setattr("heed.data.splits.lengths._lengths", None)
     second = prepare(files, kind="bpe")

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from heed.data.examples import label_order, split_sentences
-from heed.data.kinds.texts import TextFormat, read_texts, text_reader
+from heed.data.findings import Findings
+from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
@@ -18,7 +19,7 @@ def write(path, text):
 
 
 def read(path, **form):
-    return [(text.text, text.labels) for text in read_texts([path], TextFormat(**form))]
+    return [(text.text, text.labels) for text in text_reader(TextFormat(**form)).read([path], Findings())]
 
 
 GOOD = [("good, very good", ("pos",)), ("bad", ("neg",))]
@@ -47,7 +48,7 @@ def test_a_folder_for_each_class(tmp_path):
         write(tmp_path / label / "1.txt", text + "\n")
     write(tmp_path / "README", "no text")
     assert sorted(read(tmp_path)) == sorted(GOOD)
-    (text, *_) = read_texts([tmp_path], TextFormat())
+    (text, *_) = text_reader(TextFormat()).read([tmp_path], Findings())
     assert text.origin == "neg/1.txt"
 
 

@@ -13,8 +13,10 @@ import torch
 import heed
 from contract import write_lines
 from heed.cli import main
+from heed.config import Columns
 from heed.data.examples import Pair
-from heed.data.kinds.pairs import ShuffledPair, read_targets, shuffle_words, words_of
+from heed.data.findings import Findings
+from heed.data.kinds.pairs import ShuffledPair, shuffle_words, shuffled_reader, words_of
 from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
@@ -138,9 +140,9 @@ def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):
     (tmp_path / "named.tsv").write_text("id\tsentence\n" + "".join(f"x\t{one}\n" for one in two))
     given = {"a.txt.gz": None, "a.jsonl": None, "b.jsonl": "english", "a.csv": None, "a.tsv": None, "b.txt": 1}
     for name, column in {**given, "named.tsv": "sentence"}.items():
-        read = list(read_targets([tmp_path / name], column))
-        assert [sentence for sentence, _ in read] == two, name
-        assert read[-1][1] == f"{name}:{3 if name == 'named.tsv' else 2}"
+        read = list(shuffled_reader(Columns(target=column), 1).read([tmp_path / name], Findings()))
+        assert [pair.target for pair in read] == two, name
+        assert read[-1].origin == f"{name}:{3 if name == 'named.tsv' else 2}"
 
 
 @pytest.mark.parametrize(

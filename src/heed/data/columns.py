@@ -94,11 +94,17 @@ class Facts:
 
 @dataclass(frozen=True)
 class Picked:
-    """The columns of text and label; or, if they are unclear, why and which field to set."""
+    """The columns of text and label; or, if they are `unclear`, why and which field to set."""
 
     text: Facts | None = None
     label: Facts | None = None
     unclear: str = ""
+
+    @property
+    def columns(self) -> dict[str, int | str]:
+        """Names or numbers of both, if they are clear."""
+        assert self.text is not None and self.label is not None, self.unclear
+        return {"text": self.text.name, "label": self.label.name}
 
 
 def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: Collection[str] = ()) -> list[Facts]:

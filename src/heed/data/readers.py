@@ -30,13 +30,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from heed.config import HubSection
 from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Counts, Findings
-from heed.data.tables import Row, Table, described
+from heed.data.tables import Guess, Row, Table, described
 from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
@@ -78,6 +79,43 @@ class Reader(Generic[E]):
             else:
                 counts.kept += 1
                 yield example
+
+
+def table_reader(
+    kind: type[E],
+    choose: Callable[[Table, bool], None],
+    example: Callable[[Row], E],
+    source: Callable[[Path, Findings], Table | Iterable[Table | E]],
+    settings: Mapping[str, Any] | None = None,
+) -> Reader[E]:
+    """A reader of examples that are rows of tables: of files, of data sets of the Hub, and of data passed in Python.
+
+    Args:
+        kind: The class of the examples.
+        choose: Sets the columns of a table; its second argument is True after the first table, the training set.
+        example: Makes an example of a usable row.
+        source: The table in a file, or its examples if they are not rows; of a folder several. If the columns of a
+            table are set, they stay.
+        settings: As in `Reader`.
+    """
+    columns: dict[str, int | str] = {}
+
+    def of_table(table: Table) -> Iterator[E]:
+        if not table.columns:
+            choose(table, bool(columns))
+        columns.update(columns or table.columns)
+        return table.made(example)
+
+    def read(files: Sequence[str], findings: Findings) -> Iterator[E]:
+        for path in map(Path, files):
+            found = source(path, findings)
+            for one in (found,) if isinstance(found, Table) else found:
+                if isinstance(one, Table):
+                    yield from of_table(one)
+                else:
+                    yield one
+
+    return Reader(kind, read, of_table, settings or {}, columns=columns)
 
 
 class HubSet:
@@ -174,19 +212,24 @@ class HubTable(Table):
         objects = [dict(zip(self.names, row, strict=True)) for row in self._values(sample, self.names)]
         return [one for one in facts_of_objects(objects, known) if one.cells]
 
-    def refuse_missing(self, texts: Collection[str]) -> None:
-        """Refuse columns that the data set does not have; the fields `texts` need columns of texts.
+    @property
+    def judged(self) -> int:
+        return _SAMPLE
+
+    def _refuse_missing(self) -> None:
+        """Refuse columns that the data set does not have; every field but that of labels needs a column of texts.
 
         Raises:
             DataError: The message lists or suggests columns.
         """
         for part, name in self.columns.items():
-            able, kind = (self.texts, "text column") if part in texts else (self.names, "column")
+            able, kind = (self.names, "column") if part == "label" else (self.texts, "text column")
             if name not in able:
                 hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
 
     def rows(self) -> Iterator[Row]:
+        self._refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
         for number, values in enumerate(self._values(self._table.select_columns(names), names), start=1):
             row = Row(self, number, dict(zip(names, values, strict=True)))
@@ -218,8 +261,6 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-Guess = Callable[[Mapping[str, str]], dict[str, str] | str]
-"""Finds the column of each field, given the known ones; or returns why it cannot."""
 T = TypeVar("T")
 _JUDGED = 20
 """Examples below which the order of texts and labels is not checked."""
@@ -332,26 +373,23 @@ class HeldTable(Table):
 
     def choose(
         self,
-        wanted: Mapping[str, Column],
-        aliases: Mapping[str, Sequence[str]] | None = None,
+        given: Mapping[str, Column],
+        *,
+        default: Mapping[str, int | str] | None = None,
+        usual: Mapping[str, Sequence[str]] | None = None,
         guess: Guess | None = None,
+        again: bool = False,
         setting: str = "data.columns",
         called: Mapping[str, str] | None = None,
-    ) -> None:
-        """Set the columns of some fields; recognised ones are remarked.
+    ) -> Mapping[str, Column]:
+        """As in `Table`; columns are given by name, or by position if they have no names. Recognised ones are remarked.
 
-        Args:
-            wanted: Field -> its column by name or by position, None for the default.
-            aliases: Field -> further names that its column may have.
-            guess: Finds the columns of all fields, given those known by name; or returns why it cannot.
-            setting: The section of the settings that select columns, for messages; "" if there is none.
-            called: Field -> its name in the remark, if different.
-
-        Raises:
-            DataError: A column is missing or unclear; the message says how to select it.
+        `setting` is the section of the settings that select columns, for messages, "" if there is none; `called` are
+        names of fields in the remark, if different.
         """
+        given = super().choose(given, again=again)
         places: dict[str, int | None] = {}
-        for number, (field, column) in enumerate(wanted.items()):
+        for number, (field, column) in enumerate(given.items()):
             if isinstance(column, int) and not isinstance(column, bool):
                 if not 0 <= column < self.width:
                     raise DataError(f"{self.split} has {self.width} columns, so {setting}.{field} cannot be {column}")
@@ -363,7 +401,7 @@ class HeldTable(Table):
                     raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
                 places[field] = self.names.index(column)
             else:
-                known = [name for name in (field, *(aliases or {}).get(field, ())) if name in self.names]
+                known = [name for name in (field, *(usual or {}).get(field, ())) if name in self.names]
                 places[field] = self.names.index(known[0]) if known else None
         open_ = [field for field, place in places.items() if place is None]
         rest = [i for i in range(self.width) if i not in places.values()]
@@ -371,7 +409,7 @@ class HeldTable(Table):
             found = guess({field: self.names[place] for field, place in places.items() if place is not None})
             if isinstance(found, str):
                 raise DataError(f"{self._unclear(open_[0], setting)} ({found})")
-            places = {field: self.names.index(found[field]) for field in wanted}
+            places = {field: self.names.index(found[field]) for field in given}
         elif open_ and len(rest) == len(open_):
             places |= dict(zip(open_, rest, strict=True))
         elif open_:
@@ -381,6 +419,7 @@ class HeldTable(Table):
         if open_:
             words = ((column, (called or {}).get(field, field)) for field, column in self.columns.items())
             self.findings.remark(", ".join(f"column '{column}' is the {word}" for column, word in words))
+        return given
 
     def _unclear(self, field: str, setting: str) -> str:
         has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"

@@ -6,7 +6,7 @@ import csv
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -70,6 +70,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 E = TypeVar("E")
+Guess = Callable[[Mapping[str, str]], dict[str, str] | str]
+"""Finds the column of each field, given the known ones; or returns why it cannot."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """Separators of columns, as messages name them."""
 _FIELD = 2**17
@@ -146,6 +148,8 @@ class Table(ABC):
     names: Sequence[str] = ()
     plain = False
     """True if a text needs no further check."""
+    unit = "column"
+    """Name of a column, for messages."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -189,6 +193,42 @@ class Table(ABC):
         if not isinstance(value, str):
             raise row.bad("not text", f"{where} is {described(value)}, expected text")
         return characters_of(value, where, row.bad)
+
+    def choose(
+        self,
+        given: Mapping[str, Column],
+        *,
+        default: Mapping[str, int | str] | None = None,
+        usual: Mapping[str, Sequence[str]] | None = None,
+        guess: Guess | None = None,
+        again: bool = False,
+    ) -> Mapping[str, Column]:
+        """Set the column of each field: the given one, else its default, else the one with the field's name.
+
+        Args:
+            given: Field -> its column by name or by number; None if it is not given.
+            default: Field -> its column if it is not given.
+            usual: Field -> further names of its column, for data passed in Python.
+            guess: Finds the columns of all fields of data passed in Python, given those known by name.
+            again: True if the given columns are those of a training set; they are as if not given if this table lacks
+                one of them.
+
+        Returns:
+            The columns that count as given.
+
+        Raises:
+            DataError: Data passed in Python lacks a column, or a column is unclear.
+        """
+        if again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str))):
+            given = dict.fromkeys(given)
+        usually = default or {}
+        self.columns = {field: usually.get(field, field) if one is None else one for field, one in given.items()}
+        return given
+
+    @property
+    def judged(self) -> int:
+        """Number of rows by which columns can be recognised."""
+        return 0
 
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
@@ -258,6 +298,8 @@ class CsvTable(_File):
         self.sample = regular_rows(rows) if self.is_regular or named else rows
         self.header: bool | None = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
+        self.is_lines = False
+        """True if each line is one text, in a file without columns."""
         self._places: dict[str, int] = {}
 
     @property
@@ -276,9 +318,14 @@ class CsvTable(_File):
         first = self.sample[0] if self.sample else []
         return len(set(first)) == len(first) and all(cell == cell.strip() for cell in first)
 
+    @property
+    def judged(self) -> int:
+        return len(self.sample) - self.has_header if self.recognised else 0
+
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        width = range(len(self.sample[0]))
-        names = self.sample[0] if self.header and self.named else width
+        """Statistics of the columns; the first line is a header if it looks like one."""
+        self.header = self.has_header if self.header is None else self.header
+        names = self.sample[0] if self.header and self.named else range(len(self.sample[0]))
         return facts_of(self.sample[1:] if self.header else self.sample, names, known)
 
     def rows(self) -> Iterator[Row]:
@@ -325,12 +372,18 @@ class CsvTable(_File):
 class JsonTable(_File):
     """A file of JSON objects, one a line; a field of a nested object is a column too, as in "translation.en"."""
 
+    unit = "field"
+
     def __init__(self, path: Path, findings: Findings) -> None:
         super().__init__(findings)
         self.path, self.head = path, Head.of(path, findings)
         self.objects = [flat(one) for one in self.head.objects]
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
+
+    @property
+    def judged(self) -> int:
+        return len(self.objects)
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
         return facts_of_objects(self.objects, known)

@@ -105,6 +105,17 @@ def lines_of(
         raise DataError(f"{name} is empty; expected one text a line")
 
 
+def text_of(line: str | BadLine) -> str:
+    """The text of a line.
+
+    Raises:
+        BadLine: The line cannot be used.
+    """
+    if isinstance(line, BadLine):
+        raise line
+    return line
+
+
 def incoming_lines(
     path: Path, name: str, findings: Findings, source: Callable[[], AbstractContextManager[Chunks]]
 ) -> Generator[str | BadLine | None]:

@@ -17,17 +17,17 @@ out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from heed.data.columns import Column, pick_text
+from heed.data.columns import pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HeldTable, HubTable, Reader
-from heed.data.tables import CsvTable, JsonTable, Row, Table, open_table
-from heed.data.text_files import ending_of, lines_of
+from heed.data.readers import HubTable, Reader, table_reader
+from heed.data.tables import Row, Table, open_table
+from heed.data.text_files import ending_of, lines_of, text_of
 from heed.errors import DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
@@ -62,93 +62,56 @@ class Document(Example):
 
 
 def document_reader(data: Any) -> Reader[Document]:
-    """The reader of documents for a `data` section (its `format`, `columns.text` and `separator`)."""
-    form = _Form.of(data)
-
-    columns: dict[str, int | str] = {}
-
-    def of_table(table: Table) -> Iterator[Document]:
-        choose_text(table, form.text, again=bool(columns))
-        columns.update(columns or table.columns)
-        return table.made(_document)
-
-    def read(files: Sequence[str], findings: Findings) -> Iterator[Document]:
-        return read_documents(files, form, findings, of_table)
-
-    return Reader(Document, read, of_table, columns=columns)
-
-
-def _document(row: Row) -> Document:
-    return Document(_line_ends(row.text("text"), row), row.origin)
-
-
-def choose_text(table: Table, given: Column, again: bool = False) -> None:
-    """Set the column of texts: the one given, the one named "text", or a recognised one, which is remarked.
-
-    A column that a table lacks is as if not given if it is that of the training set (`again`).
-
-    Raises:
-        DataError: Several columns could contain the texts.
-    """
-    if again and table.names and isinstance(given, str) and given not in table.names:
-        given = None
-    table.columns = {"text": "text" if given is None else given}
-    if isinstance(table, HeldTable):
-        table.choose({"text": given})
-    elif given is None and "text" not in table.names:
-        what = "field" if isinstance(table, JsonTable) else "column"
-        if isinstance(table, CsvTable):
-            if not table.recognised or len(table.sample) <= _FEW:
-                return
-            table.header = table.has_header
-        elif isinstance(table, JsonTable) and len(table.objects) < _FEW:
-            return
-        facts = [one for one in table.facts() if not isinstance(table, HubTable) or one.name in table.texts]
-        found = pick_text(facts)
-        if isinstance(found, str):
-            raise DataError(f"'{table.path}': {found}")
-        table.columns = {"text": found.name}
-        numbered = "; the file has no header, so columns are counted from 0" if isinstance(found.name, int) else ""
-        table.findings.remark(f"{what}s: text is {found.shown}{numbered}")
-    if isinstance(table, HubTable):
-        table.refuse_missing(("text",))
-
-
-@dataclass(frozen=True)
-class _Form:
-    """Format of documents: `kind` "auto", "text", "lines", "jsonl", "csv" or "tsv"."""
-
-    kind: str
-    text: Column
-    separator: str | None  # "" for an empty line
-
-    @classmethod
-    def of(cls, data: Any) -> _Form:
-        separator = getattr(data, "separator", None)
-        return cls(
-            getattr(data, "format", "auto"),
-            getattr(getattr(data, "columns", None), "text", None),
-            None if separator is None else separator.strip(),
-        )
-
-
-def read_documents(
-    files: Sequence[str | Path], form: _Form, findings: Findings, of_table: Callable[[Table], Iterator[Document]]
-) -> Iterator[Document]:
-    """Read documents, blank ones included, from files and folders.
+    """The reader of documents, blank ones included, for a `data` section (its `format`, `columns.text`, `separator`).
 
     If bad lines are skipped, each is left out of its document and counted; in JSON lines and tables, the document is.
 
     Raises:
-        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
-            skipped; a document has more than 2 ** 29 characters.
+        DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; a line is
+            bad and not skipped; a document has more than 2 ** 29 characters; or several columns could be the texts.
     """
-    for path in map(Path, files):
-        if path.is_dir():
-            for file in _files_below(path, findings):
-                yield from _file(file, path, form, findings, of_table)
-        else:
-            yield from _file(path, None, form, findings, of_table)
+    given = getattr(getattr(data, "columns", None), "text", None)
+    kind, separator = getattr(data, "format", "auto"), getattr(data, "separator", None)
+    separator = None if separator is None else separator.strip()  # "" for an empty line
+
+    def choose(table: Table, again: bool) -> None:
+        column = table.choose({"text": given}, again=again)["text"]
+        if column is None and table.judged >= _FEW and "text" not in table.names:
+            texts = table.texts if isinstance(table, HubTable) else None
+            found = pick_text([one for one in table.facts() if texts is None or one.name in texts])
+            if isinstance(found, str):
+                raise DataError(f"'{table.path}': {found}")
+            table.columns = {"text": found.name}
+            numbered = "; the file has no header, so columns are counted from 0" if isinstance(found.name, int) else ""
+            table.findings.remark(f"{table.unit}s: text is {found.shown}{numbered}")
+
+    def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
+        root = path if path.is_dir() else None
+        for file in [path] if root is None else _files_below(root, findings):
+            form = _ENDINGS.get(ending_of(file), "text") if kind == "auto" else kind
+            name = file.name if root is None else str(file.relative_to(root))
+            if root is not None and not _size(file):
+                yield Document("", name)
+            elif form == "text":
+                yield from _texts(file, root, name, separator, findings)
+            elif form == "lines":
+                yield from _lines(file, root, name, findings)
+            else:
+                table = open_table(file, findings, ("text" if given is None else given,), form)
+                table.name, table.hint = name, "; data.format=text reads the whole file as one document"
+                yield table
+
+    return table_reader(Document, choose, _document, source)
+
+
+def _document(row: Row) -> Document:
+    """The text of a row, with CRLF replaced by LF, which is noted."""
+    text = row.text("text")
+    if "\r\n" in text:
+        what, table = "lines of the text end in CRLF, read as LF", row.table
+        table.findings.note(what, table.path, row.origin, unit="document")
+        text = text.replace("\r\n", "\n")
+    return Document(text, row.origin)
 
 
 def _files_below(folder: Path, findings: Findings) -> list[Path]:
@@ -164,24 +127,6 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
         else:
             findings.note("not a regular file, left out", folder, path.name, unit="file")
     return found
-
-
-def _file(
-    path: Path, root: Path | None, form: _Form, findings: Findings, of_table: Callable[[Table], Iterator[Document]]
-) -> Iterator[Document]:
-    """The documents of one file, of the folder `root` unless that is None."""
-    kind = _ENDINGS.get(ending_of(path), "text") if form.kind == "auto" else form.kind
-    name = path.name if root is None else str(path.relative_to(root))
-    if root is not None and not _size(path):
-        yield Document("", name)
-    elif kind == "text":
-        yield from _texts(path, root, name, form.separator, findings)
-    elif kind == "lines":
-        yield from _lines(path, root, name, findings)
-    else:
-        table = open_table(path, findings, ("text" if form.text is None else form.text,), kind)
-        table.name, table.hint = name, "; data.format=text reads the whole file as one document"
-        yield from of_table(table)
 
 
 def _size(path: Path) -> int:
@@ -221,17 +166,5 @@ def _texts(path: Path, root: Path | None, name: str, separator: str | None, find
 
 
 def _lines(path: Path, root: Path | None, name: str, findings: Findings) -> Iterator[Document]:
-    for number, line in enumerate(lines_of(path, findings, root), start=1):
-        if isinstance(line, BadLine):
-            findings.leave_out(line.rule)
-        else:
-            yield Document(line, f"{name}:{number}")
-
-
-def _line_ends(text: str, row: Row) -> str:
-    """A text with CRLF replaced by LF, which is noted."""
-    if "\r\n" in text:
-        what, table = "lines of the text end in CRLF, read as LF", row.table
-        table.findings.note(what, table.path, row.origin, unit="document")
-        text = text.replace("\r\n", "\n")
-    return text
+    lines = enumerate(lines_of(path, findings, root), start=1)
+    return findings.usable(lines, lambda numbered: Document(text_of(numbered[1]), f"{name}:{numbered[0]}"))

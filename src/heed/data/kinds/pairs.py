@@ -26,9 +26,9 @@ in two orders are two sentences.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
@@ -39,7 +39,7 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.readers import HeldTable, HubTable, Reader
+from heed.data.readers import HeldTable, HubTable, Reader, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of
 from heed.errors import DataError, suggest
@@ -52,92 +52,50 @@ COPY = "the model can only learn to copy"
 Names = tuple[Sequence[str], Sequence[str]]
 SIDES: Names = (("source",), ("target",))
 """Usual names of both columns, most reliable first."""
+_UNNAMED = Columns()
 
 
 def pair_reader(
-    files: Sequence[str],
-    columns: Columns,
-    field: str,
-    files_field: str,
-    advice: Advice = no_advice,
-    names: Names = SIDES,
+    columns: Columns = _UNNAMED, advice: Advice = no_advice, names: Names = SIDES, again: bool = False
 ) -> Reader[Pair]:
-    """The reader of pairs from files or data sets with these columns.
+    """The reader of pairs, blank sides included, from two parallel files, one file of columns, data sets or Python.
 
-    `advice` names commands for files without pairs; `names` are usual names of both columns.
+    Columns are those with usual `names`, else 0 and 1 or, in JSON lines, the only two texts; what was recognised and
+    what looks odd is remarked. `advice` names commands for files without pairs. With `again`, the columns are those of
+    a training set, which other files may lack.
 
     Raises:
-        DataError: Columns are given for two parallel files.
+        DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; two files
+            have different numbers of lines; a line is bad (not UTF-8, too long, without the column) and not skipped;
+            a table looks like another kind of data, or a column is missing.
     """
-    if len(files) == 2 and (columns.source is not None or columns.target is not None):
-        raise DataError(
-            f"{field} selects columns of one file, but {files_field} names two parallel files: {', '.join(files)}"
-        )
-    read: dict[str, int | str] = {}
+    given = {"source": columns.source, "target": columns.target}
 
-    def of_table(table: Table) -> Iterator[Pair]:
-        choose_sides(table, columns.source, columns.target, advice, names, again=bool(read))
-        read.update(read or table.columns)
-        return table.made(_pair)
+    def choose(table: Table, after: bool) -> None:
+        _choose_sides(table, given, advice, names, again or after)
 
-    def of_files(files: Sequence[str], findings: Findings) -> Iterator[Pair]:
-        return read_pairs(files, findings=findings, of_table=of_table)
+    def table_in(path: Path, findings: Findings) -> Table:
+        fixed = ending_of(path) not in (".csv", ".jsonl", ".json")
+        table = CsvTable(path, findings, "\t", fixed=True) if fixed else open_table(path, findings)
+        table.hint = "; or give two parallel files"
+        return table
+
+    def read(files: Sequence[str], findings: Findings) -> Iterable[Pair]:
+        if len(files) == 2:
+            return _parallel(Path(files[0]), Path(files[1]), findings)
+        if len(files) != 1:
+            listed = f"{len(files)} files were given ({', '.join(map(str, files))})"
+            raise DataError(f"{listed}; expected two parallel files, or one with both sides")
+        return of_one.read(files, findings)
 
     # Columns by number are the default, so that a run that has recorded them finds what it has stored.
     both = 0 if columns.source is None else columns.source, 1 if columns.target is None else columns.target
-    settings = {"columns": [*both], "recognised": 2}
-    return Reader(Pair, of_files, of_table, settings, columns=read)
+    of_one = table_reader(Pair, choose, _pair, table_in, {"columns": [*both], "recognised": 2})
+    return replace(of_one, read=read)
 
 
 def _pair(row: Row) -> Pair:
     return Pair(row.text("source"), row.text("target"), origin=row.origin)
-
-
-def read_pairs(
-    files: Sequence[str | Path],
-    source: Column = None,
-    target: Column = None,
-    findings: Findings | None = None,
-    advice: Advice = no_advice,
-    names: Names = SIDES,
-    again: bool = False,
-    of_table: Callable[[Table], Iterator[Pair]] | None = None,
-) -> Iterator[Pair]:
-    """Read pairs from two parallel files or from one file of columns.
-
-    Columns are those with usual `names`, else 0 and 1 or, in JSON lines, the only two texts. Bad lines are errors
-    without `findings`; `advice` names commands for files without pairs. With `again`, the columns are those of a
-    training set, which this file may lack.
-
-    Yields:
-        One pair a line, blank sides included; its origin names file and line.
-
-    Raises:
-        DataError: A file is missing, empty, cut off, not text, or changes while it is read; two files have different
-            numbers of lines; a line is bad (not UTF-8, too long, without the column) and not skipped.
-    """
-    paths = [Path(f) for f in files]
-    findings = Findings() if findings is None else findings
-    if len(paths) == 2:
-        yield from _parallel(paths[0], paths[1], findings)
-    elif len(paths) == 1:
-        kind = ending_of(paths[0])
-        table = open_table(paths[0], findings) if kind in _KINDS else CsvTable(paths[0], findings, "\t", fixed=True)
-        table.hint = "; or give two parallel files"
-        if of_table is None:
-            choose_sides(table, source, target, advice, names, again)
-            of_table = _made
-        yield from of_table(table)
-    else:
-        given = f"{len(paths)} files were given ({', '.join(map(str, paths))})"
-        raise DataError(f"{given}; expected two parallel files, or one with both sides")
-
-
-_KINDS = (".csv", ".jsonl", ".json")
-
-
-def _made(table: Table) -> Iterator[Pair]:
-    return table.made(_pair)
 
 
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
@@ -171,47 +129,34 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     )
 
 
-def choose_sides(
-    table: Table, source: Column, target: Column, advice: Advice, names: Names = SIDES, again: bool = False
-) -> None:
-    """Set the columns of both sides: those given, those with usual names, or recognised ones.
-
-    What was recognised and what looks odd is remarked. Columns that the table lacks are as if not given if they are
-    those of another table that was read before (`again`).
-
-    Raises:
-        DataError: The table looks like another kind of data, or a column is missing.
-    """
-    if again and table.names and any(isinstance(one, str) and one not in table.names for one in (source, target)):
-        source = target = None
+def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, names: Names, again: bool) -> None:
+    """Set the columns of both sides: those given, those with usual names, or recognised ones."""
+    usual = dict(zip(given, names, strict=True))
+    given = table.choose(given, usual=usual, again=again)
+    if isinstance(table, HeldTable):
+        return
+    source, target = given.values()
     found = [source, target]
-    for side, usual in enumerate(names):
+    for side, known in enumerate(names):
         if found[side] is None:
-            found[side] = next((name for name in usual if name in table.names and name != found[1 - side]), None)
+            found[side] = next((name for name in known if name in table.names and name != found[1 - side]), None)
     # One name alone is a chance match: "text" may be the first word of a file without a header.
-    sure = None not in found
-    given = (found[0], found[1]) if sure else (source, target)
+    if sure := None not in found:
+        source, target = found
     if isinstance(table, CsvTable):
-        _choose_csv(table, *given, advice)
+        _choose_csv(table, source, target, advice)
     elif isinstance(table, JsonTable):
         if not sure and any(one is not None for one in found) and len(names[0]) > 1 and not table.findings.skips:
             raise DataError(_no_field(table, found, names))
-        _choose_objects(table, *given, advice)
-    elif isinstance(table, HeldTable):
-        table.choose({"source": source, "target": target}, dict(zip(("source", "target"), names, strict=True)))
-        return
+        _choose_objects(table, source, target, advice)
     elif isinstance(table, HubTable):
-        if not sure and given == (None, None) and len(table.texts) == 2:
-            given = table.texts[0], table.texts[1]
-            table.findings.remark(f"columns: source is '{given[0]}', target is '{given[1]}'")
-        table.columns = {
-            "source": "source" if given[0] is None else given[0],
-            "target": "target" if given[1] is None else given[1],
-        }
-        table.refuse_missing(("source", "target"))
+        if source is target is None and len(table.texts) == 2:
+            source, target = table.texts
+            table.findings.remark(f"columns: source is '{source}', target is '{target}'")
+        table.choose({"source": source, "target": target})
     if table.columns["source"] == table.columns["target"]:
-        where = f"{'field' if isinstance(table, JsonTable) else 'column'}, '{table.columns['source']}'"
         name = Path(table.path).name
+        where = f"{table.unit}, '{table.columns['source']}'"
         table.findings.remark(f"warning: source and target are the same {where} of '{name}'; {COPY}")
 
 
@@ -225,7 +170,7 @@ def _no_field(table: JsonTable, found: Sequence[Column], names: Names) -> str:
 
 
 def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice) -> None:
-    table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
+    table.choose({"source": source, "target": target}, default={"source": 0, "target": 1})
     head, rows, findings = table.head, table.sample, table.findings
     for said in table.said:
         findings.remark(said)
@@ -276,7 +221,7 @@ def _refuse(head: Head, advice: Advice) -> None:
 
 def _choose_objects(table: JsonTable, source: Column, target: Column, advice: Advice) -> None:
     """The fields given, "source" and "target", or the only two texts."""
-    table.columns = {"source": "source" if source is None else source, "target": "target" if target is None else target}
+    table.choose({"source": source, "target": target})
     objects = table.objects
     if source is not None or target is not None or len(objects) < _FEW:
         return
@@ -353,78 +298,37 @@ def shuffle_words(sentence: str, seed: int) -> str:
 
 
 def shuffled_reader(columns: Columns, seed: int, again: bool = False) -> Reader[ShuffledPair]:
-    """The reader of sentences from files or data sets, which shuffles the words of each.
+    """The reader of sentences, blank ones included, from files or data sets, which shuffles the words of each.
 
-    With `again`, the column is that of a training set, which other files may lack.
-    """
-    read: dict[str, int | str] = {"target": 0} if again else {}
-
-    def of_table(table: Table) -> Iterator[ShuffledPair]:
-        _choose_target(table, columns.target, again=bool(read))
-        read.update(read or table.columns)
-        return table.made(lambda row: pair(row.text("target"), row.origin))
-
-    def pair(sentence: str, place: str) -> ShuffledPair:
-        return ShuffledPair(shuffle_words(sentence, seed), sentence, origin=place)
-
-    def of_files(files: Sequence[str], findings: Findings) -> Iterator[ShuffledPair]:
-        for sentence, place in read_targets(files, columns.target, findings, read):
-            yield pair(sentence, place)
-
-    settings = {"columns": columns.target, "shuffled": [1, seed]}
-    return Reader(ShuffledPair, of_files, of_table, settings, columns=read)
-
-
-def _choose_target(table: Table, column: Column, again: bool = False) -> None:
-    """Set the column of the sentences: the one given, else "text", or the first in .csv and .tsv."""
-    if again and isinstance(column, str) and table.names and column not in table.names:
-        column = None
-    if isinstance(table, HeldTable):
-        table.choose({"target": column}, {"target": ("text",)})
-    else:
-        table.columns = {"target": column if column is not None else 0 if isinstance(table, CsvTable) else "text"}
-    if isinstance(table, HubTable):
-        table.refuse_missing(("target",))
-
-
-def read_targets(
-    files: Sequence[str | Path],
-    column: Column = None,
-    findings: Findings | None = None,
-    columns: dict[str, int | str] | None = None,
-) -> Iterator[tuple[str, str]]:
-    """Read sentences, one a line, or from a column: "text" by default in JSON lines, the first in .csv and .tsv.
-
-    The column of the first table is recorded in `columns`.
-
-    Yields:
-        Each sentence, blank ones included, and its file and line.
+    They are the lines of a file, or a column: "text" by default in JSON lines, the first in .csv and .tsv. With
+    `again`, the column is that of a training set, which other files may lack.
 
     Raises:
-        DataError: A file cannot be read, or a line is bad (for example, has several columns with none selected) and
-            not skipped.
+        DataError: (while reading) A file cannot be read, or a line is bad (for example, has several columns with none
+            selected) and not skipped.
     """
-    findings = Findings() if findings is None else findings
-    for path in map(Path, files):
+
+    def choose(table: Table, after: bool) -> None:
+        default = {"target": 0 if isinstance(table, CsvTable) else "text"}
+        table.choose({"target": columns.target}, default=default, usual={"target": ("text",)}, again=again or after)
+
+    def example(row: Row) -> ShuffledPair:
+        if isinstance(row.table, CsvTable) and row.table.is_lines and not row.blank and len(row.object()) > 1:
+            raise row.bad(
+                "several columns",
+                f"{row.where} has {len(row.cells)} columns ({' | '.join(row.cells)[:40]!r}), expected one sentence; "
+                "data.columns.target=0 reads the first column",
+            )
+        sentence = row.text("target")
+        return ShuffledPair(shuffle_words(sentence, seed), sentence, origin=row.origin)
+
+    def table_in(path: Path, findings: Findings) -> Table:
         kind = ending_of(path)
         if kind in (".jsonl", ".json"):
-            table: Table = open_table(path, findings)
-        else:
-            table = CsvTable(path, findings, "," if kind == ".csv" else "\t", fixed=True)
-        _choose_target(table, column, again=bool(columns))
-        if column is None and kind not in (".csv", ".tsv", ".jsonl", ".json"):
-            yield from table.made(_whole_line)
-        else:
-            if columns is not None:
-                columns.update(columns or table.columns)
-            yield from table.made(lambda row: (row.text("target"), row.origin))
+            return open_table(path, findings)
+        table = CsvTable(path, findings, "," if kind == ".csv" else "\t", fixed=True)
+        table.is_lines = columns.target is None and kind not in (".csv", ".tsv")
+        return table
 
-
-def _whole_line(row: Row) -> tuple[str, str]:
-    if not row.blank and not isinstance(row.cells, BadLine) and len(row.cells) > 1:
-        raise row.bad(
-            "several columns",
-            f"{row.where} has {len(row.cells)} columns ({' | '.join(row.cells)[:40]!r}), expected one sentence; "
-            "data.columns.target=0 reads the first column",
-        )
-    return row.text("target"), row.origin
+    settings = {"columns": columns.target, "shuffled": [1, seed]}
+    return table_reader(ShuffledPair, choose, example, table_in, settings)

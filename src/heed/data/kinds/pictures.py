@@ -347,7 +347,7 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     wanted = {"path": section.columns.path, "label": section.columns.label}
     table = HeldTable(_unstacked(data), split, ("picture", "label"), findings)
     aliases = {"path": (*PATH_NAMES[1:], "pixels", "data"), "label": LABEL_NAMES[1:]}
-    table.choose(wanted, aliases, called={"path": "picture"})
+    table.choose(wanted, usual=aliases, called={"path": "picture"})
     columns = table.chosen()
     name = f"memory:{split}"
     named = [str(label) for value in columns["label"] if not isinstance(label := python_value(value), bool) and label]

@@ -17,7 +17,7 @@ set. `data.format=lines` makes the first word of each line its label.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.kinds.inputs import one_text
-from heed.data.readers import HeldTable, HubTable, Reader
+from heed.data.readers import HubTable, Reader, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
-from heed.data.text_files import ending_of, lines_of
+from heed.data.text_files import ending_of, lines_of, text_of
 from heed.errors import DataError
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
@@ -57,65 +57,42 @@ class TextFormat:
 
 
 def text_reader(form: TextFormat) -> Reader[Text]:
-    """The reader of labelled texts from files, folders, data sets or Python."""
-    columns: dict[str, int | str] = {}
-
-    def of_table(table: Table) -> Iterator[Text]:
-        choose_labelled(table, form)
-        columns.update(columns or table.columns)
-        return _of_rows(table, form)
-
-    def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
-        labels: set[str] = set()
-        for text in read_texts(files, form, findings, columns):
-            labels.update(text.labels)
-            yield text
-        form.known = form.known or frozenset(labels)  # those of the training set, which is read first
-
-    return Reader(Text, read, of_table, columns=columns)
-
-
-def read_texts(
-    files: Sequence[str | Path],
-    form: TextFormat,
-    findings: Findings | None = None,
-    columns: dict[str, int | str] | None = None,
-) -> Iterator[Text]:
-    """Read labelled texts, blank ones included, from files or folders; bad lines are errors without `findings`.
-
-    The columns of the first file are recorded in `columns`.
+    """The reader of labelled texts, blank ones included, from files, folders, data sets or Python.
 
     Raises:
-        DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad (not UTF-8,
-            too long, without a text or label) and the findings do not skip bad lines.
+        DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; a line is
+            bad (not UTF-8, too long, without a text or label) and not skipped; the table looks like something else, or
+            which column is which is unclear.
     """
-    findings = Findings() if findings is None else findings
-    for path in map(Path, files):
-        source = _source(path, form, findings)
-        if form.second is not None and not isinstance(source, Table):
-            raise DataError(
-                f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
-                "or JSON lines"
-            )
-        if isinstance(source, Table):
-            if columns is not None:
-                columns.update(columns or source.columns)
-            yield from _of_rows(source, form)
-        else:
-            yield from (_folders if source == "folders" else _lines)(path, form, findings)
 
-
-def _of_rows(table: Table, form: TextFormat) -> Iterator[Text]:
-    def made(row: Row) -> Text:
+    def example(row: Row) -> Text:
         text = row.text("text")
         if form.second is not None:
             second = row.text("second")
             text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
         label = row.label("label")
-        labels = _labels_of(label, form, row, table.at(row, "label")) if text.strip() else ()
+        labels = _labels_of(label, form, row, row.table.at(row, "label")) if text.strip() else ()
         return Text(text, labels, origin=row.origin)
 
-    return table.made(made)
+    def source(path: Path, findings: Findings) -> Table | Iterator[Text]:
+        found = _table(path, form, findings)
+        if found is None and form.second is not None:
+            raise DataError(
+                f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
+                "or JSON lines"
+            )
+        in_folders = form.kind == "folders" or (form.kind == "auto" and path.is_dir())
+        return (_folders if in_folders else _lines)(path, form, findings) if found is None else found
+
+    def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
+        labels: set[str] = set()
+        for text in reader.read(files, findings):
+            labels.update(text.labels)
+            yield text
+        form.known = form.known or frozenset(labels)  # those of the training set, which is read first
+
+    reader = table_reader(Text, lambda table, again: _choose(table, form), example, source)
+    return replace(reader, read=read)
 
 
 def labels_in(cell: str, form: TextFormat) -> tuple[str, ...]:
@@ -146,27 +123,23 @@ def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str,
     return labels
 
 
-def _source(path: Path, form: TextFormat, findings: Findings) -> CsvTable | JsonTable | str:
-    """The table in a file, with its columns chosen; or "lines" or "folders". What is recognised is remarked.
+def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
+    """The table in a file; None for a folder or lines `label text`. What is recognised is remarked.
 
     Raises:
-        DataError: The file looks like something else, or which column is which is unclear.
+        DataError: The file looks like something else.
     """
     kind = form.kind
     if kind == "auto":
         kind = "folders" if path.is_dir() else _ENDINGS.get(ending_of(path), "lines")
-    if kind == "folders":
-        return kind
-    if kind != "lines":
-        head = Head.of(path, findings, excel=kind == "csv")
-        if form.kind != "auto" or not is_prefixed(head.filled):
-            table = open_table(path, findings, (form.text or "text", form.label or "label"), kind)
-            choose_labelled(table, form)
-            return table
-        _remark(findings, form, "lines", "lines `__label__LABEL text`")
-    elif form.kind != "lines" and (found := _of_lines(path, form, findings)) is not None:
-        return found
-    return "lines"
+        if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
+            _remark(findings, form, "lines", "lines `__label__LABEL text`")
+            return None
+        if kind == "lines":
+            return _of_lines(path, form, findings)
+    if kind in ("folders", "lines"):
+        return None
+    return open_table(path, findings, (form.text or "text", form.label or "label"), kind)
 
 
 def _remark(findings: Findings, form: TextFormat, layout: object, said: str) -> None:
@@ -176,7 +149,7 @@ def _remark(findings: Findings, form: TextFormat, layout: object, said: str) -> 
     form.last = layout
 
 
-def choose_labelled(table: Table, form: TextFormat) -> None:
+def _choose(table: Table, form: TextFormat) -> None:
     """Set the columns of text and label: those given, those named so, or recognised ones.
 
     Columns that a table lacks are as if not given if they are those of the training set.
@@ -184,25 +157,23 @@ def choose_labelled(table: Table, form: TextFormat) -> None:
     Raises:
         DataError: The table looks like something else, or which column is which is unclear.
     """
-    text, second, label = form.text, form.second, form.label
-    if form.known and table.names:
-        if not table.has(*(one for one in (text, label) if isinstance(one, str))):
-            text = label = None
-    both = {} if second is None else {"second": second}
-    table.columns = {"text": "text" if text is None else text, **both, "label": "label" if label is None else label}
-    if isinstance(table, HeldTable):
-        wanted = {"text": text, **both, "label": label}
-        table.choose(wanted, {}, None if both else lambda known: _guessed(table, known))
-    elif isinstance(table, HubTable):
+    text, label = form.text, form.label
+    if form.known and table.names and not table.has(*(one for one in (text, label) if isinstance(one, str))):
+        text = label = None
+    second = {} if form.second is None else {"second": form.second}
+    given = {"text": text, **second, "label": label}
+    table.choose(given, guess=None if second else lambda known: _guessed(table, known))
+    if isinstance(table, HubTable):
         known = {field: name for field, name in table.columns.items() if name in table.names}
-        if len(known) < len(table.columns) and table.has(*(one for one in (text, label, second) if one is not None)):
-            picked = pick([one for one in table.facts() if one.name != second], known.get("text"), known.get("label"))
-            if picked.text is None or picked.label is None:
+        if len(known) < len(given) and table.has(*(one for one in given.values() if one is not None)):
+            columns = [one for one in table.facts() if one.name != form.second]
+            picked = pick(columns, known.get("text"), known.get("label"))
+            if picked.unclear:
                 listed = ", ".join(table.names)
                 raise DataError(f"data.hub '{table.path}': {picked.unclear}; its columns: {listed}")
-            table.columns |= {"text": picked.text.name, "label": picked.label.name}
-            table.findings.remark(f"columns: text is {picked.text.shown}, label is {picked.label.shown}")
-        table.refuse_missing(("text", "second"))
+            table.columns |= picked.columns
+            said = ", ".join(f"{field} is {shown(name)}" for field, name in picked.columns.items())
+            table.findings.remark(f"columns: {said}")
     elif isinstance(table, JsonTable):
         _choose_fields(table, text, label, form)
     elif isinstance(table, CsvTable) and table.names:
@@ -212,9 +183,7 @@ def choose_labelled(table: Table, form: TextFormat) -> None:
 def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
     """The columns of text and label of data in Python, recognised by names and contents as in a file."""
     picked = pick(table.facts(), known.get("text"), known.get("label"))
-    if picked.text is None or picked.label is None:
-        return picked.unclear
-    return {"text": str(picked.text.name), "label": str(picked.label.name)}
+    return picked.unclear or {field: str(name) for field, name in picked.columns.items()}
 
 
 def _choose_columns(table: CsvTable, text: Column, label: Column, form: TextFormat) -> None:
@@ -248,15 +217,15 @@ def _recognised(table: CsvTable, text: Column, label: Column, form: TextFormat) 
     picked = pick(columns, text, label, table.head.whole)
     if picked.unclear:
         raise DataError(_unclear(table.head, picked, header, form))
-    assert picked.text is not None and picked.label is not None, "what is not unclear has both columns"
     table.header = header
-    table.columns |= {"text": picked.text.name, "label": picked.label.name}
+    table.columns |= picked.columns
     second = "" if form.second is None else f", the second text is {shown(form.second)}"
-    said = f"columns: text is {picked.text.shown}{second}, {_counted(picked.label, table.head)}"
+    said = f"columns: text is {shown(table.columns['text'])}{second}, {_counted(picked.label, table.head)}"
     return said if header else f"{said}; the file has no header, so columns are counted from 0"
 
 
-def _counted(label: Facts, head: Head) -> str:
+def _counted(label: Facts | None, head: Head) -> str:
+    assert label is not None
     return f"label is {label.shown} ({label.counted(head.whole)})"
 
 
@@ -283,10 +252,8 @@ def _choose_fields(table: JsonTable, text: Column, label: Column, form: TextForm
                 return
             fields = ", ".join(f"'{column.name}'" for column in columns)
             raise DataError(f"'{table.path}': {picked.unclear} (fields: {fields})")
-        if picked.text is None or picked.label is None:
-            return
-        table.columns |= {"text": picked.text.name, "label": picked.label.name}
-        said = f"fields: text is {picked.text.shown}, {_counted(picked.label, table.head)}"
+        table.columns |= picked.columns
+        said = f"fields: text is {shown(table.columns['text'])}, {_counted(picked.label, table.head)}"
         _remark(table.findings, form, tuple(table.columns.values()), said)
 
 
@@ -362,19 +329,12 @@ def _whole(file: Path, root: Path, findings: Findings) -> str:
         empty = not file.stat().st_size
     except OSError:
         raise DataError(f"'{file}' vanished while its folder was being read; put it back and start again") from None
-    lines = []
-    for line in [] if empty else list(lines_of(file, findings, root)):
-        if isinstance(line, BadLine):
-            raise line
-        lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(map(text_of, [] if empty else list(lines_of(file, findings, root))))
 
 
 def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     def text(numbered: tuple[int, str | BadLine]) -> Text:
-        number, line = numbered
-        if isinstance(line, BadLine):
-            raise line
+        number, line = numbered[0], text_of(numbered[1])
         words = line.split(maxsplit=1)
         if number == 1 and [word.strip().casefold() for word in words] in _HEADERS:
             note_header(words, path, "text", findings)

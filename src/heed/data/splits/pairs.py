@@ -13,6 +13,7 @@ from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_extra, open_splits
+from heed.errors import DataError
 
 
 def open_pairs(
@@ -73,4 +74,8 @@ def _reader(
     """The reader of pairs, or of sentences with shuffled words; `field` and `files_field` are named in messages."""
     if data.shuffle_source is not None:
         return shuffled_reader(columns, data.shuffle_seed)
-    return pair_reader(files, columns, field, files_field, advice, names)
+    if len(files) == 2 and (columns.source is not None or columns.target is not None):
+        raise DataError(
+            f"{field} selects columns of one file, but {files_field} names two parallel files: {', '.join(files)}"
+        )
+    return pair_reader(columns, advice, names)

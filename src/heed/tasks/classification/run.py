@@ -16,7 +16,7 @@ from heed.data.batch.texts import TokenText
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts, pair_lines
-from heed.data.kinds.texts import read_texts
+from heed.data.kinds.texts import text_reader
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
@@ -58,7 +58,7 @@ class ClassificationRun(
         """Labelled texts from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        texts = read_texts(files, text_format(data, self.task.labels), findings)
+        texts = text_reader(text_format(data, self.task.labels)).read([*map(str, files)], findings)
         found = [text for text in texts if not is_blank(text.text)]
         self.reading = findings.lines()
         return found

@@ -12,12 +12,10 @@ from heed.config import FilesData
 from heed.data.examples import Pair, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pairs import read_pairs
 from heed.data.text_files import Numbered
 from heed.errors import DataError
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.rouge import ROUGE, rouge_measures
-from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import cut_off_lines
@@ -140,7 +138,7 @@ class SummarisationRun(PairRun):
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        pairs = list(read_pairs(files, *self.columns, findings, suggest_task, self.task.names, again=True))
+        pairs = self.read_pairs(files, findings)
         self.reading = findings.lines()
         return pairs
 

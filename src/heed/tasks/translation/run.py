@@ -16,7 +16,7 @@ from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pairs import read_pairs, shuffled_reader
+from heed.data.kinds.pairs import pair_reader, shuffled_reader
 from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
 from heed.data.tokens.special import UNKNOWN
@@ -192,10 +192,15 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
             reader = shuffled_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
             return list(reader.read([*map(str, files)], findings))
-        pairs = list(read_pairs(files, *self.columns, findings, suggest_task, self.task.names, again=True))
+        pairs = self.read_pairs(files, findings)
         name = ", ".join(Path(file).name for file in files)
         self.reading = [*findings.lines(), *self._remarks_on_sides(pairs, name)]
         return pairs
+
+    def read_pairs(self, files: Sequence[str | Path], findings: Findings, again: bool = True) -> Sequence[Pair]:
+        """The pairs in files; with `again`, these may lack the columns that the run was trained on."""
+        columns = Columns(source=self.columns[0], target=self.columns[1])
+        return list(pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings))
 
     def _remarks_on_sides(self, pairs: Sequence[Pair], name: str) -> list[str]:
         """Warnings if sides of files are in another language than in the training files, if these still exist."""
@@ -206,7 +211,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
             return []
         try:
             findings = Findings("skip", data.encoding, data.max_line)
-            train = read_pairs(data.train, *self.columns, findings, names=self.task.names)
+            train = self.read_pairs(data.train, findings, again=False)
             return TrainingSides(pair.texts for pair in train).remarks_on((pair.texts for pair in pairs), name)
         except DataError:  # the files have changed since the run was trained
             return []

@@ -233,7 +233,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         columns = Columns() if section is None else section.columns
         if section is not None and section.shuffle_source is not None:
             return hold(data, split, shuffled_reader(columns, section.shuffle_seed), ["target"], findings)
-        return hold(data, split, pair_reader((), columns, "", "", names=cls.names), ["source", "target"], findings)
+        return hold(data, split, pair_reader(columns, names=cls.names), ["source", "target"], findings)
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
