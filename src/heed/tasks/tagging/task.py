@@ -133,7 +133,7 @@ def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> He
         DataError: A sentence cannot be used; the message names it, the word and the value.
     """
     table = HeldTable(_as_columns(data), split, ("words", "tags"), findings)
-    table.choose({"words": None, "tags": None}, _ALIASES, setting="")
+    table.choose({"words": None, "tags": None}, usual=_ALIASES, setting="")
     sentences = list(table.made(lambda row: _sentence(row.value("words"), row.value("tags"), row.where, findings)))
     found = find_scheme(one.tags for one in sentences) if scheme == "auto" else scheme
     if found == "plain":
