@@ -41,7 +41,7 @@ from heed.data.tables import Guess, Row, Table, described
 from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
-_TOGETHER = 1_000
+_TOGETHER = 256
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
 
@@ -147,7 +147,7 @@ class HubSet:
             if of_files.of_hub is not None:
                 return of_files.of_hub(self, splits[0], findings)
             assert of_files.of_table is not None, "the configuration of this kind of data names no data set"
-            return of_files.of_table(HubTable(self, splits[0], findings))
+            return of_files.of_table(HubTable(self.name, splits[0], self.table(splits[0]).flatten(), findings))
 
         return replace(of_files, read=read, again=False)
 
@@ -185,10 +185,10 @@ class HubSet:
 class HubTable(Table):
     """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names."""
 
-    def __init__(self, hub: HubSet, split: str, findings: Findings) -> None:
+    def __init__(self, name: str, split: str, table: Any, findings: Findings) -> None:
+        """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
         super().__init__(findings)
-        self.path, self._split = hub.name, split
-        self._table = hub.table(split).flatten()
+        self.path, self._split, self._table = name, split, table
         self._features: Mapping[str, Any] = self._table.features
         self.names = list(self._features)
         texts = ("string", "large_string")
@@ -217,13 +217,13 @@ class HubTable(Table):
         return _SAMPLE
 
     def _refuse_missing(self) -> None:
-        """Refuse columns that the data set does not have; every field but that of labels needs a column of texts.
+        """Refuse columns that the data set does not have; every field but labels and pictures needs texts.
 
         Raises:
             DataError: The message lists or suggests columns.
         """
         for part, name in self.columns.items():
-            able, kind = (self.names, "column") if part == "label" else (self.texts, "text column")
+            able, kind = (self.names, "column") if part in ("label", "path") else (self.texts, "text column")
             if name not in able:
                 hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -37,142 +37,18 @@ from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
 from heed.data.pictures.files import (
-    SPLITS,
     archive_in,
     is_archive,
-    is_hidden,
     is_idx,
     is_picture,
     labels_beside,
     read_idx,
-    split_in,
 )
-from heed.data.pictures.source import Arrays, Pixels, Source, bytes_of, digest_of
-from heed.data.readers import Held, HeldTable, HubSet, Reader, python_value
+from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, digest_of
+from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
 from heed.data.tables import CsvTable, Head, Row, described, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest
-
-Parts = tuple[str, ...]
-"""A path inside a folder or an archive, part by part."""
-
-
-@dataclass
-class Listing:
-    """The files in a folder, or in a folder of an archive, by name, without hidden ones.
-
-    Attributes:
-        path: The path that was given.
-        prefix: Beginning of every place in it, with a separator at the end.
-        files: Paths of the files inside it, sorted.
-        empty: Folders without entries.
-        problem: Why an archive ends too soon, or "".
-    """
-
-    path: str
-    prefix: str
-    files: list[Parts]
-    empty: list[Parts] = field(default_factory=list)
-    problem: str = ""
-
-    @classmethod
-    def of(cls, path: str, pixels: Pixels) -> Listing:
-        """List a folder, an archive, or a folder in an archive such as "photos.zip!train".
-
-        Raises:
-            DataError: The path is missing or cannot be read.
-        """
-        if not os.path.isdir(path):
-            archive, inside = archive_in(path) or (path, "")
-            return cls._of_archive(path, archive, inside.strip("/"), pixels)
-        files: list[Parts] = []
-        empty: list[Parts] = []
-        for parts, is_empty in _walk(Path(path), (), set()):
-            (empty if is_empty else files).append(parts)
-        return cls(path, f"{path.rstrip('/')}/", sorted(files), sorted(empty))
-
-    @classmethod
-    def _of_archive(cls, path: str, archive: str, inside: str, pixels: Pixels) -> Listing:
-        opened = pixels.archive(archive)
-        start = f"{inside}/" if inside else ""
-        names = [name[len(start) :] for name in opened.names if name.startswith(start)]
-        if inside and not names:
-            tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
-            raise DataError(f"'{archive}' has no folder '{inside}'; its folders: {', '.join(tops[:8]) or 'none'}")
-        files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
-        return cls(path, f"{archive}!{start}", files, problem=opened.problem)
-
-    @property
-    def pictures(self) -> list[Parts]:
-        """The files with names of pictures; all files if there are none."""
-        return [parts for parts in self.files if is_picture(parts[-1])] or self.files
-
-    @property
-    def root(self) -> Parts:
-        """The folder of the class folders: the outermost with several entries, or whose folders contain pictures."""
-        root: Parts = ()
-        inside = self.pictures
-        while inside and all(len(parts) > len(root) + 2 for parts in inside):
-            if len({parts[len(root)] for parts in inside}) > 1:
-                break
-            root = inside[0][: len(root) + 1]
-        return root
-
-    def place(self, parts: Parts) -> str:
-        """The place of a file."""
-        return self.prefix + "/".join(parts)
-
-    def splits(self) -> dict[str, str]:
-        """Split -> its folder, if there are folders such as train and test with class folders in them.
-
-        Empty without a training folder or without another one.
-        """
-        root = self.root
-        depth = len(root) + 1
-        below = [parts for parts in self.pictures if parts[: len(root)] == root and len(parts) > depth]
-        tops = sorted({parts[len(root)] for parts in below if len(parts) > depth + 1})
-        found = {SPLITS[top.lower()]: top for top in tops if top.lower() in SPLITS}
-        others = {parts[len(root)] for parts in below} - {top for top in tops if top.lower() in SPLITS}
-        if "train" not in found or len(found) < 2 or any(top.lower() not in SPLITS for top in others):
-            return {}
-        return {split: self.prefix + "/".join((*root, top)) for split, top in found.items()}
-
-
-def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[tuple[Parts, bool]]:
-    """The files below a folder, following links, with False; and empty folders, with True."""
-    try:
-        stat = folder.stat()
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise DataError(f"cannot read folder '{folder}': {error.strerror or error}") from None
-    identity = (stat.st_dev, stat.st_ino)
-    if identity in above:  # a link to an enclosing folder
-        return
-    shown = [entry for entry in entries if not is_hidden((entry.name,))]
-    if not shown and inside:
-        yield inside, True
-    for entry in shown:
-        parts = (*inside, entry.name)
-        if entry.is_dir():
-            yield from _walk(Path(entry.path), parts, above | {identity})
-        else:
-            yield parts, False
-
-
-def bundles(path: str) -> dict[str, str]:
-    """Split -> its idx file of pictures or archive, in a folder of such files; else empty."""
-    if not os.path.isdir(path):
-        return {}
-    files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,)))
-    found: dict[str, str] = {}
-    for file in files:
-        name = os.path.basename(file)
-        if is_archive(file) or ("label" not in name and "idx1" not in name and is_idx(Path(file))):
-            split = split_in(name) or ""
-            if split in found:  # several files for the same split
-                return {}
-            found[split] = file
-    return found
 
 
 @dataclass(frozen=True)
@@ -429,24 +305,16 @@ def _unstacked(data: Any) -> Any:
 
 def _scaled(values: Sequence[Any]) -> Iterator[Any]:
     """The values, with float arrays from 0 to 1 scaled to 255 if all arrays are, since a single one may be dark."""
-    floats = [i for i, value in enumerate(values) if _is_float(value)]
-    small = bool(floats) and all(_most(values[i]) <= 1 for i in floats)
-    chosen = set(floats)
+    shaped = ((i, np.asarray(value)) for i, value in enumerate(values) if hasattr(value, "shape"))
+    largest = {i: float(one.max(initial=0)) for i, one in shaped if np.issubdtype(one.dtype, np.floating)}
+    small = all(most <= 1 for most in largest.values())
     for i, value in enumerate(values):
-        if i in chosen:
+        if i in largest:
             array = np.asarray(value, dtype=np.float64)
             whole = np.isfinite(array).all()
             yield np.rint(array * 255 if small else array).astype(np.int64) if whole else array
         else:
             yield value
-
-
-def _is_float(value: Any) -> bool:
-    return hasattr(value, "shape") and np.issubdtype(np.asarray(value).dtype, np.floating)
-
-
-def _most(value: Any) -> float:
-    return float(np.asarray(value).max(initial=0))
 
 
 def _held_label(value: Any, where: str, findings: Findings) -> str:
@@ -456,9 +324,6 @@ def _held_label(value: Any, where: str, findings: Findings) -> str:
     if isinstance(value, int) or (isinstance(value, str) and value.strip()):
         return str(value).strip()
     raise findings.bad("no label", "", where, f"{where} has the label {described(value)}, expected a name or a number")
-
-
-_TOGETHER = 256
 
 
 class HubRows:
@@ -478,38 +343,33 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
     Raises:
         DataError: There is no such split or column, or a row is bad and not skipped.
     """
-    table = hub.table(split)
-    features: Mapping[str, Any] = table.features
+    data = hub.table(split)
+    features: Mapping[str, Any] = data.features
     of_picture = _column("path", columns.path, [n for n, one in features.items() if _is_image(one)], features, hub.name)
     others = [name for name in features if name != of_picture]
     classes = [name for name in others if hasattr(features[name], "int2str")]
     named = [known for known in LABEL_NAMES for name in others if name.casefold() == known]
     of_label = _column("label", columns.label, classes[:1] or named[:1] or others, features, hub.name)
-    library = features[of_picture]
-    if hasattr(library, "decode"):  # the stored bytes, whose digest identifies a picture
-        table = table.cast_column(of_picture, type(library)(decode=False))
+    if hasattr(features[of_picture], "decode"):  # the stored bytes, whose digest identifies a picture
+        data = data.cast_column(of_picture, type(features[of_picture])(decode=False))
     name = f"hub:{hub.name}:{split}"
-    pixels.add(name, HubRows(table, of_picture))
-    label_of = getattr(features[of_label], "int2str", None)
+    pixels.add(name, HubRows(data, of_picture))
+    table = HubTable(hub.name, split, data, findings)
+    table.columns = {"path": of_picture, "label": of_label}
 
-    def picture(row: tuple[int, tuple[Any, Any]]) -> Picture:
-        number, (value, label) = row
-        where, place = f"{hub.name} split {split} row {number + 1}", f"{split}:{number + 1}"
-        bad = partial(findings.bad, where=hub.name, place=place, things="pictures")
-        if label_of is not None:
-            label = None if label in (None, -1) else label_of(label)
+    def picture(row: Row) -> Picture:
+        label = row.label("label")
         if label is None or not str(label).strip():
-            raise bad("no label", message=f"{where} has no label in column '{of_label}'")
+            raise row.bad("no label", f"{row.where} has no label in column '{of_label}'", "pictures")
+        place = f"{name}#{row.number - 1}"
         try:
-            data = _bytes(value)
-            pixels.examine(f"{name}#{number}", data)
+            stored = _bytes(row.value("path"))
+            pixels.examine(place, stored)
         except PictureError as error:
-            raise bad(error.rule, message=f"{where} {error}") from None
-        return Picture(digest_of(data), str(label).strip(), f"{name}#{number}", f"{hub.name}:{place}")
+            raise row.bad(error.rule, f"{row.where} {error}", "pictures") from None
+        return Picture(digest_of(stored), str(label).strip(), place, row.origin)
 
-    chunks = table.select_columns([of_picture, of_label]).iter(_TOGETHER)
-    rows = (row for chunk in chunks for row in zip(chunk[of_picture], chunk[of_label], strict=True))
-    return findings.usable(enumerate(rows), picture)
+    return table.made(picture)
 
 
 def _bytes(value: Any) -> bytes:

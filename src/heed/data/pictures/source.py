@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from heed.data.pictures.archives import Archive, open_archive
 from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
-from heed.data.pictures.files import archive_in, read_idx
+from heed.data.pictures.files import SPLITS, archive_in, is_archive, is_hidden, is_idx, is_picture, read_idx, split_in
 from heed.errors import DataError
 
 T = TypeVar("T")
@@ -258,3 +259,125 @@ def available_cores() -> int:
     """Number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+Parts = tuple[str, ...]
+"""A path inside a folder or an archive, part by part."""
+
+
+@dataclass
+class Listing:
+    """The files in a folder, or in a folder of an archive, by name, without hidden ones.
+
+    Attributes:
+        path: The path that was given.
+        prefix: Beginning of every place in it, with a separator at the end.
+        files: Paths of the files inside it, sorted.
+        empty: Folders without entries.
+        problem: Why an archive ends too soon, or "".
+    """
+
+    path: str
+    prefix: str
+    files: list[Parts]
+    empty: list[Parts] = field(default_factory=list)
+    problem: str = ""
+
+    @classmethod
+    def of(cls, path: str, pixels: Pixels) -> Listing:
+        """List a folder, an archive, or a folder in an archive such as "photos.zip!train".
+
+        Raises:
+            DataError: The path is missing or cannot be read.
+        """
+        if not os.path.isdir(path):
+            archive, inside = archive_in(path) or (path, "")
+            return cls._of_archive(path, archive, inside.strip("/"), pixels)
+        files: list[Parts] = []
+        empty: list[Parts] = []
+        for parts, is_empty in _walk(Path(path), (), set()):
+            (empty if is_empty else files).append(parts)
+        return cls(path, f"{path.rstrip('/')}/", sorted(files), sorted(empty))
+
+    @classmethod
+    def _of_archive(cls, path: str, archive: str, inside: str, pixels: Pixels) -> Listing:
+        opened = pixels.archive(archive)
+        start = f"{inside}/" if inside else ""
+        names = [name[len(start) :] for name in opened.names if name.startswith(start)]
+        if inside and not names:
+            tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
+            raise DataError(f"'{archive}' has no folder '{inside}'; its folders: {', '.join(tops[:8]) or 'none'}")
+        files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
+        return cls(path, f"{archive}!{start}", files, problem=opened.problem)
+
+    @property
+    def pictures(self) -> list[Parts]:
+        """The files with names of pictures; all files if there are none."""
+        return [parts for parts in self.files if is_picture(parts[-1])] or self.files
+
+    @property
+    def root(self) -> Parts:
+        """The folder of the class folders: the outermost with several entries, or whose folders contain pictures."""
+        root: Parts = ()
+        inside = self.pictures
+        while inside and all(len(parts) > len(root) + 2 for parts in inside):
+            if len({parts[len(root)] for parts in inside}) > 1:
+                break
+            root = inside[0][: len(root) + 1]
+        return root
+
+    def place(self, parts: Parts) -> str:
+        """The place of a file."""
+        return self.prefix + "/".join(parts)
+
+    def splits(self) -> dict[str, str]:
+        """Split -> its folder, if there are folders such as train and test with class folders in them.
+
+        Empty without a training folder or without another one.
+        """
+        root = self.root
+        depth = len(root) + 1
+        below = [parts for parts in self.pictures if parts[: len(root)] == root and len(parts) > depth]
+        tops = sorted({parts[len(root)] for parts in below if len(parts) > depth + 1})
+        found = {SPLITS[top.lower()]: top for top in tops if top.lower() in SPLITS}
+        others = {parts[len(root)] for parts in below} - {top for top in tops if top.lower() in SPLITS}
+        if "train" not in found or len(found) < 2 or any(top.lower() not in SPLITS for top in others):
+            return {}
+        return {split: self.prefix + "/".join((*root, top)) for split, top in found.items()}
+
+
+def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[tuple[Parts, bool]]:
+    """The files below a folder, following links, with False; and empty folders, with True."""
+    try:
+        stat = folder.stat()
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"cannot read folder '{folder}': {error.strerror or error}") from None
+    identity = (stat.st_dev, stat.st_ino)
+    if identity in above:  # a link to an enclosing folder
+        return
+    shown = [entry for entry in entries if not is_hidden((entry.name,))]
+    if not shown and inside:
+        yield inside, True
+    for entry in shown:
+        parts = (*inside, entry.name)
+        if entry.is_dir():
+            yield from _walk(Path(entry.path), parts, above | {identity})
+        else:
+            yield parts, False
+
+
+def bundles(path: str) -> dict[str, str]:
+    """Split -> its idx file of pictures or archive, in a folder of such files; else empty."""
+    if not os.path.isdir(path):
+        return {}
+    files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,)))
+    found: dict[str, str] = {}
+    for file in files:
+        name = os.path.basename(file)
+        if is_archive(file) or ("label" not in name and "idx1" not in name and is_idx(Path(file))):
+            split = split_in(name) or ""
+            if split in found:  # several files for the same split
+                return {}
+            found[split] = file
+    return found

@@ -13,9 +13,9 @@ from heed.data.embedded.generated import Split
 from heed.data.embedded.pictures import DIGITS, SHAPES, draw_digits, draw_shapes
 from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
-from heed.data.kinds.pictures import Listing, bundles, picture_reader
+from heed.data.kinds.pictures import picture_reader
 from heed.data.pictures.files import is_archive
-from heed.data.pictures.source import Arrays, Pixels
+from heed.data.pictures.source import Arrays, Listing, Pixels, bundles
 from heed.data.splits.splits import Splits, drawn_splits, open_splits
 from heed.errors import DataError
 
