@@ -62,6 +62,7 @@ def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_
         ("x,label\n1,\n", r"a.csv' line 2, column 'label': the label is missing"),
         ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; set data.columns.label"),
         ("x,label\n", r"a.csv' has a header \(x, label\) but no rows"),
+        ("\n \n", r"a.csv' contains only blank lines; expected names of columns in its first line, then rows"),
         ("label\na\n", r"a.csv' has no column of numbers besides the label 'label'"),
     ],
 )

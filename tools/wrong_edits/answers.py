@@ -8,7 +8,7 @@ EDITS = [
     # answers
     Edit(
         "predict: the first answer of a pipe waits for a whole window",
-        "size = size or (most if self._arriving is None else min(_FIRST, most))",
+        "size = size or (most if arriving is None else min(_FIRST, most))",
         "size = size or most",
         ("tests/test_answering.py",),
     ),

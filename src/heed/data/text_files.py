@@ -417,7 +417,8 @@ class Incoming:
         """
         self.name = "stdin" if path is None else f"'{path}'"
         self._path, self._findings = path, findings
-        self._arriving: _Arriving | None = None
+        self.arriving: _Arriving | None = None
+        """The pipe that is read, if it is one."""
 
     def batches(self, most: int) -> Iterator[list[Numbered]]:
         """Batches of at most `most` lines.
@@ -425,32 +426,7 @@ class Incoming:
         Raises:
             DataError: As for `heed.data.text_files.lines_of`, after the lines before the error; an empty file is none.
         """
-        lines = self._lines()
-        batch: list[Numbered] = []
-        size = 0
-        while True:
-            try:
-                line = next(lines)
-            except StopIteration:
-                break
-            except DataError:
-                if batch:
-                    yield batch
-                raise
-            if line is not None:
-                batch.append(line)
-                size = size or (most if self._arriving is None else min(_FIRST, most))
-                if len(batch) == 1 and self._arriving is not None:
-                    self._arriving.until = time.monotonic() + _LONGEST
-            if batch and (line is None or len(batch) == size):
-                if self._arriving is not None:
-                    self._arriving.until = None
-                if len(batch) == size:
-                    size = min(_GROWTH * size, most)
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+        return in_batches(self._lines(), most, self)
 
     def _lines(self) -> Generator[Numbered | None]:
         number = 0
@@ -476,31 +452,46 @@ class Incoming:
             return _Buffered(buffer)  # type: ignore[arg-type]
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return _Buffered(buffer)  # type: ignore[arg-type]
-        self._arriving = _Arriving(descriptor)
-        return self._arriving
+        self.arriving = _Arriving(descriptor)
+        return self.arriving
 
     @contextmanager
     def _pipe(self, path: Path) -> Iterator[Chunks]:
         with path.open("rb", buffering=0) as file:
-            self._arriving = _Arriving(file.fileno())
-            yield self._arriving
+            self.arriving = _Arriving(file.fileno())
+            yield self.arriving
 
 
-def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
-    """Batches of `most` lines, for sources that are never waited for; lines before an error come before it."""
+def in_batches(lines: Iterable[Numbered | None], most: int, pipe: Incoming | None = None) -> Iterator[list[Numbered]]:
+    """Batches of at most `most` lines; lines before an error come before it.
+
+    The batches of a pipe grow, and end at None, when no line has come for a while.
+    """
     batch: list[Numbered] = []
-    try:
-        for line in lines:
-            batch.append(line)
-            if len(batch) == most:
+    size = 0
+    rest = iter(lines)
+    while True:
+        try:
+            line = next(rest, ...)
+        except DataError:
+            if batch:
                 yield batch
-                batch = []
-    except DataError:
-        if batch:
+            raise
+        arriving = None if pipe is None else pipe.arriving
+        if isinstance(line, tuple):
+            batch.append(line)
+            size = size or (most if arriving is None else min(_FIRST, most))
+            if len(batch) == 1 and arriving is not None:
+                arriving.until = time.monotonic() + _LONGEST
+        if batch and (not isinstance(line, tuple) or len(batch) == size):
+            if arriving is not None:
+                arriving.until = None
+            if len(batch) == size:
+                size = min(_GROWTH * size, most)
             yield batch
-        raise
-    if batch:
-        yield batch
+            batch = []
+        if line is ...:
+            return
 
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:

@@ -13,18 +13,18 @@ turns are not separated by tabs and a line has tabs, its first column contains t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from heed.config.data import ConversationColumns, ConversationFiles
+from heed.data.columns import Column
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Held, Reader
 from heed.data.tables import Head, JsonTable, Row, characters_of, described
-from heed.data.text_files import ending_of, lines_of
+from heed.data.text_files import ending_of, lines_of, text_of
 from heed.errors import DataError, suggest
 
 TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")
@@ -39,38 +39,18 @@ _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": ".
 
 
 def conversation_reader(data: Any) -> Reader[Conversation]:
-    """The reader of conversations for a `data` section; sections of other tasks use the defaults."""
-    form = _Form.of(data)
-    most = {tuple(files): count for files, count in _limits(data)}
+    """The reader of conversations for a `data` section, which reads only `data.first` of a split."""
+    splits = ("valid", "test", "train") if isinstance(data, ConversationFiles) else ()
+    lists = ((getattr(data, split), getattr(data.first, split)) for split in splits)
+    most = {tuple(files): count for files, count in lists if isinstance(files, list)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
         count = most.get(tuple(files))
         if count is not None:
             findings.remark(f"only the first {count:,} conversations are read (data.first)")
-        return islice(_read(files, form, findings), count)
+        return islice(read_conversations(files, data, findings), count)
 
     return Reader(Conversation, read)
-
-
-def _limits(data: Any) -> Iterator[tuple[Sequence[str], int | None]]:
-    for split in ("valid", "test", "train"):
-        files = getattr(data, split, None)
-        if isinstance(data, ConversationFiles) and isinstance(files, list):
-            yield files, getattr(data.first, split)
-
-
-@dataclass(frozen=True)
-class _Form:
-    """Format of conversations."""
-
-    columns: ConversationColumns
-    separator: str | None
-
-    @classmethod
-    def of(cls, data: Any) -> _Form:
-        if isinstance(data, ConversationFiles):
-            return cls(data.columns, data.separator)
-        return cls(ConversationColumns(), None)
 
 
 def read_conversations(
@@ -80,22 +60,21 @@ def read_conversations(
 
     Args:
         files: Read one after the other.
-        data: A `data` section, which gives their format.
+        data: A `data` section, which gives their format; by default, and in sections of other tasks, all is recognised.
         findings: Policy for bad lines; without it they are errors.
 
     Raises:
         DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
             skipped; or the separator of turns is neither given nor recognised.
     """
-    return _read(files, _Form.of(data), Findings() if findings is None else findings)
-
-
-def _read(files: Sequence[str | Path], form: _Form, findings: Findings) -> Iterator[Conversation]:
+    findings = Findings() if findings is None else findings
+    known = isinstance(data, ConversationFiles)
+    columns, separator = (data.columns, data.separator) if known else (ConversationColumns(), None)
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
-            yield from _objects(path, form.columns, findings)
+            yield from _objects(path, columns, findings)
         else:
-            yield from _texts(path, form, findings)
+            yield from _texts(path, columns.turns, separator, findings)
 
 
 def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> Iterator[Conversation]:
@@ -219,12 +198,11 @@ def _named(turn: Mapping[str, Any], given: str | None, names: Iterable[str]) -> 
     return next((name for name in names if name in turn), None)
 
 
-def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation]:
-    separator = _separator(path, findings) if form.separator is None else form.separator
+def _texts(path: Path, turns: Column, given: str | None, findings: Findings) -> Iterator[Conversation]:
+    separator = _separator(path, findings) if given is None else given
     if separator == "":
-        yield from _paragraphs(path, findings)
-        return
-    column = 0 if form.columns.turns is None else form.columns.turns
+        return _paragraphs(path, findings)
+    column = 0 if turns is None else turns
     if isinstance(column, str):
         raise DataError(
             f"data.columns.turns is '{column}', but '{path.name}' is a text file, whose columns are numbered from 0; "
@@ -233,9 +211,7 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
     number_of = f"data.columns.turns cannot be {column}"
 
     def conversation(numbered: tuple[int, str | BadLine]) -> Conversation | None:
-        number, line = numbered
-        if isinstance(line, BadLine):
-            raise line
+        number, line = numbered[0], text_of(numbered[1])
         if not line.strip():
             return None
         if separator != "\t" and "\t" in line:
@@ -248,7 +224,7 @@ def _texts(path: Path, form: _Form, findings: Findings) -> Iterator[Conversation
         turns = tuple(filter(None, (" ".join(turn.split()) for turn in line.split(separator))))
         return Conversation(turns, (), f"{path.name}:{number}")
 
-    yield from findings.usable(enumerate(lines_of(path, findings), start=1), conversation)
+    return findings.usable(enumerate(lines_of(path, findings), start=1), conversation)
 
 
 def _separator(path: Path, findings: Findings) -> str:

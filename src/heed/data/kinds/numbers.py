@@ -223,7 +223,9 @@ def iter_numbers(
     if labelled:
         label = layout.label
     rows = _rows(path, layout, findings)
-    first = next(rows)
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
     header = [name.strip() for name in first[1]]
     if not layout.header:
         rows, header = chain([first], rows), [str(n) for n in range(len(header))]
