@@ -271,6 +271,16 @@ def test_a_table_is_opened_twice_once_to_recognise_it(tmp_path, monkeypatch, tas
 PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
 
 
+def test_pairs_of_another_table_may_lack_the_columns_of_training(tmp_path):
+    rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS[:5])
+    (tmp_path / "a.tsv").write_text("de\ten\n" + rows)
+    (tmp_path / "b.tsv").write_text(rows)
+    reader = pair_reader(Columns(source="en", target="de"))
+    assert [pair.texts[::-1] for pair in reader.read([tmp_path / "a.tsv"], Findings())] == PAIRS[:5]
+    assert reader.columns == {"source": "en", "target": "de"}
+    assert [pair.texts for pair in reader.read([tmp_path / "b.tsv"], Findings())] == PAIRS[:5]
+
+
 def pairs(folder, name, content, encoding="utf-8", **columns):
     (folder / name).write_bytes(content.encode(encoding))
     findings = Findings()

@@ -268,4 +268,22 @@ EDITS = [
         "if stop >= border)",
         ("tests/test_ranking.py",),
     ),
+    Edit(
+        "tables: columns that were read are not recorded",
+        "columns.update(columns or table.columns)",
+        "pass",
+        ("tests/test_recognised.py::test_columns_that_were_recognised_are_stored_and_used",),
+    ),
+    Edit(
+        "tables: columns of a training set are required of every table of pairs",
+        "if again and self.names and not self.has(",
+        "if False and not self.has(",
+        ("tests/test_recognised.py::test_pairs_of_another_table_may_lack_the_columns_of_training",),
+    ),
+    Edit(
+        "word order: a line with several columns is read as its first column",
+        "row.table.is_lines and not row.blank",
+        "False",
+        ("tests/test_word_order.py",),
+    ),
 ]
