@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from heed.config import OwnData
-from heed.errors import DataError
+from heed.errors import DataError, HeedError
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -105,11 +105,19 @@ class Findings:
         Raises:
             DataError: Bad lines are not skipped.
         """
-        if not self.skips:
-            hints = [*([fix] if fix else []), f"data.bad_lines=skip leaves such {things} out and counts them"]
-            raise DataError("; ".join([message, *hints]) if self._hint else message)
+        hints = [*([fix] if fix else []), f"data.bad_lines=skip leaves such {things} out and counts them"]
+        self.refuse(DataError("; ".join([message, *hints]) if self._hint else message), place)
         self.note(f"{rule}, left out", where, place, unit=things.removesuffix("s"))
         return BadLine(rule, text)
+
+    def refuse(self, error: HeedError, place: str | int) -> None:
+        """Raise an error about a line, unless bad lines are skipped.
+
+        Raises:
+            HeedError: The error.
+        """
+        if not self.skips:
+            raise error
 
     def leave_out(self, rule: str, count: int = 1) -> None:
         """Count examples that are left out."""
@@ -167,8 +175,10 @@ class Findings:
         Raises:
             DataError: Bad lines are not skipped, or nothing could be read.
         """
-        if not self.skips or not number:
-            raise DataError(message + ("; data.bad_lines=skip uses the lines before" if number and self._hint else ""))
+        if not number:
+            raise DataError(message)
+        hint = "; data.bad_lines=skip uses the lines before" if self._hint else ""
+        self.refuse(DataError(message + hint), f"after {number}")
         self._cut.add(path)
         self.note("cut off or damaged, only the lines before are used", path, number, unit="place", warning=True)
 

@@ -527,31 +527,8 @@ class InputFindings(Findings):
         self.bad_places: list[str] = []
         """Places of the first bad inputs."""
 
-    def bad(
-        self,
-        rule: str,
-        where: Path | str,
-        place: str | int,
-        message: str,
-        *,
-        fix: str = "",
-        text: str = "",
-        things: str = "lines",
-    ) -> BadLine:
-        """Raise for a line that cannot be used, or report and count it.
-
-        Raises:
-            DataError: Bad lines are not skipped.
-        """
-        self.refuse(DataError(message), place)
-        return BadLine(rule, text)
-
     def refuse(self, error: HeedError, place: str | int) -> None:
-        """Raise the error about an input, or report and count it.
-
-        Raises:
-            HeedError: The error, of the same class, with the hint.
-        """
+        # With the hint, and of the same class.
         if not self.skips:
             raise type(error)(f"{error}; {self._stops}" if self._stops else str(error))
         self.count(str(error), place)
@@ -562,13 +539,3 @@ class InputFindings(Findings):
         if len(self.bad_places) < _TOLD:
             self.bad_places.append(str(place))
             self._tell(message)
-
-    def cut_off(self, path: Path, number: int, message: str) -> None:
-        """Raise for a compressed file that ends too soon, or report it.
-
-        Raises:
-            DataError: Bad lines are not skipped, or nothing could be read.
-        """
-        if not number:
-            raise DataError(message)
-        self.refuse(DataError(message), f"after {number}")
