@@ -175,8 +175,8 @@ EDITS = [
     ),
     Edit(
         "tagging: sentences start one line late",
-        "yield number - len(rows), [row",
-        "yield number - len(rows) + 1, [row",
+        "yield number - len(rows), rows",
+        "yield number - len(rows) + 1, rows",
         ("tests/test_tags.py",),
     ),
     Edit(

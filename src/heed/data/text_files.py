@@ -33,6 +33,7 @@ from typing import Any, Protocol, TypeVar, cast
 from heed.data.findings import BadLine, Findings
 from heed.errors import DataError, HeedError
 
+T = TypeVar("T")
 INNER_RETURN = "carriage return inside the line, read as a space"
 _CHUNK = 1 << 16
 _MARK = "\ufeff".encode()
@@ -105,15 +106,15 @@ def lines_of(
         raise DataError(f"{name} is empty; expected one text a line")
 
 
-def text_of(line: str | BadLine) -> str:
-    """The text of a line.
+def unless_bad(item: T | BadLine) -> T:
+    """A line, or what was made of it.
 
     Raises:
-        BadLine: The line cannot be used.
+        BadLine: It cannot be used.
     """
-    if isinstance(line, BadLine):
-        raise line
-    return line
+    if isinstance(item, BadLine):
+        raise item
+    return item
 
 
 def incoming_lines(
@@ -359,7 +360,6 @@ def as_windows(line: bytes) -> str:
     return text if plausible and sum(not c.isascii() for c in letters) <= 0.4 * len(letters) else ""
 
 
-T = TypeVar("T")
 Numbered = tuple[int, str | BadLine]
 """The number of a line, from 1, and its text or a `BadLine`."""
 

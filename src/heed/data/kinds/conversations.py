@@ -24,7 +24,7 @@ from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Held, Reader
 from heed.data.tables import Head, JsonTable, Row, characters_of, described
-from heed.data.text_files import ending_of, lines_of, text_of
+from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError, suggest
 
 TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")
@@ -211,7 +211,7 @@ def _texts(path: Path, turns: Column, given: str | None, findings: Findings) -> 
     number_of = f"data.columns.turns cannot be {column}"
 
     def conversation(numbered: tuple[int, str | BadLine]) -> Conversation | None:
-        number, line = numbered[0], text_of(numbered[1])
+        number, line = numbered[0], unless_bad(numbered[1])
         if not line.strip():
             return None
         if separator != "\t" and "\t" in line:

@@ -27,7 +27,7 @@ from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HubTable, Reader, table_reader
 from heed.data.tables import Row, Table, open_table
-from heed.data.text_files import ending_of, lines_of, text_of
+from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
@@ -167,4 +167,4 @@ def _texts(path: Path, root: Path | None, name: str, separator: str | None, find
 
 def _lines(path: Path, root: Path | None, name: str, findings: Findings) -> Iterator[Document]:
     lines = enumerate(lines_of(path, findings, root), start=1)
-    return findings.usable(lines, lambda numbered: Document(text_of(numbered[1]), f"{name}:{numbered[0]}"))
+    return findings.usable(lines, lambda numbered: Document(unless_bad(numbered[1]), f"{name}:{numbered[0]}"))

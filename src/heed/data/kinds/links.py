@@ -23,7 +23,7 @@ import numpy as np
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import BadLine, Findings
 from heed.data.sequences import in_turn
-from heed.data.text_files import lines_of, text_of
+from heed.data.text_files import lines_of, unless_bad
 from heed.errors import DataError
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
@@ -66,7 +66,7 @@ def iter_links(
     path = Path(path)
     for number, line in enumerate(lines_of(path, findings), start=1):
         try:
-            yield _links_in(text_of(line), path, number, base, findings)
+            yield _links_in(unless_bad(line), path, number, base, findings)
         except BadLine:
             yield []
 

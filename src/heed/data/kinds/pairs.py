@@ -41,7 +41,7 @@ from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import HeldTable, HubTable, Reader, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, note_header, open_table
-from heed.data.text_files import INNER_RETURN, ending_of, lines_of
+from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError, suggest
 
 _FEW = 4
@@ -101,18 +101,19 @@ def _pair(row: Row) -> Pair:
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
     if source.exists() and target.exists() and source.samefile(target):
         findings.remark(f"warning: source and target are the same file, '{source.name}'; {COPY}")
+
+    def pair(numbered: tuple[int, tuple[str | BadLine | None, str | BadLine | None]]) -> Pair:
+        number, (left, right) = numbered
+        if left is None or right is None:
+            short, long = (source, target) if left is None else (target, source)
+            if not findings.is_cut_off(short):
+                raise _different_lengths(short, number - 1, long, findings)
+            raise BadLine(f"'{short.name}' is cut off before that line")
+        return Pair(unless_bad(left), unless_bad(right), origin=f"{source.name}:{number}")
+
     # Closed here, so that an error in one file does not leave the other open until the traceback is freed.
     with closing(lines_of(source, findings)) as sources, closing(lines_of(target, findings)) as targets:
-        for number, (left, right) in enumerate(zip_longest(sources, targets), start=1):
-            if left is None or right is None:
-                short, long = (source, target) if left is None else (target, source)
-                if not findings.is_cut_off(short):
-                    raise _different_lengths(short, number - 1, long, findings)
-                findings.leave_out(f"'{short.name}' is cut off before that line")
-            elif isinstance(left, BadLine) or isinstance(right, BadLine):
-                findings.leave_out((left if isinstance(left, BadLine) else right).rule)  # type: ignore[union-attr]
-            else:
-                yield Pair(left, right, origin=f"{source.name}:{number}")
+        yield from findings.usable(enumerate(zip_longest(sources, targets), start=1), pair)
 
 
 def _different_lengths(short: Path, count: int, long: Path, findings: Findings) -> DataError:

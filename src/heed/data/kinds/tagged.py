@@ -25,7 +25,7 @@ from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import Reader
 from heed.data.tables import Head
-from heed.data.text_files import lines_of
+from heed.data.text_files import lines_of, unless_bad
 from heed.errors import DataError
 
 Entity = tuple[str, int, int]
@@ -186,15 +186,14 @@ class ColumnFile:
             self.rows[0] = None
             findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
 
-    def sentences(self) -> Iterator[tuple[int, list[list[str]] | BadLine]]:
-        """Each sentence: the number of its first line, from 1, and its rows, or its first bad line."""
+    def sentences(self) -> Iterator[tuple[int, list[list[str] | BadLine]]]:
+        """Each sentence: the number of its first line, from 1, and its rows."""
         rows: list[list[str] | BadLine] = []
         for number, row in enumerate([*self.rows, None], start=1):
             if row is not None:
                 rows.append(row)
             elif rows:
-                bad = next((row for row in rows if isinstance(row, BadLine)), None)
-                yield number - len(rows), [row for row in rows if isinstance(row, list)] if bad is None else bad
+                yield number - len(rows), rows
                 rows = []
 
 
@@ -270,12 +269,10 @@ def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> 
 
 
 def _sentence(
-    found: tuple[int, list[list[str]] | BadLine], word: int, label: int, file: ColumnFile, findings: Findings
+    found: tuple[int, list[list[str] | BadLine]], word: int, label: int, file: ColumnFile, findings: Findings
 ) -> tuple[int, Sentence]:
     """A sentence and the number of its first line."""
-    line, rows = found
-    if isinstance(rows, BadLine):
-        raise rows
+    line, rows = found[0], [unless_bad(row) for row in found[1]]
     for number, row in enumerate(rows, start=line):
         if not row[label]:
             message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"

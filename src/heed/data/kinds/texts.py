@@ -28,7 +28,7 @@ from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_o
 from heed.data.kinds.inputs import one_text
 from heed.data.readers import HubTable, Reader, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
-from heed.data.text_files import ending_of, lines_of, text_of
+from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
@@ -329,12 +329,12 @@ def _whole(file: Path, root: Path, findings: Findings) -> str:
         empty = not file.stat().st_size
     except OSError:
         raise DataError(f"'{file}' vanished while its folder was being read; put it back and start again") from None
-    return "\n".join(map(text_of, [] if empty else list(lines_of(file, findings, root))))
+    return "\n".join(map(unless_bad, [] if empty else list(lines_of(file, findings, root))))
 
 
 def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     def text(numbered: tuple[int, str | BadLine]) -> Text:
-        number, line = numbered[0], text_of(numbered[1])
+        number, line = numbered[0], unless_bad(numbered[1])
         words = line.split(maxsplit=1)
         if number == 1 and [word.strip().casefold() for word in words] in _HEADERS:
             note_header(words, path, "text", findings)

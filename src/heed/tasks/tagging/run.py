@@ -205,7 +205,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText):
         label = columns.label if columns.label >= 0 else columns.label + width
         # In a file of words without tags, the tags are a new column.
         label = width if label in (word, -1, width) else file.column(columns.label, "label")
-        words = [[row[word] for row in rows] for _, rows in file.sentences() if isinstance(rows, list)]
+        words = [[row[word] for row in rows if isinstance(row, list)] for _, rows in file.sentences()]
         tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
         between = "\t" if file.tabs or width == 1 else " "
         return [
