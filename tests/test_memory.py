@@ -120,6 +120,9 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     with pytest.raises(DataError, match=message):
         held("classification", wide)
     wide = wide.rename(columns={"first": "review"})
+    message = r"the labels hardly repeat \(such as 'good film 0'\), but the texts do \(such as 'pos'\)"
+    with pytest.raises(DataError, match=message):
+        held("classification", [(label, text) for text, label in TEXTS])
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
     findings = _findings()

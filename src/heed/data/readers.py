@@ -42,6 +42,8 @@ from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
 _TOGETHER = 256
+_JUDGED = 20
+"""Examples below which the order of texts and labels is not checked."""
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
 
@@ -491,6 +493,19 @@ def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], finding
     """
     assert reader.of_table is not None
     return Held(reader.of_table(HeldTable(data, split, shape, findings)), findings, reader.columns)
+
+
+def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
+    """Refuse labels that hardly repeat while the texts do: the columns are swapped.
+
+    Raises:
+        DataError: Texts and labels are swapped.
+    """
+    if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
+        raise DataError(
+            f"{split}: the labels hardly repeat (such as {labels[0]!r:.40}), but the texts do (such as "
+            f"{texts[0]!r:.40}); expected (text, label), in this order"
+        )
 
 
 def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:

@@ -11,7 +11,7 @@ from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.readers import Held, hold
+from heed.data.readers import Held, check_order, hold
 from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.tasks.base.capabilities import suggest_task
@@ -99,7 +99,9 @@ def hold_texts(data: Any, split: str, section: TextOptions, findings: Findings) 
     columns = section.columns
     second = {} if columns.second is None else {"second": columns.second}
     wanted = {"text": columns.text, **second, "label": columns.label}
-    return hold(data, split, text_reader(text_format(section)), [*wanted], findings)
+    held = hold(data, split, text_reader(text_format(section)), [*wanted], findings)
+    check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
+    return held
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
