@@ -541,7 +541,7 @@ def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
 
 def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
-    words += ["training.steps=150", "training.validate_every=150", "--sentences", "0"]
+    words += ["training.steps=60", "training.validate_every=60", "--sentences", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

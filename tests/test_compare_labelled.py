@@ -11,9 +11,6 @@ import heed
 from commands import call
 from heed.comparison.training import plan_runs
 from heed.errors import ConfigError, DataError
-from heed.evaluation.entities import tag_measures, tag_outcomes
-from heed.evaluation.labels import label_outcomes
-from heed.evaluation.significance import summarise
 from heed.tasks import check_config
 
 FILLER = "the of and film story it was we saw plot".split()
@@ -84,35 +81,6 @@ def tags(folder):
         trained(folder, "tagging", "softmax", steps=6),
         trained(folder, "tagging", "crf", steps=40, **{"model.head": "crf"}),
     ]
-
-
-# --- measures
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_measures_of_labels_are_those_of_the_report(several):
-    rng = np.random.default_rng(3)
-    probabilities = rng.dirichlet(np.ones(4), size=50) if not several else rng.random((50, 4))
-    predicted = probabilities >= 0.5 if several else np.eye(4, dtype=bool)[probabilities.argmax(1)]
-    true = rng.random((50, 4)) < 0.3 if several else np.eye(4, dtype=bool)[rng.integers(3, size=50)]
-    outcomes = label_outcomes([""] * 50, true, predicted, probabilities, "abcd", several)
-    report, measures = summarise(outcomes, resamples=2), {m.name: m for m in outcomes.measures}
-    assert next(iter(measures)) == ("micro_f1" if several else "accuracy")
-    for name, measure in measures.items():
-        expected = report[name] if name == "calibration_error" else report[name]["value"]
-        assert measure.score() == expected, name
-    assert set(report) >= {"accuracy", "macro_f1", "micro_f1", "per_label"}
-
-
-def test_measures_of_tags_are_those_of_the_report():
-    rng = random.Random(5)
-    both = [[rng.choices(["O", "B-per", "I-per", "B-loc"], k=6) for _ in range(20)] for _ in range(2)]
-    report = summarise(tag_outcomes([""] * 20, *both, plain=False), resamples=2)
-    for measure in tag_measures(*both, plain=False):
-        value = report[measure.name]
-        assert measure.score() == (value["value"] if isinstance(value, dict) else value)
-    (accuracy,) = tag_measures(*both, plain=True)
-    assert accuracy.score() == pytest.approx(report["accuracy"]["value"])
 
 
 # --- comparisons

@@ -318,6 +318,33 @@ EDITS = [
         ("tests/test_learning_curves.py::test_differences_are_within_a_size",),
     ),
     Edit(
+        "compare: no row is tested against the baseline",
+        "for other in (best, baseline) if other is not None and other != place",
+        "for other in (best,) if other is not None and other != place",
+        ("tests/test_compare.py::test_differences_are_against_the_best_and_the_baseline",),
+    ),
+    # looks
+    Edit(
+        "a span of characters is judged by its first one",
+        "shares = np.add.reduceat(weights, [start for start, _ in units], axis=1)",
+        "shares = weights[:, [start for start, _ in units]]",
+        ("tests/test_draw.py::test_a_compact_row_ends_with_its_best_span",),
+    ),
+    Edit(
+        "rollout multiplies the layers in the wrong order",
+        "mixed if not states else mixed @ states[-1]",
+        "mixed if not states else states[-1] @ mixed",
+        ("tests/test_rollout.py",),
+    ),
+    Edit(
+        "lesson mess: held-out reviews are also in the training text",
+        '(draw_reviews("train", kind) if split != "train" else [])',
+        "[]",
+        (
+            "tests/test_lessons_trained.py::test_reviews_are_labelled_by_the_balance_of_their_halves_and_the_joint_tells_nothing",
+        ),
+    ),
+    Edit(
         "a run of several passes is said to have too few updates",
         "if updates >= 10 or passes >= 1:",
         "if updates >= 10:",

@@ -13,8 +13,16 @@ from heed.cli.terminal import show_drawing, use_color, width
 from heed.cli.train import settings_from
 from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
-from heed.comparison.session import chosen_sizes, default_folder, train_and_compare
-from heed.comparison.training import finished_entries, is_comparison, plan_runs, read_sizes, split_models
+from heed.comparison.training import (
+    chosen_sizes,
+    default_folder,
+    finished_entries,
+    is_comparison,
+    plan_runs,
+    read_sizes,
+    split_models,
+    train_and_compare,
+)
 from heed.config import apply_overrides
 from heed.errors import ConfigError
 from heed.tasks import task_names

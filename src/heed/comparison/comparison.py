@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -19,24 +19,22 @@ from typing import Any
 import torch
 from markupsafe import Markup
 
-from heed.comparison.entries import ComparisonOptions, Conditions, Entry, find_entry, predict_all, remarks_on, set_name
+from heed.comparison.entries import ComparisonOptions, Entry, Predicted, find_entry, predict_all, remarks_on, set_name
 from heed.comparison.page import (
-    Article,
-    Output,
     ScoreTable,
-    Training,
     compare_page,
     csv_text,
     in_html,
     in_latex,
     in_text,
     notes_of,
+    panels_of,
+    sample,
     scores_scene,
 )
 from heed.comparison.results import (
     Bucket,
     Difference,
-    Resampling,
     Result,
     best_of,
     difference_text,
@@ -44,23 +42,20 @@ from heed.comparison.results import (
     intervals_note,
     results_of,
     score_text,
-    scores_of,
     test_note,
 )
-from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.measures import Measure
 from heed.observe.curves import Curves, Line, Panel, curves_to_text
 from heed.observe.labels import clean
 from heed.observe.page import Cell
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import make_folder, write_outputs
-from heed.tasks.base.comparison import Examiner, Speed
 from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
 from heed.visible import to_json
 
 _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""
-"""Height of the curves in a terminal, and their largest width."""
 _COSTS = {
     "parameters": "parameters",
     "updates": "updates",
@@ -86,20 +81,14 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Predicted):
     """Several runs on the same examples; a notebook displays it as its tables."""
 
     entries: tuple[Entry, ...]  # the rows: one run each, or several seeds of one
     results: tuple[Result, ...]  # their scores and differences
     measures: tuple[Measure, ...]  # the main one first (statistics are those of the first run)
     buckets: tuple[Bucket, ...]  # ranges of source length
-    split: str  # name of the set of examples
-    examiner: Examiner[Any, Any, Any]  # of the task: examples, references, lengths
-    outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
-    speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty for learning curves
     baseline: int  # the entry that the others are tested against, in addition to the best
-    resampling: Resampling  # of intervals and p-values
-    conditions: Conditions  # of the outputs
     remarks: tuple[str, ...] = ()  # further remarks for the reader
 
     examples = property(attrgetter("examiner.examples"))
@@ -215,15 +204,15 @@ class Comparison:
             known = [scale * value for value in values if value is not None]
             return statistics.fmean(known) if known else None
 
-        inference = {
-            "examples_per_second": statistics.fmean(speed.examples for speed in speeds) if speeds else None,
-            "tokens_per_second": statistics.fmean(speed.tokens for speed in speeds) if speeds else None,
+        inference: dict[str, float | None] = {
+            f"{name}_per_second": statistics.fmean(getattr(speed, name) for speed in speeds)
+            for name in (("examples", "tokens") if speeds else ())
         }
         return {
             "parameters": float(sum(p.numel() for p in runs[0].model.parameters())),
             "updates": reported("updates"),
             "training_tokens_per_second": reported("target_tokens_per_second"),
-            **(inference if speeds else {}),
+            **inference,
             "peak_memory_mib": reported("peak_memory_mib"),
             "training_minutes": reported("seconds", 1 / 60),
         }
@@ -245,19 +234,20 @@ class Comparison:
             self._minutes_by_size(),
         ]
 
-    def _table(self, title: str, columns: Iterable[str], cells: Iterable[Sequence[Cell]], *notes: str) -> ScoreTable:
-        """A table with a row for each entry."""
-        rows = zip((entry.label for entry in self.entries), map(tuple, cells), strict=True)
+    def _table(self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str) -> ScoreTable:
+        """A table with a row for each entry; `cell` gives the cell of an entry and a column."""
+        rows = ((e.label, tuple(cell(i, j) for j in range(len(columns)))) for i, e in enumerate(self.entries))
         return ScoreTable(title, tuple(columns), tuple(rows), notes)
 
     def _scores(self) -> ScoreTable:
-        cells = [
-            [Cell(score_text(result.scores[m.name], m), self.is_best(m.name, i)) for m in self.measures]
-            for i, result in enumerate(self.results)
-        ]
         title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
         notes = (*self.remarks, intervals_note(self.resampling), *self._seeds(), *self._explained(self.measures))
-        return self._table(title, map(head_of, self.measures), cells, *notes)
+        heads = [head_of(measure) for measure in self.measures]
+        return self._table(title, heads, lambda i, j: self._score(self.measures[j], i), *notes)
+
+    def _score(self, measure: Measure, entry: int) -> Cell:
+        text = score_text(self.results[entry].scores[measure.name], measure)
+        return Cell(text, not (self.sizes and len(self.models) == 1) and self.is_best(measure.name, entry))
 
     def _explained(self, measures: Sequence[Measure]) -> list[str]:
         return [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
@@ -268,15 +258,16 @@ class Comparison:
         wanted: list[tuple[str, dict[str, int | None]]] = [("the best", best)]
         if len(self.entries) > 2 and set(best.values()) != {self.baseline}:
             wanted.append((self.entries[self.baseline].label, {m.name: self.baseline for m in self.measures}))
-        made = []
-        for name, others in wanted:
-            cells = [
-                [self._difference(measure, i, others[measure.name], name) for measure in self.measures]
-                for i in range(len(self.entries))
-            ]
-            heads = map(head_of, self.measures)
-            made.append(self._table(f"difference from {name}", heads, cells, test_note(self.resampling)))
-        return made
+        heads = [head_of(measure) for measure in self.measures]
+
+        def table(name: str, others: dict[str, int | None]) -> ScoreTable:
+            def cell(entry: int, column: int) -> Cell:
+                measure = self.measures[column]
+                return self._difference(measure, entry, others[measure.name], name)
+
+            return self._table(f"difference from {name}", heads, cell, test_note(self.resampling))
+
+        return [table(name, others) for name, others in wanted]
 
     def _difference(self, measure: Measure, entry: int, other: int | None, name: str) -> Cell:
         if found := self.difference(measure.name, entry, other):
@@ -288,17 +279,25 @@ class Comparison:
             return []
         measure = self.measures[0]
         columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in self.buckets]
-        cells = [[Cell(score_text(score, measure)) for score in result.by_length] for result in self.results]
         title = f"{head_of(measure)} by {self.examiner.names[0]} {self.length_unit} (examples)"
-        return [self._table(title, columns, cells, intervals_note(self.resampling))]
+
+        def cell(entry: int, column: int) -> Cell:
+            return Cell(score_text(self.results[entry].by_length[column], measure))
+
+        return [self._table(title, columns, cell, intervals_note(self.resampling))]
 
     def _cost(self) -> ScoreTable:
         found = [self.costs(i) for i in range(len(self.entries))]
         same = all(one["tokens_per_second"] == one["examples_per_second"] for one in found)  # pictures, labels
         names = [name for name in _COSTS if not (same and name == "tokens_per_second")]
-        cells = [[Cell(_number(one[name], int(name == "training_minutes"))) for name in names] for one in found]
         heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
-        return self._table("cost", heads, cells, self._conditions())
+
+        def cell(entry: int, column: int) -> Cell:
+            name = names[column]
+            value = found[entry][name]
+            return Cell("-" if value is None else f"{value:,.{int(name == 'training_minutes')}f}")
+
+        return self._table("cost", heads, cell, self._conditions())
 
     def _by_size(self, title: str, cell: Callable[[int], Cell], *notes: str) -> ScoreTable:
         """A table with a row for each model and a column for each size."""
@@ -309,10 +308,6 @@ class Comparison:
         return ScoreTable(title, tuple(size.label for size in self.sizes), tuple(rows), notes)
 
     def _score_by_size(self, measure: Measure) -> ScoreTable:
-        def cell(entry: int) -> Cell:
-            text = score_text(self.results[entry].scores[measure.name], measure)
-            return Cell(text, len(self.models) > 1 and self.is_best(measure.name, entry))
-
         title = f"{head_of(measure)} by {self.unit}, on {len(self.examples):,} {set_name(self.split)} examples"
         parts = (
             f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
@@ -320,7 +315,7 @@ class Comparison:
             "the part; validation and test sets are the same for all."
         )
         notes = *self.remarks, parts, *self._seeds(), intervals_note(self.resampling), *self._explained([measure])
-        return self._by_size(title, cell, *notes)
+        return self._by_size(title, partial(self._score, measure), *notes)
 
     def _difference_by_size(self, measure: Measure, name: str) -> ScoreTable:
         def cell(entry: int) -> Cell:
@@ -470,37 +465,34 @@ class Comparison:
         Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most. Of
         learning curves the page has tables and drawings only.
         """
-        curves, drawing = self.curves(), self.scene()
+        curves, chart = self.curves(), self.scene()
         if self.sizes:
-            return compare_page(curves.title, self.tables(), drawing, replace(curves, panels=curves.panels[1:]))
+            others = panels_of(replace(curves, panels=curves.panels[1:]))
+            return compare_page(curves.title, self.tables(), chart=chart, others=others)
         random_ones, different = self.chosen(sentences)
         kind, numbers = self.examiner.kind.capitalize(), count()
-        several = "Outputs and maps are those of each model's first seed." if self.has_seeds else ""
         opened = "Click an output to show its model's attention: the last layer, the mean over its heads."
+        opened += " Outputs and maps are those of each model's first seed." if self.has_seeds else ""
         typical = "Chosen for the largest distance between the best and the worst output: these are not typical."
         groups = (
-            (f"{kind} drawn at random", (opened, several), random_ones),
-            (f"{kind} on which the models differ most", (typical, opened, several), different),
+            (f"{kind} drawn at random", opened, random_ones),
+            (f"{kind} on which the models differ most", f"{typical} {opened}", different),
         )
-        sections = [(title, hints, [self._article(i, numbers) for i in chosen]) for title, hints, chosen in groups]
-        return compare_page(curves.title, self.tables(), drawing, None, self._training(), sections)
+        sections = [(title, hint, [self._article(i, numbers) for i in chosen]) for title, hint, chosen in groups]
+        return compare_page(curves.title, self.tables(), chart=chart, training=self._training(), sections=sections)
 
-    def _training(self) -> Training | None:
-        """The curves of every run, a colour for each entry; None if no run has a log."""
-        runs = [
-            (clean(entry.label), number, run.folder, run.config)
-            for number, entry in enumerate(self.entries)
-            for run in entry.runs
-        ]
-        curves = compared(runs)
-        if curves is None:
+    def _training(self) -> dict[str, Any] | None:
+        """The training curves of every run, a colour for each entry, for the page; None if no run has a log."""
+        runs = [(clean(e.label), n, run.folder, run.config) for n, e in enumerate(self.entries) for run in e.runs]
+        if (curves := compared(runs)) is None:
             return None
         hints = (
             f"Horizontal axis: {curves.x}.",
             "Validation scores are those of greedy search." if self.examiner.has_beam else "",
             "Each seed has its own line." if self.has_seeds else "",
         )
-        return Training(curves, tuple(entry.label for entry in self.entries), hints)
+        samples = [(entry.label, sample(number)) for number, entry in enumerate(self.entries)]
+        return {"panels": panels_of(curves), "samples": samples, "hint": " ".join(filter(None, hints))}
 
     def chosen(self, wanted: int) -> tuple[list[int], list[int]]:
         """Examples of a page: random ones, and of the others those with the largest spread of the main measure."""
@@ -514,7 +506,8 @@ class Comparison:
         different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
         return sorted(drawn, key=lambda i: len(self.examiner.sources[i])), different
 
-    def _article(self, index: int, numbers: Iterator[int]) -> Article:
+    def _article(self, index: int, numbers: Iterator[int]) -> dict[str, Any]:
+        """One example for the page, with the output of every entry, how it compares with the reference, and a look."""
         measure, reference, names = self.measures[0], self.references[index], self.examiner.names
         outputs = []
         for entry, runs in zip(self.entries, self.outcomes, strict=True):
@@ -527,8 +520,9 @@ class Comparison:
                 drawn = self.examiner.drawing(entry.runs[0], index, self.conditions.beam_size, numbers)
             else:
                 drawn = Markup('<p class="hint">The {} is blank.</p>').format(names[0])
-            outputs.append(Output(entry.label, output, said, drawn))
-        return Article(names, self.examiner.source_html(index), reference, tuple(outputs))
+            outputs.append({"label": entry.label, "text": output, "said": said, "drawn": drawn})
+        source = self.examiner.source_html(index)
+        return {"names": names, "source": source, "reference": reference, "outputs": outputs}
 
     def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
         """Write compare.html, .tex, .csv and .json into a folder, and of learning curves .svg; returns the files.
@@ -575,15 +569,12 @@ def compare_entries(
         groups.setdefault(entry.train_size, []).append(i)
     found = predict_all(entries, options, say, timed=len(groups) == 1)
     say(f"drawing {found.resampling.count:,} resamples{' for each size' if len(groups) > 1 else ''}")
+    lengths = found.examiner.lengths if len(groups) == 1 else []
     buckets: list[Bucket] = []
     results: dict[int, Result] = {}
     for group in groups.values():
         outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
-        if len(groups) == 1:
-            here, buckets = results_of(outcomes, found.examiner.lengths, first, found.resampling)
-        else:
-            scored = scores_of(outcomes, None if base is None else group.index(base), found.resampling)
-            here = [Result(scores, against) for scores, against in zip(*scored, strict=True)]
+        here, buckets = results_of(outcomes, lengths, None if base is None else group.index(base), found.resampling)
         for i, result in zip(group, here, strict=True):
             against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
             results[i] = replace(result, against=against)
@@ -624,7 +615,3 @@ def _examples(run: Run[Any, Any], asked: int | None) -> int:
 
 def _known(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _number(value: float | None, places: int) -> str:
-    return "-" if value is None else f"{value:,.{places}f}"

@@ -132,76 +132,18 @@ def latex_escaped(text: str) -> str:
 _WIDTH, _HEIGHT, _LEFT, _ROW = 720, 380, 54, 20
 
 
-@dataclass(frozen=True)
-class Output:
-    """The output of one row for an example."""
-
-    label: str  # of the row
-    text: str  # the output
-    said: str  # how it compares with the reference
-    drawn: Markup  # a look at the example, as HTML
+def compare_page(title: str, tables: Sequence[ScoreTable], **shown: Any) -> str:
+    """One self-contained page: the tables of scores, and what else the template shows."""
+    none: dict[str, Any] = {"chart": None, "others": (), "training": None, "sections": ()}
+    return page("comparison/compare.html", title, tables=in_html(tables), **{**none, **shown})
 
 
-@dataclass(frozen=True)
-class Article:
-    """One example on the page, with the output of every row."""
-
-    names: tuple[str, str]  # of a source and a reference
-    source: Markup  # as HTML
-    reference: str
-    outputs: tuple[Output, ...]
+def panels_of(curves: Curves) -> list[Scene]:
+    """The panels of curves without legends, which the page has once for all."""
+    return [panel_scene(panel, curves, named=False) for panel in curves.panels]
 
 
-@dataclass(frozen=True)
-class Training:
-    """Training curves of every run, with the names of the rows in the order of their colours."""
-
-    curves: Curves
-    labels: tuple[str, ...]
-    hints: tuple[str, ...]
-
-
-def compare_page(
-    title: str,
-    tables: Sequence[ScoreTable],
-    chart: Scene | None,
-    others: Curves | None = None,
-    training: Training | None = None,
-    sections: Sequence[tuple[str, Sequence[str], Sequence[Article]]] = (),
-) -> str:
-    """One self-contained page.
-
-    Args:
-        title: Title.
-        tables: The tables of scores.
-        chart: The drawing of the main score.
-        others: Curves of further scores.
-        training: Training curves.
-        sections: Title, hints and examples of each section of examples.
-    """
-    samples = [] if training is None else [(label, _sample(i)) for i, label in enumerate(training.labels)]
-    return page(
-        "comparison/compare.html",
-        title,
-        tables=in_html(tables),
-        chart=chart,
-        others=_panels(others),
-        training=None if training is None else _panels(training.curves),
-        training_hint="" if training is None else _joined(training.hints),
-        samples=samples,
-        sections=[(head, _joined(hints), articles) for head, hints, articles in sections],
-    )
-
-
-def _panels(curves: Curves | None) -> list[Scene]:
-    return [] if curves is None else [panel_scene(panel, curves, named=False) for panel in curves.panels]
-
-
-def _joined(hints: Sequence[str]) -> str:
-    return " ".join(filter(None, hints))
-
-
-def _sample(color: int) -> Scene:
+def sample(color: int) -> Scene:
     """A piece of a line, for a legend."""
     return Scene(16, 10, "", legend(Line("", (), color, True), 0, 9), follows_scheme=True)
 

@@ -62,64 +62,40 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Result:
-    """Everything measured on one entry.
+    """Everything measured on one entry."""
 
-    Attributes:
-        scores: By measure.
-        against: By measure, the differences to the entries it was tested against; without itself.
-        by_length: The main measure in each bucket.
-    """
-
-    scores: Scores
-    against: Differences
-    by_length: tuple[Score, ...] = ()
-
-
-Scores = dict[str, Score]
-"""By measure."""
-Differences = dict[str, tuple[Difference, ...]]
-"""By measure, the differences from the entries that an entry was tested against."""
+    scores: dict[str, Score]  # by measure
+    # by measure, the differences to the entries it was tested against; without itself
+    against: dict[str, tuple[Difference, ...]]
+    by_length: tuple[Score, ...] = ()  # the main measure in each bucket
 
 
 def results_of(
-    outcomes: Sequence[Sequence[Outcomes]], lengths: Sequence[int], baseline: int, resampling: Resampling
+    outcomes: Sequence[Sequence[Outcomes]], lengths: Sequence[int], baseline: int | None, resampling: Resampling
 ) -> tuple[list[Result], list[Bucket]]:
-    """Score every entry, over all examples and by length, and test it against the best one and against the baseline.
+    """Score every entry, and test it against the best one and against the baseline.
 
-    `outcomes` are those of each entry's runs; all have the same measures over the same examples.
+    Args:
+        outcomes: Those of each entry's runs; all have the same measures over the same examples.
+        lengths: Of the examples, to score them by length as well; empty for no such scores.
+        baseline: Number of an entry, or None.
+        resampling: How to resample.
     """
-    main = outcomes[0][0].measures[0].name
-    groups = [[one.measure(main) for one in runs] for runs in outcomes]
-    buckets, by_length = _by_length(groups, lengths, resampling)
-    scores, against = scores_of(outcomes, baseline, resampling)
-    results = [Result(*parts) for parts in zip(scores, against, by_length, strict=True)]
-    return results, buckets
-
-
-def scores_of(
-    outcomes: Sequence[Sequence[Outcomes]], baseline: int | None, resampling: Resampling
-) -> tuple[list[Scores], list[Differences]]:
-    """The scores of every entry over all examples, and its differences from the best one and from the baseline."""
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
     # The same draws for all of them.
     draws = iter(resampled([group for name in names for group in groups[name]], resampling.count, resampling.seed))
     drawn = {name: [next(draws) for _ in outcomes] for name in names}
-    scores = [
-        {name: _score(groups[name][place], drawn[name][place]) for name in names} for place in range(len(outcomes))
-    ]
-    against: list[Differences] = [{} for _ in outcomes]
+    scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
+    against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
         best = best_of(groups[name][0][0], [scored[name] for scored in scores])
         for place in range(len(outcomes)):
-            others = dict.fromkeys(other for other in (best, baseline) if other not in (place, None))
-            found = [
-                _difference(groups[name], drawn[name], place, other, resampling)
-                for other in others
-                if other is not None
-            ]
+            others = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
+            found = (_difference(groups[name], drawn[name], place, other, resampling) for other in others)
             against[place][name] = tuple(one for one in found if one is not None)
-    return scores, against
+    buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
+    return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
 
 
 def best_of(measure: Measure, scores: Sequence[Score]) -> int | None:

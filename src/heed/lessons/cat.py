@@ -18,21 +18,15 @@ from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
-from heed.lessons.parts import Script, Stage, Table, double, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, held_out, train_small, words_of_lesson
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
 _WORDS = ("cat", "wall")
-_NOUNS = (
-    *(*_WORDS, "dog", "table", "man", "stone", "woman", "chair", "bird", "book"),
-    *("horse", "tree", "box", "boy", "cow", "house", "girl", "lamp", "goat", "car"),
-)
+_NOUNS = (*_WORDS, *words_of_lesson("cat")["nouns"])
 _SCENES = (("sit", "on"), ("sit", "behind"), ("lie", "on"), ("sleep", "under"), ("stand", "next to"))
 _STEPS = {"classification": 120, "translation": 300}
-_SHARED = (
-    "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.batch_tokens=600 "
-    "training.warmup=20 training.label_smoothing=0.0"
-)
+_SHARED = f"{WORD_MODEL} training.batch_tokens=600 training.warmup=20"
 _OF_TASK = {
     "classification": "training.learning_rate=0.005",
     "translation": "training.learning_rate=0.01 training.guided_attention=0.0 generation.beam_size=1",
@@ -40,14 +34,14 @@ _OF_TASK = {
 
 
 class Kind(NamedTuple):
-    """A kind of model: its settings, and whether it knows the order of words."""
+    """A kind of model."""
 
     title: str
-    order: bool
+    order: bool  # True if it knows the order of words
     settings: str
 
 
-WHO = (
+WHO = (  # classifiers: who sat?
     Kind("bag of words", False, "model.name=bag"),
     Kind("self-attention, no positions", False, "model.name=encoder model.positions=none"),
     Kind("words side by side (mlp)", True, "model.name=mlp"),
@@ -55,17 +49,14 @@ WHO = (
     Kind("recurrent network", True, "model.name=rnn model.pooling=last model.bidirectional=false"),
     Kind("self-attention, positions", True, "model.name=encoder"),
 )
-"""Classifiers: who sat?"""
-SPANISH = (
+SPANISH = (  # translators into Spanish
     Kind("attention layer, no positions", False, "model.name=attention_only"),
     Kind("attention layer, positions", True, "model.name=attention_only model.positions=sinusoidal"),
     Kind("recurrent (seq2seq)", True, "model.name=seq2seq"),
     Kind("recurrent, attention (bahdanau)", True, "model.name=bahdanau"),
     Kind("transformer", True, "model.name=transformer training.learning_rate=0.002"),
 )
-"""Translators into Spanish."""
-_SAME = 1e-5
-"""Probabilities that differ by less are equal except for rounding."""
+_SAME = 1e-5  # probabilities that differ by less are equal except for rounding
 _stage = Script("cat")
 
 
@@ -110,15 +101,13 @@ def stages() -> tuple[Stage, ...]:
 
 
 def _table(title: str, kinds: Sequence[Kind], columns: tuple[str, ...], numbers: Tensor) -> Table:
-    notes = tuple("knows order" if kind.order else "no order" for kind in kinds)
-    return Table(title, tuple(kind.title for kind in kinds), columns, numbers, heat=True, notes=notes)
+    titles, notes = zip(*((kind.title, "knows order" if kind.order else "no order") for kind in kinds), strict=True)
+    return Table(title, titles, columns, numbers, heat=True, notes=notes)
 
 
 def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) -> Any:
-    data = {
-        split: [(pair.source, sitter if task == "classification" else pair.target) for pair, sitter in pairs]
-        for split, pairs in drawn.items()
-    }
+    asked = task == "classification"
+    data = {split: [(p.source, sitter if asked else p.target) for p, sitter in pairs] for split, pairs in drawn.items()}
     return train_small(task, _STEPS[task], f"{_SHARED} {_OF_TASK[task]} {kind.settings}", **data)
 
 
@@ -126,8 +115,7 @@ def _who(run: Any) -> Tensor:
     """Probability of the right noun for both sentences, largest difference of probabilities, held-out score."""
     rows = run.probabilities(list(_PAIR)).double()
     right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
-    accuracy = run.report["scores"]["test"]["accuracy"]["value"]
-    return double([*right, float((rows[0] - rows[1]).abs().max()), accuracy])
+    return double([*right, float((rows[0] - rows[1]).abs().max()), held_out(run, "accuracy")])
 
 
 def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
@@ -135,9 +123,8 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     pairs = [Pair(source, target) for source in _PAIR for target in targets]
     p = [math.exp(-nll) for nll in run.task.forced_scores(run.model, run.task.encode_pairs(pairs))[0]]
     apart = max(abs(p[0] - p[2]), abs(p[1] - p[3]))
-    exact = run.report["scores"]["test"]["exact_match"]["value"]
-    values = [p[0], p[1], p[3], p[2], apart, exact]
-    return double(values), [one.text for one in run.predict(list(_PAIR))]
+    numbers = double([p[0], p[1], p[3], p[2], apart, held_out(run, "exact_match")])
+    return numbers, [one.text for one in run.predict(list(_PAIR))]
 
 
 def _verdict(who: Tensor, said: Tensor) -> Stage:

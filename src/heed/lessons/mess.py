@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split
-from heed.lessons.parts import Script, Stage, Table, double, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, train_small, words_of_lesson
 
 TITLE = "The first half of the movie was great, but then it was a bit of a mess."
 _MESS = TITLE
@@ -22,43 +22,26 @@ _FUN = "The movie was fun, brisk and imaginative."
 _TURNED = "The first half of the movie was a bit of a mess, but then it was great."
 _SHOWN = (_MESS, _TURNED, _FUN)
 _LABELS = ("negative", "neutral", "positive")
-_GOOD = ("great", "fun", "brisk", "imaginative", "clever", "warm", "lovely", "a joy", "a lot of fun")
-_BAD = ("a bit of a mess", "a mess", "dull", "slow", "clumsy", "flat", "boring", "a bit of a bore", "a waste of time")
-_THINGS = ("movie", "film", "play", "show", "story", "concert")
-_JOINTS = ("but then", "and then", "then")
-_FILLER = """
-we sat in the third row
-the room was full
-it was raining outside
-the seats were red
-it began at eight
-my brother bought the tickets
-there was a break of ten minutes
-we had come by bus
-""".strip().split("\n")
-_LONGEST = 4
-"""Maximum number of clauses of filler between the halves in training."""
-_DISTANCES = (0, 2, 4, 32)
-"""Numbers of clauses of filler in the test."""
+_WORDS = words_of_lesson("mess")
+_GOOD, _BAD, _THINGS = (_WORDS[name] for name in ("good", "bad", "things"))
+_JOINTS, _FILLER = _WORDS["joints"], _WORDS["filler"]
+_LONGEST = 4  # most clauses of filler between the halves in training
+_DISTANCES = (0, 2, 4, 32)  # clauses of filler in the test
 _SIZES = {"train": 3_000, "valid": 60, "test": 120}
-_MOSTLY = 0.9
-"""Share of correct answers from which a network counts as having learned the task."""
-_EACH = 150
-"""Number of held-out reviews for each distance."""
+_MOSTLY = 0.9  # share of correct answers from which a network counts as having learned the task
+_EACH = 150  # held-out reviews for each distance
 _STEPS = {"short": 150, "halves": 600}
 _SETTINGS = (
-    "tokenizer.kind=word tokenizer.min_count=1 tokenizer.lowercase=true model.size=tiny model.d_embedding=32 "
-    "model.d_hidden=32 model.dropout=0.0 training.batch_tokens=1500 training.learning_rate=0.005 training.warmup=20 "
-    "training.label_smoothing=0.0"
+    f"{WORD_MODEL} tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=32 training.batch_tokens=1500 "
+    "training.learning_rate=0.005 training.warmup=20"
 )
 _FORWARD = "model.name=rnn model.bidirectional=false"
-_NETWORKS = {
+_NETWORKS = {  # all read from left to right; the first is that of the notes
     "simple recurrent, last state": f"{_FORWARD} model.cell=rnn model.pooling=last",
     "GRU, last state": f"{_FORWARD} model.cell=gru model.pooling=last",
     "simple recurrent, attention": f"{_FORWARD} model.cell=rnn model.pooling=attention",
     "bag of words": "model.name=bag",
 }
-"""All read from left to right; the first is the network of the notes."""
 _stage = Script("mess")
 
 
@@ -96,9 +79,7 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
     No review of `valid` or `test` is in `train`, and the lesson's sentences are in none of the splits.
     """
     rng = Random(f"{kind} {split}")
-    known = set(_SHOWN)
-    if split != "train":
-        known |= {text for text, _ in draw_reviews("train", kind)}
+    known = {*_SHOWN, *(text for text, _ in (draw_reviews("train", kind) if split != "train" else []))}
     drawn: list[tuple[str, str]] = []
     while len(drawn) < _SIZES[split]:
         short = kind == "short" or rng.random() < 1 / 3
@@ -110,12 +91,11 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
 
 def stages() -> tuple[Stage, ...]:
     """Train every network on both kinds of data and query it; takes half a minute."""
-    runs: dict[str, list[Any]] = {}
-    for kind, steps in _STEPS.items():
-        data = {split: draw_reviews(split, kind) for split in SPLITS}
-        runs[kind] = [
-            train_small("classification", steps, f"{_SETTINGS} {fields}", **data) for fields in _NETWORKS.values()
-        ]
+    data = {kind: {split: draw_reviews(split, kind) for split in SPLITS} for kind in _STEPS}
+    runs = {
+        kind: [train_small("classification", n, f"{_SETTINGS} {own}", **data[kind]) for own in _NETWORKS.values()]
+        for kind, n in _STEPS.items()
+    }
     said = {kind: torch.stack([_probabilities(run, _SHOWN) for run in runs[kind]]) for kind in runs}
     right = {kind: torch.stack([_by_distance(run) for run in runs[kind]]) for kind in runs}
     words = _MESS.split()

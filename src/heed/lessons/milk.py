@@ -29,13 +29,10 @@ _FIRST, _FOLLOWS, _ELSEWHERE = "The man went to the store", "He bought a gallon 
 _VOCABULARY = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the man went to store he bought a gall ##on of milk penguins are flight ##less"
 ).split()
-_SPECIAL = 5
-_SEED = 50
-"""Seed of masks and weights; with this seed the first three passes show all three treatments of a chosen word."""
-_WIDTH = 4
-_PASSES = 10_000
-
-
+_SPECIAL, _WIDTH, _PASSES = 5, 4, 10_000
+_SEED = 50  # of masks and weights; the first three passes show all three treatments of a chosen word
+_MASK = _VOCABULARY.index("[MASK]")
+_MASKING = Masking(0.15, 0.8, 0.1, False, _MASK, np.arange(_SPECIAL, len(_VOCABULARY)))
 _stage = Script("milk")
 
 
@@ -79,15 +76,10 @@ def _cut(ids: Sequence[int], labels: Sequence[str]) -> Stage:
     return _stage("cut", {"ids": torch.tensor(ids), "segments": torch.tensor(segments)}, lines=lines)
 
 
-def _masking() -> Masking:
-    others = np.arange(_SPECIAL, len(_VOCABULARY))
-    return Masking(0.15, 0.8, 0.1, False, _VOCABULARY.index("[MASK]"), others)
-
-
 def _masked(rows: Any, epoch: int) -> tuple[Any, Any]:
     """The masked tokens of framed rows in a pass, and which of them are to be predicted."""
     candidates = (rows != START) & (rows != END)
-    return mask_rows(rows, candidates, candidates, _masking(), (_SEED, epoch), np.arange(len(rows)))
+    return mask_rows(rows, candidates, candidates, _MASKING, (_SEED, epoch), np.arange(len(rows)))
 
 
 def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
@@ -99,7 +91,7 @@ def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
         shown.append(f"pass {epoch + 1}: {' '.join(words)}  ({fates})")
     many = np.tile(np.array(ids), (_PASSES, 1))
     read, chosen = _masked(many, 0)
-    mask, same = read == _VOCABULARY.index("[MASK]"), read == many
+    mask, same = read == _MASK, read == many
     kinds = [(chosen & mask).sum(), (chosen & ~mask & ~same).sum(), (chosen & same).sum()]
     shares = double([[float(kind) / float(chosen.sum()) for kind in kinds]])
     caption = f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one"

@@ -60,26 +60,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a lesson.
+    """One stage of a lesson."""
 
-    Attributes:
-        name: Name for `--stage`.
-        prose: A few lines of explanation.
-        numbers: Results by name ("query", "scores", "weights", ...).
-        tables: The results to show.
-        lines: Lines below the tables.
-        checks: Values compared in this stage.
-    """
-
-    name: str
+    name: str  # name for `--stage`
     title: str
-    prose: tuple[str, ...]
+    prose: tuple[str, ...]  # a few lines of explanation
     equation: str
-    numbers: dict[str, Tensor] = field(default_factory=dict)
-    tables: tuple[Table, ...] = ()
+    numbers: dict[str, Tensor] = field(default_factory=dict)  # results by name ("query", "scores", "weights", ...)
+    tables: tuple[Table, ...] = ()  # the results to show
     moments: tuple[Moment, ...] = ()
-    lines: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+    lines: tuple[str, ...] = ()  # lines below the tables
+    checks: tuple[Check, ...] = ()  # values compared in this stage
 
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
@@ -118,9 +109,19 @@ def name_of(index: int, labels: Sequence[str]) -> str:
 
 
 @cache
-def _texts() -> dict[str, str]:
+def _texts() -> dict[str, Any]:
     text = files("heed.lessons").joinpath("texts.yaml").read_text(encoding="utf-8")
     return yaml.safe_load(text)  # type: ignore[no-any-return]
+
+
+def words_of_lesson(lesson: str) -> dict[str, Any]:
+    """The lists from which a lesson draws sentences, by name, from `texts.yaml`."""
+    return _texts()["words"][lesson]  # type: ignore[no-any-return]
+
+
+def held_out(run: Any, name: str) -> float:
+    """A score of a run on its test set."""
+    return run.report["scores"]["test"][name]["value"]  # type: ignore[no-any-return]
 
 
 class Script:
@@ -155,6 +156,8 @@ class Script:
         return Stage(name, title, prose, "".join(equation), numbers or {}, tables, (), (*below, *lines), compared)
 
 
+WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"
+"""Settings of small networks that read whole words."""
 _SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
 
 

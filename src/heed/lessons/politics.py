@@ -14,55 +14,21 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import Script, Stage, Table, double, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, held_out, train_small, words_of_lesson
 from heed.observe.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
-DOCUMENT = (
-    "Politics is the way in which people who live together settle what is to be done.",
-    "Not everybody wants the same, and there is never enough for everyone.",
-    "Some of it is loud, and most of it is not.",
-    "The government and the parliament write the laws, and an election decides who sits in them.",
-    "People have argued about it for a very long time.",
-)
-"""The document, in our own words; the fourth sentence has the words that occur in the training documents."""
-_TELLING = {
-    "politics": "government parliament election laws ministers voters".split(),
-    "economics": "prices markets trade wages money banks".split(),
-    "biology": "cells plants animals genes species blood".split(),
-    "music": "melodies rhythm singers choirs violins songs".split(),
-}
-_NONE = "none"
-"""The label of documents without a telling sentence; without it, finding nothing would reveal one of the subjects."""
-_SENTENCES = """
-The {a} and the {b} are what it is about.
-It deals with the {a} and the {b}.
-Nobody can speak of it without the {a}.
-The {a} and the {b} decide who has a part in it.
-In every town the {a} depend on the {b}.
-""".strip().split("\n")
-_FILLER = """
-Not everybody wants the same.
-There is never enough of it for everyone.
-Some of it is loud, and most of it is quiet.
-People have argued about it for a very long time.
-It is the way in which people spend a day together.
-Books are written about it every year.
-Those who live with it know it best.
-What is to be done next is hard to say.
-It happens at home, at work and in the street.
-One can learn it at school.
-""".strip().split("\n")
-_MOST = 7
-"""Maximum number of sentences of a training document."""
+_WORDS = words_of_lesson("politics")
+DOCUMENT = tuple(_WORDS["document"])
+_TELLING, _SENTENCES, _FILLER = (_WORDS[name] for name in ("telling", "sentences", "filler"))
+_NONE = "none"  # without a telling sentence; without this label, finding nothing would reveal one of the subjects
+_MOST = 7  # sentences of a training document
 _SIZES = {"train": 1_200, "valid": 60, "test": 150}
-_MOSTLY = 0.9
-"""Share from which the claim counts as true."""
+_MOSTLY = 0.9  # share from which the claim counts as true
 _STEPS = 150
 _SETTINGS = (
-    "tokenizer.kind=word tokenizer.min_count=1 tokenizer.lowercase=true model.name=han model.size=tiny "
-    "model.d_embedding=32 model.d_hidden=16 model.d_attention=32 model.dropout=0.0 training.batch_tokens=1500 "
-    "training.learning_rate=0.01 training.warmup=10 training.label_smoothing=0.0"
+    f"{WORD_MODEL} tokenizer.lowercase=true model.name=han model.d_embedding=32 model.d_hidden=16 "
+    "model.d_attention=32 training.batch_tokens=1500 training.learning_rate=0.01 training.warmup=10"
 )
 _stage = Script("politics")
 
@@ -75,10 +41,7 @@ class Document(NamedTuple):
     words: tuple[str, ...]
     label: str
 
-    @property
-    def text(self) -> str:
-        """The whole document."""
-        return " ".join(self.sentences)
+    text = property(lambda self: " ".join(self.sentences))
 
 
 class Reading(NamedTuple):
@@ -119,14 +82,10 @@ def stages() -> tuple[Stage, ...]:
     labels, shares = list(run.task.labels), reading.probabilities
     table = Table("probability", ("document",), tuple(labels), shares.unsqueeze(0), heat=True)
     shown = next(document for document in drawn["train"] if document.label == "politics")
-    lost = Table(
-        "the weight of each sentence, and the probability lost without it",
-        tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT))),
-        ("weight", "lost"),
-        torch.stack([reading.sentences, dropped], dim=1),
-        heat=True,
-        notes=DOCUMENT,
-    )
+    numbered = tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT)))
+    title = "the weight of each sentence, and the probability lost without it"
+    both = torch.stack([reading.sentences, dropped], dim=1)
+    lost = Table(title, numbered, ("weight", "lost"), both, heat=True, notes=DOCUMENT)
     said = f"{shown.label}: {shown.text}"
     return (
         _stage("document", {"probability": shares}, table, lines=DOCUMENT),
@@ -157,11 +116,10 @@ def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
 
 
 def _found(run: Any, documents: Sequence[Document]) -> Tensor:
-    """How often attention finds the telling sentence, and the telling words in it.
+    """In which share of the documents attention finds the telling sentence, and the words in it.
 
-    Returns:
-        The shares of the documents in which the telling sentence has the largest weight; a telling word has the largest
-        weight in it; a telling word or its neighbour has; and leaving out the sentence costs most.
+    The largest weight is that of the telling sentence; in it, that of a telling word; of one or of its neighbour; and
+    leaving out the sentence costs most.
     """
     hits = torch.zeros(4, dtype=torch.float64)
     for document in documents:
@@ -189,7 +147,7 @@ def _words(reading: Reading) -> Stage:
 
 
 def _verdict(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
-    found, accuracy = _found(run, documents), run.report["scores"]["test"]["accuracy"]["value"]
+    found, accuracy = _found(run, documents), held_out(run, "accuracy")
     top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
     words, weights = reading.words[top]
     telling, word, beside, costs = found.tolist()

@@ -26,65 +26,41 @@ _BARS_WIDTH = 48
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """One curve."""
 
-    Attributes:
-        label: Name in the legend: "training", or the name of a run.
-        points: `(x, y)`, x increasing.
-        color: Index of its colour.
-        dots: True to draw a dot at each point, for separate measurements such as validations.
-        spans: Interval `(low, high)` of each point, drawn as a whisker; none by default.
-        others: Further values at each point, drawn as faint dots: the seeds of a mean, the heads of a layer.
-        each: Name of one of the others in tooltips ("head"); "" for no tooltips.
-    """
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-    color: int = 0
-    dots: bool = False
+    label: str  # name in the legend: "training", or the name of a run
+    points: tuple[tuple[float, float], ...]  # `(x, y)`, x increasing
+    color: int = 0  # index of its colour
+    dots: bool = False  # True to draw a dot at each point, for separate measurements such as validations
+    # interval `(low, high)` of each point, drawn as a whisker; none by default
     spans: tuple[tuple[float, float], ...] = ()
+    # further values at each point, drawn as faint dots: the seeds of a mean, the heads of a layer
     others: tuple[tuple[float, ...], ...] = ()
-    each: str = ""
+    each: str = ""  # name of one of the others in tooltips ("head"); "" for no tooltips
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram.
+    """One diagram."""
 
-    Attributes:
-        title: Name of the y axis.
-        lines: The curves; none of them empty.
-        mark: x of the kept weights, with its label; None for no mark.
-        whole: True to start the y axis at 0, because ratios of values matter more than differences.
-        level: y of a dashed horizontal line, with its label; None for none.
-    """
-
-    title: str
-    lines: tuple[Line, ...]
-    mark: tuple[float, str] | None = None
-    whole: bool = False
-    level: tuple[float, str] | None = None
+    title: str  # name of the y axis
+    lines: tuple[Line, ...]  # the curves; none of them empty
+    mark: tuple[float, str] | None = None  # x of the kept weights, with its label; None for no mark
+    whole: bool = False  # True to start the y axis at 0, because ratios of values matter more than differences
+    level: tuple[float, str] | None = None  # y of a dashed horizontal line, with its label; None for none
 
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of one run, or of several.
+    """The curves of one run, or of several."""
 
-    Attributes:
-        title: Title.
-        facts: Sentences to print above the panels.
-        x: Name of the x axis: "update" or "minutes of training".
-        panels: The diagrams.
-        from_zero: True to start the x axis at 0 instead of at the first point.
-        ticks: `(x, label)` of the ticks of the x axis; its two ends by default. With given ticks, points of several
-            lines at the same x are drawn side by side.
-    """
-
-    title: str
-    facts: tuple[str, ...]
-    x: str
-    panels: tuple[Panel, ...]
-    from_zero: bool = False
+    title: str  # title
+    facts: tuple[str, ...]  # sentences to print above the panels
+    x: str  # name of the x axis: "update" or "minutes of training"
+    panels: tuple[Panel, ...]  # the diagrams
+    from_zero: bool = False  # True to start the x axis at 0 instead of at the first point
+    # `(x, label)` of the ticks of the x axis; its two ends by default. With given ticks, points of several lines at
+    # the same x are drawn side by side.
     ticks: tuple[tuple[float, str], ...] = ()
 
     def place_of(self, x: float) -> str:

@@ -35,25 +35,18 @@ class Shading:
     """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
 
     If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name.
-
-    Attributes:
-        darkest: The absolute value that is drawn darkest; 1, or the largest one if all those of a long text are small.
-        tags: A second text for each position, or empty.
-        others: Further text for each position (the next best tags), or empty.
-        spans: The spans found in a tagged text, in order, drawn in the colours of their types.
-        signed: True if numbers may be below 0; those are drawn in another colour.
-        listed: True to draw a table with a line for each position instead of running text.
     """
 
     title: str
     axis: Axis
     weights: tuple[float, ...]
+    # the absolute value that is drawn darkest; 1, or the largest one if all those of a long text are small
     darkest: float = 1.0
-    tags: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    spans: tuple[TagSpan, ...] = ()
-    signed: bool = False
-    listed: bool = False
+    tags: tuple[str, ...] = ()  # a second text for each position, or empty
+    others: tuple[str, ...] = ()  # further text for each position (the next best tags), or empty
+    spans: tuple[TagSpan, ...] = ()  # the spans found in a tagged text, in order, drawn in the colours of their types
+    signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
+    listed: bool = False  # True to draw a table with a line for each position instead of running text
 
     def part_sum(self, part: Part) -> float:
         """The sum of the numbers of a part; for shares of one whole, the share of the part."""
@@ -99,76 +92,52 @@ class Glance:
 
 @dataclass(frozen=True)
 class EncoderFrame:
-    """The encoder after reading one source token, or a language model after reading one token of its prompt.
-
-    Attributes:
-        states: Hidden states at this token, `(d_hidden,)`, by name ("forward", "backward", "layer 0").
-        gates: Mean of each gate over the units, in 0..1, by name ("forward update", ...).
-        glances: Self-attention from this token.
-        top: For language models, the most probable next tokens with their probabilities, best first.
-    """
+    """The encoder after reading one source token, or a language model after reading one token of its prompt."""
 
     index: int
     token: str
-    states: dict[str, Tensor]
-    gates: dict[str, float]
-    glances: tuple[Glance, ...] = ()
+    states: dict[str, Tensor]  # hidden states at this token, `(d_hidden,)`, by name ("forward", "backward", "layer 0")
+    gates: dict[str, float]  # mean of each gate over the units, in 0..1, by name ("forward update", ...)
+    glances: tuple[Glance, ...] = ()  # self-attention from this token
+    # for language models, the most probable next tokens with their probabilities, best first
     top: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class DecoderFrame:
-    """The decoder at one output token.
-
-    Attributes:
-        so_far: The tokens written before this one.
-        state: The decoder's state after this step, `(d_hidden,)`.
-        glances: Each attention at this step, in the order of the maps.
-        top: The most probable tokens with their probabilities, best first.
-        gates: Mean of each gate over the units, by name ("forward update", ...).
-    """
+    """The decoder at one output token."""
 
     index: int
-    so_far: tuple[str, ...]
+    so_far: tuple[str, ...]  # the tokens written before this one
     token: str
-    state: Tensor
-    glances: tuple[Glance, ...]
-    top: tuple[tuple[str, float], ...]
+    state: Tensor  # the decoder's state after this step, `(d_hidden,)`
+    glances: tuple[Glance, ...]  # each attention at this step, in the order of the maps
+    top: tuple[tuple[str, float], ...]  # the most probable tokens with their probabilities, best first
+    # mean of each gate over the units, by name ("forward update", ...)
     gates: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Everything that a look at one example shows; drawn by `heed.observe.draw_text`, `draw_svg` and `draw_html`.
-
-    Attributes:
-        target: The output, generated or given.
-        encoder: One frame per source token.
-        decoder: One frame per output token.
-        notes: Further lines to show: score of the output, policies, self-checks.
-        summary: For a model without attention to the source, the vector `(d,)` that encodes all of it; else None.
-        shadings: The text with a number for each word: attention, contribution of the word, confidence of its tag.
-        names: Names of source and target as shown; "" if there is no target.
-        parts: Names of the two kinds of steps, each with the verb for what it does to its token.
-        no_steps: Why there are no steps, if there are none.
-        unit: What one step reads, for steps without next tokens.
-        hint: Explanation of the steps, in place of the default one.
-    """
+    """Everything that a look at one example shows; drawn by `heed.observe.draw_text`, `draw_svg` and `draw_html`."""
 
     title: str
     source: str
-    target: str
+    target: str  # the output, generated or given
     maps: tuple[Map, ...]
-    encoder: tuple[EncoderFrame, ...]
-    decoder: tuple[DecoderFrame, ...]
-    notes: tuple[str, ...] = ()
+    encoder: tuple[EncoderFrame, ...]  # one frame per source token
+    decoder: tuple[DecoderFrame, ...]  # one frame per output token
+    notes: tuple[str, ...] = ()  # further lines to show: score of the output, policies, self-checks
+    # for a model without attention to the source, the vector `(d,)` that encodes all of it; else None
     summary: Tensor | None = None
+    # the text with a number for each word: attention, contribution of the word, confidence of its tag
     shadings: tuple[Shading, ...] = ()
-    names: tuple[str, str] = ("source", "target")
+    names: tuple[str, str] = ("source", "target")  # names of source and target as shown; "" if there is no target
+    # names of the two kinds of steps, each with the verb for what it does to its token
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
-    no_steps: str = ""
-    unit: str = "word"
-    hint: str = ""
+    no_steps: str = ""  # why there are no steps, if there are none
+    unit: str = "word"  # what one step reads, for steps without next tokens
+    hint: str = ""  # explanation of the steps, in place of the default one
 
 
 # Which attention to show ----------------------------------------------------------------------------------------

@@ -64,26 +64,17 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The weights with which each query attended to each key.
+    """The weights with which each query attended to each key."""
 
-    Attributes:
-        mechanism: "cross", "encoder", "decoder" or another name given by the model.
-        head: Which head, from 0; None for a mean over heads.
-        weights: `(query, key)`, before dropout; rows sum to 1, or to 0 where nothing may be attended to.
-        scores: `(query, key)` before the softmax, or None.
-        mask: `(query, key)`, True = may attend, or None where everything may.
-        caption: How to read the map.
-    """
-
-    mechanism: str
+    mechanism: str  # "cross", "encoder", "decoder" or another name given by the model
     layer: int
-    head: int | None
+    head: int | None  # which head, from 0; None for a mean over heads
     query: Axis
     key: Axis
-    weights: Tensor
-    scores: Tensor | None = None
-    mask: Tensor | None = None
-    caption: str = ""
+    weights: Tensor  # `(query, key)`, before dropout; rows sum to 1, or to 0 where nothing may be attended to
+    scores: Tensor | None = None  # `(query, key)` before the softmax, or None
+    mask: Tensor | None = None  # `(query, key)`, True = may attend, or None where everything may
+    caption: str = ""  # how to read the map
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -212,24 +203,12 @@ def key_units(axis: Axis) -> list[tuple[int, int]]:
 
 def best_spans(map: Map) -> list[KeySpan | None]:
     """For each query the group of keys with most weight (the first of equal ones); None for a row of zeros."""
-    if map.key.kind != "character":
-        return _best_keys(map)
-    units = key_units(map.key)
-    spans: list[KeySpan | None] = []
-    for row in map.weights.detach().double().tolist():
-        found = max((KeySpan(a, b, sum(row[a:b])) for a, b in units), key=lambda span: span.share, default=None)
-        spans.append(found if found is not None and found.share > 0 else None)
-    return spans
-
-
-def _best_keys(map: Map) -> list[KeySpan | None]:
-    """`best_spans` of single keys, for all queries at once; a map may have 512 x 512 cells."""
-    weights = map.weights.detach().double().cpu().numpy()
-    if not weights.shape[1]:
+    weights, units = map.weights.detach().double().cpu().numpy(), key_units(map.key)
+    if not units:
         return [None] * len(weights)
-    best = weights.argmax(1)  # the first of equal ones
-    shares = weights[np.arange(len(weights)), best].tolist()
-    return [KeySpan(at, at + 1, share) if share > 0 else None for at, share in zip(best.tolist(), shares, strict=True)]
+    shares = np.add.reduceat(weights, [start for start, _ in units], axis=1)  # all rows at once: maps may be 512 x 512
+    best = [(units[at], float(row[at])) for row, at in zip(shares, shares.argmax(1), strict=True)]
+    return [KeySpan(start, stop, share) if share > 0 else None for (start, stop), share in best]
 
 
 _OVER_EVEN, _OVER_NEXT = 2.0, 1.5

@@ -54,21 +54,16 @@ _ESCAPE = re.compile("\x1b\\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A matrix `(rows, columns)` with labelled rows and columns.
-
-    Attributes:
-        heat: True if the numbers are weights in 0..1, to be coloured; or True or False for each row.
-        mask: `(rows, columns)`, True = may attend, or None.
-        notes: A text for each row, or none.
-    """
+    """A matrix `(rows, columns)` with labelled rows and columns."""
 
     title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     values: Tensor
+    # True if the numbers are weights in 0..1, to be coloured; or True or False for each row
     heat: bool | tuple[bool, ...] = False
-    mask: Tensor | None = None
-    notes: tuple[str, ...] = ()
+    mask: Tensor | None = None  # `(rows, columns)`, True = may attend, or None
+    notes: tuple[str, ...] = ()  # a text for each row, or none
 
     def cell(self, i: int, j: int) -> float | None:
         """One number, None if masked."""

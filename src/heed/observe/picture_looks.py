@@ -55,19 +55,12 @@ def even_distance(rows: int, columns: int, step: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class Distances:
-    """Mean attention distance by layer, for a plot.
+    """Mean attention distance by layer, for a plot."""
 
-    Attributes:
-        values: `(layers, heads)` in pixels, the mean over pictures.
-        even: The mean distance of uniform attention.
-        size: Height and width of the model's input in pixels.
-        pictures: Number of pictures averaged over.
-    """
-
-    values: Tensor
-    even: float
-    size: tuple[int, int]
-    pictures: int
+    values: Tensor  # `(layers, heads)` in pixels, the mean over pictures
+    even: float  # the mean distance of uniform attention
+    size: tuple[int, int]  # height and width of the model's input in pixels
+    pictures: int  # number of pictures averaged over
 
     @property
     def caption(self) -> str:
@@ -85,31 +78,18 @@ GridPlace = tuple[int, int]
 
 @dataclass(frozen=True)
 class PictureMap:
-    """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place.
+    """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place."""
 
-    Attributes:
-        title: Title.
-        weights: `(rows, columns)`, 0 and above.
-        area: The part of the picture that the grid covers, in cells of equal size.
-        unit: Name of the numbers: "weight", "gradient", "activation".
-        query: The place of the attending patch, or None.
-        outside: The weight on tokens without a place in the picture (the class token).
-        caption: How to read the map.
-        marked: A box of the picture to outline (the receptive field of a unit), or None.
-        short: Label in a gallery.
-        reach: The part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by
-            default.
-    """
-
-    title: str
-    weights: Tensor
-    area: Box
-    unit: str = "weight"
-    query: GridPlace | None = None
-    outside: float = 0.0
-    caption: str = ""
-    marked: Box | None = None
-    short: str = ""
+    title: str  # title
+    weights: Tensor  # `(rows, columns)`, 0 and above
+    area: Box  # the part of the picture that the grid covers, in cells of equal size
+    unit: str = "weight"  # name of the numbers: "weight", "gradient", "activation"
+    query: GridPlace | None = None  # the place of the attending patch, or None
+    outside: float = 0.0  # the weight on tokens without a place in the picture (the class token)
+    caption: str = ""  # how to read the map
+    marked: Box | None = None  # a box of the picture to outline (the receptive field of a unit), or None
+    short: str = ""  # label in a gallery
+    # the part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by default
     reach: Box | None = None
 
     def __post_init__(self) -> None:
@@ -162,15 +142,11 @@ def area_of(seen: Box, size: GridPlace, first: tuple[float, float], step: tuple[
 
 @dataclass(frozen=True)
 class Gallery:
-    """Small maps in rows: the heads of each layer.
-
-    Attributes:
-        rows: The name of each row, and its maps.
-    """
+    """Small maps in rows: the heads of each layer."""
 
     title: str
     caption: str
-    rows: tuple[tuple[str, tuple[PictureMap, ...]], ...]
+    rows: tuple[tuple[str, tuple[PictureMap, ...]], ...]  # the name of each row, and its maps
 
 
 @dataclass(frozen=True)
@@ -202,51 +178,31 @@ class Step:
 
 @dataclass(frozen=True)
 class Attentions:
-    """All recorded attention of a model, for an interactive page.
+    """All recorded attention of a model, for an interactive page."""
 
-    Attributes:
-        grid: Rows and columns of patches.
-        area: The part of the picture that the patches cover.
-        weights: `(tokens, patches)` by name of layer and head; the class token, if any, is the first token.
-    """
-
-    grid: GridPlace
-    area: Box
+    grid: GridPlace  # rows and columns of patches
+    area: Box  # the part of the picture that the patches cover
+    # `(tokens, patches)` by name of layer and head; the class token, if any, is the first token
     weights: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
 class PictureLook:
-    """Everything that a look at one picture shows.
-
-    Attributes:
-        source: File of the picture.
-        picture: The whole picture, upright.
-        seen: The part of the picture that the model saw.
-        size: Height and width of the model's input.
-        label: The predicted label; "" for none.
-        top: The most probable labels with their probabilities, best first.
-        maps: Maps drawn large over the picture.
-        gallery: All heads of all layers, or None.
-        distances: Mean attention distance by layer, or None.
-        steps: The steps from the picture to its label.
-        notes: Further lines to show.
-        every: Attention for a page with a choice of patch, layer and head, or None.
-    """
+    """Everything that a look at one picture shows."""
 
     title: str
-    source: str
-    picture: Array
-    seen: Box
-    size: GridPlace
-    label: str
-    top: tuple[tuple[str, float], ...]
-    maps: tuple[PictureMap, ...]
-    gallery: Gallery | None = None
-    distances: Distances | None = None
-    steps: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = ()
-    every: Attentions | None = None
+    source: str  # file of the picture
+    picture: Array  # the whole picture, upright
+    seen: Box  # the part of the picture that the model saw
+    size: GridPlace  # height and width of the model's input
+    label: str  # the predicted label; "" for none
+    top: tuple[tuple[str, float], ...]  # the most probable labels with their probabilities, best first
+    maps: tuple[PictureMap, ...]  # maps drawn large over the picture
+    gallery: Gallery | None = None  # all heads of all layers, or None
+    distances: Distances | None = None  # mean attention distance by layer, or None
+    steps: tuple[Step, ...] = ()  # the steps from the picture to its label
+    notes: tuple[str, ...] = ()  # further lines to show
+    every: Attentions | None = None  # attention for a page with a choice of patch, layer and head, or None
 
     @property
     def pixels(self) -> GridPlace:

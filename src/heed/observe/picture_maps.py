@@ -77,21 +77,13 @@ _MEAN = "mean of {count} heads"
 
 @dataclass(frozen=True)
 class Patches:
-    """The patches of a model and their places in the picture.
+    """The patches of a model and their places in the picture."""
 
-    Attributes:
-        grid: Rows and columns.
-        leading: Number of tokens before the patches: 1 with a class token, else 0.
-        size: Height and width of the model's input.
-        step: Pixels of the input from one patch to the next, down and across.
-        area: The part of the picture that the grid covers.
-    """
-
-    grid: GridPlace
-    leading: int
-    size: GridPlace
-    step: tuple[float, float]
-    area: Box
+    grid: GridPlace  # rows and columns
+    leading: int  # number of tokens before the patches: 1 with a class token, else 0
+    size: GridPlace  # height and width of the model's input
+    step: tuple[float, float]  # pixels of the input from one patch to the next, down and across
+    area: Box  # the part of the picture that the grid covers
 
     @property
     def count(self) -> int:

@@ -35,52 +35,32 @@ def _keep(tensor: Tensor, grad: bool) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """One call to an attention module. R rows, H heads, Q queries, K keys.
+    """One call to an attention module. R rows, H heads, Q queries, K keys."""
 
-    Attributes:
-        name: The module's name in the model.
-        mechanism: "cross", "encoder", "decoder".
-        layer: Which layer, from 0.
-        projected: `(R, H, Q, d)`.
-        prepared: `(B, H, K, d)`; row r attended to entry `source_of[r]`.
-        value: `(B, H, K, d_value)`.
-        mask: `(B, K)` or `(B, Q, K)`, or None.
-        source_of: `(R,)`, or None for the identity.
-        causal: True if the future was masked.
-        offset: `(R,)`, absolute position of the first query.
-        context: `(R, H, Q, d_value)`, as the model computed it.
-        given: `(R, H, Q, K)`, the weights if the call computed them all at once, or None.
-        edited: True if an edit changed the weights, which then cannot be recomputed.
-        dropout: Probability with which weights were dropped.
-        pair_score: Scores from projected queries and prepared keys, with copied parameters.
-        origin: Identity of the keys: the same object for calls over one growing or fixed set of keys.
-        row_order: Identity of the rows: the same object for calls in which row i is the same sequence; derived from it
-            for selected rows.
-        places: `(R, K)`, absolute position of each key, negative for padding; None if key k is at position k.
-        seen: `(R, K)`, True = the row may attend, in addition to the mask, or None.
-        given_scores: `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None.
-    """
-
-    name: str
-    mechanism: str
-    layer: int
-    projected: Tensor
-    prepared: Tensor
-    value: Tensor
-    mask: Tensor | None
-    source_of: Tensor | None
-    causal: bool
-    offset: Tensor
-    context: Tensor
-    given: Tensor | None
-    edited: bool
-    dropout: float
-    pair_score: PairScore
+    name: str  # the module's name in the model
+    mechanism: str  # "cross", "encoder", "decoder"
+    layer: int  # which layer, from 0
+    projected: Tensor  # `(R, H, Q, d)`
+    prepared: Tensor  # `(B, H, K, d)`; row r attended to entry `source_of[r]`
+    value: Tensor  # `(B, H, K, d_value)`
+    mask: Tensor | None  # `(B, K)` or `(B, Q, K)`, or None
+    source_of: Tensor | None  # `(R,)`, or None for the identity
+    causal: bool  # True if the future was masked
+    offset: Tensor  # `(R,)`, absolute position of the first query
+    context: Tensor  # `(R, H, Q, d_value)`, as the model computed it
+    given: Tensor | None  # `(R, H, Q, K)`, the weights if the call computed them all at once, or None
+    edited: bool  # True if an edit changed the weights, which then cannot be recomputed
+    dropout: float  # probability with which weights were dropped
+    pair_score: PairScore  # scores from projected queries and prepared keys, with copied parameters
+    # identity of the keys: the same object for calls over one growing or fixed set of keys
     origin: Origin | None = field(repr=False)
+    # identity of the rows: the same object for calls in which row i is the same sequence; derived from it for selected
+    # rows
     row_order: Rows | None = field(repr=False)
+    # `(R, K)`, absolute position of each key, negative for padding; None if key k is at position k
     places: Tensor | None = None
-    seen: Tensor | None = None
-    given_scores: Tensor | None = None
+    seen: Tensor | None = None  # `(R, K)`, True = the row may attend, in addition to the mask, or None
+    given_scores: Tensor | None = None  # `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None
 
     @classmethod
     def of(
@@ -225,28 +205,17 @@ def _entries_of_rows(later: Rows, earlier: Rows | None) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class GateRecord:
-    """One run of a recurrent cell over sequences, with a copy of its weights.
+    """One run of a recurrent cell over sequences, with a copy of its weights."""
 
-    Attributes:
-        name: The cell's name in the model.
-        cell: "rnn", "lstm", "gru" or "gru_notes".
-        weights: Copies of the cell's parameters.
-        inputs: `(batch, length, d_input)` in the order in which the cell ran.
-        hidden: `(batch, length, d_hidden)` in that order.
-        initial: State before the first step.
-        final: State after the last step.
-        order: `(batch, length)`, position in the text of each step, or None for the natural order.
-        started: State that each step started from, if it is not the state after the previous step.
-    """
-
-    name: str
-    cell: str
-    weights: dict[str, Tensor]
-    inputs: Tensor
-    hidden: Tensor
-    initial: tuple[Tensor, ...]
-    final: tuple[Tensor, ...]
-    order: Tensor | None
+    name: str  # the cell's name in the model
+    cell: str  # "rnn", "lstm", "gru" or "gru_notes"
+    weights: dict[str, Tensor]  # copies of the cell's parameters
+    inputs: Tensor  # `(batch, length, d_input)` in the order in which the cell ran
+    hidden: Tensor  # `(batch, length, d_hidden)` in that order
+    initial: tuple[Tensor, ...]  # state before the first step
+    final: tuple[Tensor, ...]  # state after the last step
+    order: Tensor | None  # `(batch, length)`, position in the text of each step, or None for the natural order
+    # state that each step started from, if it is not the state after the previous step
     started: tuple[Tensor, ...] | None = None
 
     @classmethod
@@ -310,15 +279,11 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class Series:
-    """Successive calls of one attention.
+    """Successive calls of one attention."""
 
-    Attributes:
-        records: The calls, in order.
-        rows: For each call the row of each entry, `(entries,)`, -1 if an entry has none; None if row i of every call is
-            entry i and each call continues where the previous one ended.
-    """
-
-    records: list[AttentionRecord]
+    records: list[AttentionRecord]  # the calls, in order
+    # for each call the row of each entry, `(entries,)`, -1 if an entry has none; None if row i of every call is entry
+    # i and each call continues where the previous one ended
     rows: list[Tensor] | None
 
     @classmethod

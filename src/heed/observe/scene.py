@@ -108,19 +108,14 @@ Item = Label | Box | Path | Dot | Image
 
 @dataclass
 class Scene:
-    """A drawing: its size, its label for screen readers, and its items from back to front.
-
-    Attributes:
-        defs: SVG definitions that items refer to.
-        follows_scheme: True to draw on a dark ground where the reader prefers one; else the ground is white.
-    """
+    """A drawing: its size, its label for screen readers, and its items from back to front."""
 
     width: float
     height: float
     label: str
     items: list[Item] = field(default_factory=list)
-    defs: str = ""
-    follows_scheme: bool = False
+    defs: str = ""  # SVG definitions that items refer to
+    follows_scheme: bool = False  # True to draw on a dark ground where the reader prefers one; else the ground is white
 
     def write(self, lines: Iterable[str], x: float, y: float, style: Style, step: float = 15) -> float:
         """Write lines below one another, the first baseline at `y`; returns the next baseline."""

@@ -30,23 +30,15 @@ class ObserveError(HeedError):
 
 @dataclass(frozen=True)
 class Maps:
-    """The maps of one attention mechanism over a batch.
-
-    Attributes:
-        head: Which head, or None for all.
-        weights: `(batch, heads, query, key)`, or `(batch, query, key)` if a head was chosen.
-        scores: As the weights, before the softmax.
-        mask: As the weights, True = may attend.
-        context: `(batch, heads, query, d_value)`, or without heads; as the model computed it.
-    """
+    """The maps of one attention mechanism over a batch."""
 
     mechanism: str
     layer: int
-    head: int | None
-    weights: Tensor
-    scores: Tensor
-    mask: Tensor
-    context: Tensor
+    head: int | None  # which head, or None for all
+    weights: Tensor  # `(batch, heads, query, key)`, or `(batch, query, key)` if a head was chosen
+    scores: Tensor  # as the weights, before the softmax
+    mask: Tensor  # as the weights, True = may attend
+    context: Tensor  # `(batch, heads, query, d_value)`, or without heads; as the model computed it
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
         """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
