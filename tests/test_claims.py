@@ -1,4 +1,4 @@
-"""Every sentence that a look or a report prints about what was found, with the check behind it.
+"""Every sentence that a look prints about what was found, with the check behind it.
 
 `CLAIMS` is the list: a pattern that one sentence must match as a whole, and the check that makes it true of each look
 that says it. A sentence that is not in the list fails the test, and so does one in the list that no look says.
@@ -20,8 +20,6 @@ from heed.observe.edits import Force, Uniform
 from heed.observe.looks import Choice
 from heed.observe.maps import Traces, best_spans, key_units, peaks
 from heed.observe.trace import edit, trace
-from heed.tasks.base.report import baseline_lines, label_body
-from heed.tasks.tagging.run import body as tag_body
 
 CLAIMS: list[tuple[str, Callable[..., None]]] = []
 
@@ -547,37 +545,3 @@ def test_every_sentence_of_a_look_has_its_check_and_holds(cases):
 def test_a_sentence_without_a_check_is_found():
     assert not any(re.fullmatch(pattern, "The words that the label rests on") for pattern, _ in CLAIMS)
     assert split("Row i: a. Weights before dropout.") == ["Row i: a.", "Weights before dropout."]
-
-
-# Reports ------------------------------------------------------------------------------------------------------
-
-PRINTED = {
-    "  the model is worse than this baseline": "better_baselines",
-    "longer than data.max_length; the rest was not read": "cut",
-    "never seen in training, so never predicted": "never_seen",
-}
-"""What a report says was found, and the key of report.json that it is said of."""
-
-
-def interval(value):
-    return {"value": value, "low": value - 0.1, "high": value + 0.1}
-
-
-def test_a_report_says_what_its_numbers_say():
-    scores = {name: interval(0.5) for name in ("accuracy", "macro_f1", "micro_f1")}
-    report = {**scores, "calibration_error": 0.1, "per_label": {}, "per_tag": {}, "words": 12}
-    baselines = {"one": {"accuracy": interval(0.6)}, "two": {"accuracy": interval(0.4)}}
-    with_all = {
-        **report,
-        "cut": 3,
-        "never_seen": ["B-x", "I-x"],
-        "baselines": baselines,
-        "better_baselines": {"one": ["accuracy"]},
-    }
-    for more, expected in ((report, False), (with_all, True)):
-        text = "\n".join([*label_body(more), *tag_body(more), *baseline_lines(more)])
-        assert {said: said in text for said in PRINTED} == dict.fromkeys(PRINTED, expected)
-    (worse,) = [line for line in baseline_lines(with_all) if "worse" in line]
-    assert worse.strip() == "the model is worse than this baseline: accuracy 0.5, baseline 0.6"
-    assert "  3 texts are longer" in "\n".join(label_body(with_all))
-    assert "  1 text is longer" in "\n".join(label_body({**with_all, "cut": 1}))

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from heed.comparison.training import plan_runs, read_sizes, split_models
 from heed.errors import ConfigError, DataError
 from heed.registry import body_class, model_config
 from heed.tasks import check_config
+from test_draw import Page
 
 SETTINGS = {
     "task": "translation",
@@ -279,32 +279,13 @@ def test_latex_is_balanced_and_escaped(three):
         assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {columns - 1}
 
 
-class Page(HTMLParser):
-    """Collects what a page refers to, and checks that its elements close."""
-
-    def __init__(self):
-        super().__init__()
-        self.links, self.open, self.ids = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href", "action", "data")]
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in ("meta", "path", "circle", "polyline", "input", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag in ("path", "circle", "polyline"):
-            return
-        assert self.open.pop() == tag
-
-
 def test_the_page_is_self_contained_and_shows_every_model(three, own):
     for comparison in (three, heed.compare(own, resamples=20)):
         text = comparison.to_html(sentences=6)
-        page = Page()
-        page.feed(text)
-        assert page.open == [] and page.links == []
-        assert len(page.ids) == len(set(page.ids))
+        attributes = [named for _, named in Page(text).elements]
+        assert not any({"src", "href", "action"} & named.keys() for named in attributes)
+        ids = [named["id"] for named in attributes if "id" in named]
+        assert len(ids) == len(set(ids))
         assert "default-src 'none'" in text and not re.search(r"(url\(|@import|https?:)", text)
         assert text.count("<article>") <= 6
         assert text.count("<details>") == text.count("<article>") * len(comparison.entries)
@@ -416,14 +397,6 @@ def test_models_may_carry_fields():
     assert second.model.model_extra == {"cell": "lstm", "d_hidden": 8}
     assert second.training.betas == (0.8, 0.9) and second.generation.beam_size == 3
     assert first.data == second.data and first.training.steps == second.training.steps
-
-
-def test_seeds_are_outermost_and_start_at_the_given_one():
-    runs = planned("bahdanau,bahdanau:cell=rnn", seeds=2, seed=5)
-    assert [run.name for run in runs] == [
-        *("bahdanau-seed5", "bahdanau_cell=rnn-seed5", "bahdanau-seed6", "bahdanau_cell=rnn-seed6"),
-    ]
-    assert [run.config.training.seed for run in runs] == [5, 5, 6, 6]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import torch
 
 import heed
 from commands import call
-from heed.comparison.training import plan_runs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 
@@ -136,10 +135,7 @@ def test_what_cannot_be_compared_is_named(folder, labels, tags, tmp_path):
         heed.compare([labels[0], elsewhere])
 
 
-def test_models_may_be_planned_and_one_that_weighs_no_words_says_so(folder, labels):
-    planned = plan_runs(labels[0].config, ["bag", "rnn:pooling=max"], seeds=2)
-    assert [one.name for one in planned][:2] == ["bag-seed1", "rnn_pooling=max-seed1"]
-    assert planned[1].config.model.model_extra == {"pooling": "max"}
+def test_a_model_that_weighs_no_words_says_so(folder, labels):
     bag = trained(folder, "classification", "bag", 2, **{"model.name": "bag", "model.d_hidden": 8})
     assert "This model has no attention to shade words with" in heed.compare([labels[0], bag], resamples=20).to_html(
         sentences=2

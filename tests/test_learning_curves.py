@@ -92,6 +92,9 @@ def planned(models, seeds=1, sizes=(), **sections):
 
 
 def test_seeds_are_outermost_and_sizes_rise():
+    later = planned("rnn,cnn", 2, training={"steps": 3, "seed": 5})
+    assert [run.name for run in later] == ["rnn-seed5", "cnn-seed5", "rnn-seed6", "cnn-seed6"]
+    assert [run.config.training.seed for run in later] == [5, 5, 6, 6]
     runs = planned("rnn,cnn", 2, [10, None])
     first = ["rnn-n10-seed1", "cnn-n10-seed1", "rnn-seed1", "cnn-seed1"]
     assert [run.name for run in runs[:4]] == first and runs[4].name == "rnn-n10-seed2"

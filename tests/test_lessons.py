@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from functools import partial
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from heed.errors import ConfigError
 from heed.lessons import list_lessons, run_lesson
 from heed.lessons.lesson import _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
+from test_draw import Page
 
 DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"
 FOUR = ["The", "animal", "street", "."]
@@ -265,6 +265,8 @@ def test_notes_stand_below_their_stage(own):
     fields = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
     lesson = own(**fields, notes={"all-rows": ["one line", "another"]})
     assert lesson["all-rows"].lines == ("one line", "another")
+    with pytest.raises(ConfigError, match=re.escape("no stage 'al-rows'; did you mean 'all-rows'?")):
+        lesson["al-rows"]
     with pytest.raises(ConfigError, match=re.escape("my.yaml: notes: no stage 'al-rows'; did you mean 'all-rows'?")):
         own(**fields, notes={"al-rows": ["x"]})
 
@@ -284,11 +286,6 @@ def test_a_row_may_be_a_number_or_a_token():
         run_lesson("lion", row="zeebra")
     with pytest.raises(ConfigError, match=re.escape("there is no number 11; numbers go from 0 to 10")):
         run_lesson("lion", row=11)
-
-
-def test_an_unknown_stage_is_refused_with_the_nearest(lion):
-    with pytest.raises(ConfigError, match=re.escape("no stage 'al-rows'; did you mean 'all-rows'?")):
-        lion["al-rows"]
 
 
 # Matrices of one's own
@@ -415,42 +412,16 @@ def test_an_unknown_lesson_suggests_and_a_missing_file_is_named():
 # Drawing
 
 
-class Page(HTMLParser):
-    """The tables of a page as text, every tag closed in order."""
-
-    VOID = frozenset({"meta", "br", "input"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.cells, self.tags = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if tag == "td":
-            self.cells.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "td" in self.open:
-            self.cells[-1] += data
-
-
 @pytest.mark.parametrize("name", ["lion", "animal"])
 def test_the_page_is_whole_and_holds_every_number(name):
     lesson = run_lesson(name)
     page = Page(lesson.html())
-    assert not page.open
-    assert [attrs["id"] for tag, attrs in page.tags if tag == "section"] == [stage.name for stage in lesson.stages]
+    assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == [stage.name for stage in lesson.stages]
+    cells = {text for tag, text in page.text if tag == "td"}
     for stage in lesson.stages:
         for table in stage.tables:
-            assert {f"{round(v, 3) + 0.0:.3f}" for v in table.values.flatten().tolist()} <= set(page.cells)
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}  # nothing to fetch or to run
+            assert {f"{round(v, 3) + 0.0:.3f}" for v in table.values.flatten().tolist()} <= cells
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.elements}  # nothing to fetch or to run
     for check in lesson.mismatches:
         assert check.name in lesson.html()
     assert lesson.html() == run_lesson(name).html()
@@ -459,18 +430,16 @@ def test_the_page_is_whole_and_holds_every_number(name):
 def test_labels_are_escaped_and_nothing_is_injected(own):
     lesson = own(title="<script>x</script>", tokens=["<i>", "\x1b[31m"], input=[[1, 0], [0, 1]])
     assert "<script>" not in lesson.html()
-    page = Page(lesson.html())
-    assert ("i", {}) not in page.tags
-    assert not page.open
+    assert ("i", {}) not in Page(lesson.html()).elements
     assert "<bdi>&lt;i&gt;</bdi>" in lesson.html()
     assert "\x1b" not in lesson.text()
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
-@pytest.mark.parametrize("name", ["lion", "animal"])
-def test_text_fits_the_terminal(name, width):
-    lines = run_lesson(name).text(width).splitlines()
-    assert max(len(line) for line in lines if not line.startswith("-- ")) <= width
+def test_text_fits_the_terminal(lion, animal):
+    for lesson in (lion, animal):
+        for width in (60, 100, 140):
+            lines = lesson.text(width).splitlines()
+            assert max(len(line) for line in lines if not line.startswith("-- ")) <= width
 
 
 def test_tokens_that_have_no_fixed_width_are_numbered(own):
@@ -495,11 +464,6 @@ def test_json_holds_every_stage_and_check(animal):
     )
     score = next(c for c in stages["checks"]["checks"] if c["name"] == "printed scores[The][The]")
     assert (score["printed"], score["tolerated"], score["equal"]) == (16.676, True, False)
-
-
-def test_a_notebook_shows_the_page_in_a_frame(lion):
-    assert lion._repr_html_().startswith("<iframe srcdoc=")
-    assert "<style>" not in lion._repr_html_()
 
 
 def test_saving_goes_by_the_ending(lion, tmp_path):

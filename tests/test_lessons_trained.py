@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 from itertools import pairwise, permutations
 
 import pytest
@@ -35,10 +36,14 @@ STAGES = {
 @pytest.fixture(scope="module")
 def lesson():
     """A lesson whose networks were trained for a few updates only."""
-    made = {}
-    with pytest.MonkeyPatch.context() as patch:
-        shrink(patch)
-        yield lambda name: made.get(name) or made.setdefault(name, run_lesson(name))
+
+    @cache
+    def made(name):
+        with pytest.MonkeyPatch.context() as patch:
+            shrink(patch)
+            return run_lesson(name)
+
+    return made
 
 
 @pytest.mark.parametrize("name", files.TRAINED)

@@ -25,7 +25,7 @@ from heed.visible import clean, escaped
 class ScoreTable:
     """A table of scores; the best of a column is emphasised."""
 
-    title: str  # title
+    title: str
     columns: tuple[str, ...]  # head of each column, except that of the labels
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]  # the label of each row and its cells
     notes: tuple[str, ...] = ()  # explanations for the reader

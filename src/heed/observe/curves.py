@@ -54,7 +54,7 @@ class Panel:
 class Curves:
     """The curves of one run, or of several."""
 
-    title: str  # title
+    title: str
     facts: tuple[str, ...]  # sentences to print above the panels
     x: str  # name of the x axis: "update" or "minutes of training"
     panels: tuple[Panel, ...]  # the diagrams

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -151,10 +150,6 @@ class View:
     context: Tensor
     num_heads: int
 
-    @cached_property
-    def _has_masked(self) -> bool:
-        return self.map.has_masked
-
     def glance(self, position: int) -> Glance:
         """This attention at one query position."""
         scores, mask = self.map.scores, self.map.mask
@@ -164,7 +159,7 @@ class View:
             self.map.key,
             self.map.weights[position],
             None if scores is None else scores[position],
-            None if mask is None or not self._has_masked else mask[position],
+            None if mask is None or not self.map.has_masked else mask[position],
             self.context[position],
         )
 

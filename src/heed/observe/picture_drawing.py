@@ -57,12 +57,8 @@ _GREY = np.array([0.299, 0.587, 0.114])
 
 def ramp(steps: int = 256) -> Array:
     """The colours from 0 to the largest number, `(1, steps, 3)`."""
-    return _ramp(steps)[None]
-
-
-def _ramp(steps: int) -> Array:
     shades = [palette.shade(i / (steps - 1), palette.DARK) for i in range(steps)]
-    return np.array([[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades], dtype=np.uint8)
+    return np.array([[[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades]], dtype=np.uint8)
 
 
 def colored(picture: Array) -> Array:
@@ -130,7 +126,7 @@ def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
     ground = grey(fitted(colored(picture), *shape))[:, :, None]
     levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
-    colors = _ramp(256)[np.round(np.where(outside, 0.0, levels) * 255).astype(int)]
+    colors = ramp()[0][np.round(np.where(outside, 0.0, levels) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
     mixed[outside] = faded(ground).repeat(3, axis=2)[outside]
     drawn: Array = np.round(mixed).clip(0, 255).astype(np.uint8)

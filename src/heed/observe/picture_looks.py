@@ -80,7 +80,7 @@ GridPlace = tuple[int, int]
 class PictureMap:
     """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place."""
 
-    title: str  # title
+    title: str
     weights: Tensor  # `(rows, columns)`, 0 and above
     area: Box  # the part of the picture that the grid covers, in cells of equal size
     unit: str = "weight"  # name of the numbers: "weight", "gradient", "activation"
