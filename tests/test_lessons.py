@@ -179,14 +179,6 @@ def test_remarks_on_the_animal_state_what_its_printed_numbers_give(animal):
     assert not [check.name for check in animal.checks if check.name.startswith("printed context")]
 
 
-def test_the_scores_of_the_printed_vectors_are_stated_below_the_two_words(animal):
-    printed = stated("animal")["printed"]
-    query, key = (np.array([printed[name][word] for word in ("The", "animal")]) for name in ("query", "key"))
-    (note,) = animal["two-words"].lines
-    for score in (query @ key.T).flatten():
-        assert f"{score:.3f}" in note and f"{score / 2:.3f}" in note
-
-
 def test_the_printed_score_follows_from_the_printed_vectors_as_far_as_rounding_allows(animal):
     q, k = (np.array(stated("animal")["printed"][name]["The"]) for name in ("query", "key"))
     gap = 16.676 - q @ k

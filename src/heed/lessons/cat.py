@@ -18,7 +18,7 @@ from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, held_out, train_small, words_of_lesson
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small, words_of_lesson
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
@@ -115,7 +115,7 @@ def _who(run: Any) -> Tensor:
     """Probability of the right noun for both sentences, largest difference of probabilities, held-out score."""
     rows = run.probabilities(list(_PAIR)).double()
     right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
-    return double([*right, float((rows[0] - rows[1]).abs().max()), held_out(run, "accuracy")])
+    return double([*right, float((rows[0] - rows[1]).abs().max()), score_on_test(run, "accuracy")])
 
 
 def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
@@ -123,7 +123,7 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     pairs = [Pair(source, target) for source in _PAIR for target in targets]
     p = [math.exp(-nll) for nll in run.task.forced_scores(run.model, run.task.encode_pairs(pairs))[0]]
     apart = max(abs(p[0] - p[2]), abs(p[1] - p[3]))
-    numbers = double([p[0], p[1], p[3], p[2], apart, held_out(run, "exact_match")])
+    numbers = double([p[0], p[1], p[3], p[2], apart, score_on_test(run, "exact_match")])
     return numbers, [one.text for one in run.predict(list(_PAIR))]
 
 

@@ -119,7 +119,7 @@ def words_of_lesson(lesson: str) -> dict[str, Any]:
     return _texts()["words"][lesson]  # type: ignore[no-any-return]
 
 
-def held_out(run: Any, name: str) -> float:
+def score_on_test(run: Any, name: str) -> float:
     """A score of a run on its test set."""
     return run.report["scores"]["test"][name]["value"]  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from heed.errors import DataError
-from heed.lessons.parts import Script, Stage, Table, double, held_out, train_small
+from heed.lessons.parts import Script, Stage, Table, double, score_on_test, train_small
 from heed.tasks.language_modelling.meals import distribution
 
 TITLE = "I love eating pizza with ____. I love playing with ____."
@@ -39,7 +39,7 @@ def stages() -> tuple[Stage, ...]:
     found = ({one.choice: math.exp(one.log_prob) for one in run.rank(p, _CHOICES, end=True)} for p in _ELSEWHERE)
     values = double([[ranked[choice] for choice in _CHOICES] for ranked in found])
     table = Table("probability", _ELSEWHERE, _CHOICES, values, heat=True)
-    perplexity, said = held_out(run, "perplexity"), map(_said_of, _ELSEWHERE)
+    perplexity, said = score_on_test(run, "perplexity"), map(_said_of, _ELSEWHERE)
     return (
         _stage("question", lines=asked),
         _trained_on(texts),

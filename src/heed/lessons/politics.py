@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, held_out, train_small, words_of_lesson
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small, words_of_lesson
 from heed.observe.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
@@ -41,7 +41,10 @@ class Document(NamedTuple):
     words: tuple[str, ...]
     label: str
 
-    text = property(lambda self: " ".join(self.sentences))
+    @property
+    def text(self) -> str:
+        """The whole document."""
+        return " ".join(self.sentences)
 
 
 class Reading(NamedTuple):
@@ -147,7 +150,7 @@ def _words(reading: Reading) -> Stage:
 
 
 def _verdict(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
-    found, accuracy = _found(run, documents), held_out(run, "accuracy")
+    found, accuracy = _found(run, documents), score_on_test(run, "accuracy")
     top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
     words, weights = reading.words[top]
     telling, word, beside, costs = found.tolist()

@@ -19,7 +19,7 @@ from heed.tasks.base.report import counted
 
 Row = Annotated[list[float], Field(min_length=1)]
 Matrix = list[Row]
-Place = StrictInt | StrictStr
+TokenPlace = StrictInt | StrictStr
 """A row or column: its number, counted from 0, or its token."""
 _SCALES = ("query_width", "model_width", "rows", "none")
 
@@ -50,7 +50,7 @@ def _as_scale(value: Any) -> Any:
     raise PydanticCustomError("scale", f"expected {', '.join(_SCALES)}, sqrt(N) or a number above 0 to divide by")
 
 
-Cells = Annotated[dict[Place, dict[Place, float | None]], BeforeValidator(_as_mapping)]
+Cells = Annotated[dict[TokenPlace, dict[TokenPlace, float | None]], BeforeValidator(_as_mapping)]
 """A matrix as a list of rows, or as token: row; a row as a list of numbers, or as key: number."""
 
 
@@ -69,7 +69,7 @@ class Values(Section):
     """Scores divided by the scale."""
     weights: Cells = Field({})
     """Softmax of the scaled scores."""
-    weights_some: list[tuple[Place, Place, float]] = Field([])
+    weights_some: list[tuple[TokenPlace, TokenPlace, float]] = Field([])
     """Single weights, each as [row, column, weight]."""
     context: Cells = Field({})
     """Weighted sums of the values, a row per query."""
@@ -78,18 +78,18 @@ class Values(Section):
 class Step(Section):
     """Some rows to compute before all of them."""
 
-    rows: list[Place] = Field(min_length=1)
+    rows: list[TokenPlace] = Field(min_length=1)
     """Tokens of the queries."""
-    keys: list[Place] | None = Field(None, min_length=1)
+    keys: list[TokenPlace] | None = Field(None, min_length=1)
     """Tokens of the keys; all by default."""
 
 
 class OtherScales(Section):
     """One weight under other scales."""
 
-    row: Place
+    row: TokenPlace
     """Token of the query."""
-    column: Place
+    column: TokenPlace
     """Token of the key."""
     weights: dict[Annotated[str, BeforeValidator(_as_scale)], float]
     """The weight under each scale, such as sqrt(3): 0.883."""
