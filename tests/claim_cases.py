@@ -26,7 +26,7 @@ from heed.tasks.series.task import Series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
+from heed.tasks.translation.run import look_at
 from heed.tasks.translation.task import Translation
 
 TEXT = "The film was great. It was Zebra of all."

@@ -4,6 +4,7 @@ import inspect
 
 import torch
 
+from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.tasks import check_config, task_class
 
 TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}
@@ -34,6 +35,12 @@ def loss_of(task, model, batch, label_smoothing=0.0):
     with torch.no_grad():
         loss = task.loss(model, batch, label_smoothing)
     return float(loss if isinstance(loss, torch.Tensor) else loss.sum)
+
+
+def forced_batch(task, source, ids):
+    """One source of a translation with one given output, as a batch of one."""
+    pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
+    return collate_pairs([pair], [0])
 
 
 def write_lines(path, *lines):

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from contract import forced_batch
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.errors import ConfigError
 from heed.observe.looks import Choice
 from heed.observe.trace import trace
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
+from heed.tasks.translation.run import look_at
 from heed.tasks.translation.task import Translation
 
 SOURCE, TARGET = "31415", "314"
@@ -35,7 +36,7 @@ def look(both, *choice, **options):
 
 def weights_seen(both):
     task, model = both
-    batch = task.forced_batch(SOURCE, task.target_tokenizer.encode(TARGET).ids)
+    batch = forced_batch(task, SOURCE, task.target_tokenizer.encode(TARGET).ids)
     with torch.no_grad(), trace(model) as seen:
         model(batch.source, batch.source_mask, batch.target)
     return seen

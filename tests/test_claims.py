@@ -15,6 +15,7 @@ import torch
 from torch.testing import assert_close
 
 from claim_cases import Case, all_cases, split
+from contract import forced_batch
 from heed.attention import AttentionPooling, Rows
 from heed.observe.edits import Force, Uniform
 from heed.observe.looks import Choice
@@ -386,7 +387,7 @@ def the_output_has_that_probability(case, _, given, cut, value, log):
     assert float(value) == pytest.approx(math.exp(float(log)), rel=1e-2)
     tokens = case.task.target_tokenizer
     if given:
-        batch = case.task.forced_batch(case.text, tokens.encode(case.look.target).ids)
+        batch = forced_batch(case.task, case.text, tokens.encode(case.look.target).ids)
         with torch.no_grad():
             hidden = case.model(batch.source, batch.source_mask, batch.target)
             log_probs = torch.log_softmax(case.model.logits(hidden)[0], -1)
@@ -478,7 +479,7 @@ def the_decoder_attends_at_each_step(case, _):
 @claim(r"No attention: every output token sees the source only through this one vector\.")
 def another_source_with_that_vector_writes_the_same(case, _):
     model, task = case.model, case.task
-    batch, other = task.forced_batch(case.text, [5, 6]), task.forced_batch("99", [5, 6])
+    batch, other = forced_batch(task, case.text, [5, 6]), forced_batch(task, "99", [5, 6])
     with torch.no_grad():
         memory, strange = (model.encode(b.source, b.source_mask) for b in (batch, other))
         given = type(memory)(strange.keys, memory.summary)

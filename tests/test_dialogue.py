@@ -142,8 +142,7 @@ def test_every_turn_is_encoded_once_however_many_responses_follow(folder):
     assert sum(rows) == sum(len(one.turns) - 1 for one in test)
 
 
-@pytest.mark.parametrize("model", [*MODELS, "transformer"])
-@pytest.mark.parametrize("history", [None, 2])
+@pytest.mark.parametrize(("model", "history"), [("hred", None), ("hred", 2), ("bahdanau", 2), ("transformer", None)])
 def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, history):
     task = prepared(folder, model, history=history)
     torch.manual_seed(1)
@@ -261,7 +260,11 @@ def test_a_response_is_written_piece_by_piece(runs):
         with pytest.raises(ConfigError, match="by greedy search or sampling only; set beam_size=1"):
             list(run.write(turns, beam_size=2))
         with pytest.raises(ConfigError, match="speaker is 'me'"):
-            list(run.chat().write("wait")) and list(run.write(turns, "me"))
+            list(run.write(turns, "me"))
+        searching = run.chat(beam_size=2)
+        with pytest.raises(ConfigError, match="by greedy search or sampling only"):
+            list(searching.write("wait"))
+        assert searching.turns == []  # a turn without a response is removed
 
 
 def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
@@ -323,15 +326,17 @@ def test_a_terminal_shows_a_response_while_it_is_written(runs, monkeypatch):
     assert terminal.getvalue().endswith("\nthe sea\n") and terminal.shown[-2:] == [" sea", "\n"]
 
 
-def test_the_terminal_says_how_many_turns_were_cut(folder, tmp_path, monkeypatch, capsys):
+def test_a_run_that_reads_few_turns_of_every_speaker(runs, folder, tmp_path, monkeypatch, capsys):
+    """The terminal says how many turns were cut; runs of different speakers are not compared."""
     (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "bahdanau", data={"history": 2})))
     run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
     typed = iter(["think of red", "wait", ""])
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
     ask(outputs_of(run, {"length": 2}))
-    out = capsys.readouterr().out
-    assert "(the first of 3 turns is not read)" in out
+    assert "(the first of 3 turns is not read)" in capsys.readouterr().out
     assert run.num_cut(run.conversation(["a", "b", "c", "d"])) == 2
+    code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
+    assert code == 2 and "the runs were trained on responses of different speakers" in err
 
 
 def test_predict_reads_arguments_files_and_lines(runs, folder, tmp_path, capsys):
@@ -384,13 +389,6 @@ def test_evaluate_check_and_compare(runs, folder, tmp_path, capsys):
     assert "An example is a whole conversation" in out and "perplexity" in out
     page = (tmp_path / "page" / "compare.html").read_text()
     assert "think of" in page
-
-
-def test_runs_of_different_speakers_are_not_compared(runs, folder, tmp_path, capsys):
-    (tmp_path / "run.yaml").write_text(json.dumps(values(folder, "hred")))
-    run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
-    code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
-    assert code == 2 and "the runs were trained on responses of different speakers" in err
 
 
 def test_conversations_of_python_train_and_are_scored(tmp_path):

@@ -9,7 +9,7 @@ import heed
 from heed.cli import main
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Force, Uniform
-from heed.tasks.dialogue.chat import DialogueOutputs
+from heed.tasks.dialogue.run import DialogueOutputs
 
 TURNS = ["Hello, I would like to book a table for four.", "Of course. For which day?", "On Zonday, please."]
 NAMES = ("1 guest", "2 host", "3 guest")

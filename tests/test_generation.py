@@ -11,7 +11,7 @@ from torch import nn
 import reference as ref
 from heed.attention import Rows
 from heed.errors import ConfigError
-from heed.generation import SearchOptions, beam_search, generate
+from heed.generation import SearchOptions, generate
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 from heed.models.base import LanguageModel, ModelConfig
@@ -122,18 +122,6 @@ def test_greedy_scores_as_hypotheses_are_compared():
     assert hypothesis.score == pytest.approx(math.log(0.4) / math.sqrt(2))
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
-def test_even_one_beam_scores_no_worse_than_greedy(length_penalty):
-    # it walks the greedy path, and also counts the ends beside that path
-    model = make_pair_model()
-    memory = model.encode(*make_sources(50))
-    options = SearchOptions(END, 12, length_penalty=length_penalty)
-    with torch.no_grad():
-        greedy = generate(model, memory, starts(50), options).hypotheses
-        beam = beam_search(model, memory, starts(50), options).hypotheses
-    assert all(b[0].score >= g[0].score - 1e-4 for b, g in zip(beam, greedy, strict=True))
-
-
 # --- beam
 
 
@@ -159,9 +147,7 @@ def test_the_length_penalty_is_a_power_of_the_length_with_the_end():
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("min_length", [0, 2])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "min_length", "length_penalty"), [(0, 0, 0.0), (1, 2, 0.6), (0, 2, 1.0), (1, 0, 2.0)])
 def test_a_wide_beam_is_exhaustive_search(seed, min_length, length_penalty):
     model = make_language_model(seed=seed)
     expected = ref.exhaustive_search(next_log_probs(model, [START]), END, 4, min_length, length_penalty)
@@ -191,16 +177,6 @@ def test_a_wide_beam_over_sources_is_exhaustive_search_for_each():
             log_probs = next_log_probs(model, [START], memory)
             expected = ref.exhaustive_search(lambda prefix, of=log_probs: of(prefix) + banned, END, 3, 0, 1.0)
             assert [h.score for h in found[i]] == pytest.approx([score for score, _ in expected[:5]], **CLOSE)
-
-
-def test_a_wider_beam_finds_sequences_at_least_as_probable_as_greedy_on_average():
-    model = make_pair_model()
-    memory = model.encode(*make_sources(200))
-    greedy = generate(model, memory, starts(200), SearchOptions(END, 8, length_penalty=0.0)).hypotheses
-    beam = generate(model, memory, starts(200), SearchOptions(END, 8, length_penalty=0.0, beam_size=5)).hypotheses
-    gains = [b[0].log_prob - g[0].log_prob for b, g in zip(beam, greedy, strict=True)]
-    assert sum(gains) / 200 >= 0
-    assert max(gains) > 0.1  # greedy is not already the best
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -274,14 +250,16 @@ class TestLimits:
         assert not {5, 6} & tokens(self.search(beam_size, max_length=9, forbidden=(5, 6)))
 
 
-def test_more_hypotheses_than_beams_are_refused():
-    with pytest.raises(ConfigError, match="num_best is 4, expected at most beam_size, 3"):
-        generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, beam_size=3, num_best=4))
-
-
-def test_a_negative_length_penalty_is_refused():
-    with pytest.raises(ConfigError, match=r"length_penalty is -0\.5, expected at least 0"):
-        generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, beam_size=3, length_penalty=-0.5))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_best": 4}, "num_best is 4, expected at most beam_size, 3"),
+        ({"length_penalty": -0.5}, r"length_penalty is -0\.5, expected at least 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, beam_size=3, **options))
 
 
 # --- prompts

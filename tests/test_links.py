@@ -1,15 +1,21 @@
-"""Word alignments in files: what is read, what is refused, and links as spans of characters."""
+"""Word alignments in files: what is read, what is refused, links as spans of characters and as rows over tokens."""
 
 import gzip
 
 import pytest
+import torch
+from torch.testing import assert_close
 
+from heed.config import TokenizerConfig
 from heed.data.examples import Link, Pair
 from heed.data.findings import Findings
 from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
+from heed.data.tokens.alignment import rows_of
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 
-PAIR = Pair("Main ghar ja raha hoon", "I am going home", origin="my.hi:4")
+SOURCE, TARGET = "Main ghar ja raha hoon", "I am going home"
+PAIR = Pair(SOURCE, TARGET, origin="my.hi:4")
 
 
 def write(tmp_path, text, name="my.links"):
@@ -108,3 +114,66 @@ def test_links_out_of_range_may_be_left_out_and_counted():
     (found,) = findings.found
     assert (found.what, found.where, found.count) == (f"{OUT_OF_RANGE}, left out", "my.links", 2)
     assert checked([WordLink(0, 0)], Pair("", "a"), "my.links", 1, findings) == []
+
+
+# --- links as rows of attention weights
+
+
+LINKS = [WordLink(0, 0), WordLink(4, 1), WordLink(2, 2), WordLink(3, 2), WordLink(1, 3)]
+LINKED = linked(Pair(SOURCE, TARGET), LINKS)
+BY_WORD = torch.tensor([[1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0.5, 0.5, 0], [0, 1, 0, 0, 0]])
+
+
+def rows_with(kind, pair=LINKED, **config):
+    texts = [pair.source, pair.target] * 3
+    tokenizer = TextTokenizer.train(texts, TokenizerConfig(kind=kind, min_count=1, **config))
+    source, target = tokenizer.encode(pair.source), tokenizer.encode(pair.target)
+    return rows_of(pair.links, source.spans, target.spans), source.spans, target.spans
+
+
+def owners(spans, text):
+    """The word of each token, None for a blank alone."""
+    return [len(text[:end].split()) - 1 if text[start:end].strip() else None for start, end in spans]
+
+
+def test_words_look_where_they_are_linked():
+    rows, _, _ = rows_with("word")
+    assert_close(rows, BY_WORD)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("char", None), ("bpe", 40), ("unigram", 40), ("byte", None)])
+def test_however_a_text_is_cut_the_tokens_of_a_word_share_its_row(kind, size):
+    config = {} if size is None else {"vocab_size": size}
+    rows, source_spans, target_spans = rows_with(kind, **config)
+    sources, targets = owners(source_spans, SOURCE), owners(target_spans, TARGET)
+    assert len(sources) > 5 and len(targets) > 4
+    for row, word in zip(rows, targets, strict=True):
+        by_word = torch.zeros(5)
+        for weight, owner in zip(row, sources, strict=True):
+            if owner is None:
+                assert weight == 0
+            else:
+                by_word[owner] += weight
+        assert_close(by_word, torch.zeros(5) if word is None else BY_WORD[word])
+    for owner in range(5):  # all tokens of a word alike
+        columns = rows[:, [n for n, one in enumerate(sources) if one == owner]]
+        assert_close(columns, columns[:, :1].expand_as(columns))
+
+
+def test_a_token_without_a_link_has_a_row_of_zeros():
+    rows, _, _ = rows_with("word", linked(Pair(SOURCE, TARGET), [WordLink(1, 3)]))
+    assert_close(rows[:3], torch.zeros(3, 5))
+    assert_close(rows[3], BY_WORD[3])
+
+
+def test_a_link_to_text_that_no_token_holds_says_nothing():
+    pair = Pair("a b", "c", links=(Link((0, 1), (2, 3)), Link((0, 1), (0, 1))))
+    assert_close(rows_of(pair.links, [(0, 1)], [(0, 1)]), torch.ones(1, 1))
+    assert_close(rows_of(pair.links[:1], [(0, 1)], [(0, 1)]), torch.zeros(1, 1))
+
+
+def test_texts_without_tokens():
+    spans = [(0, 1), (2, 3)]
+    for sources, targets in ((0, 2), (2, 0), (0, 0)):
+        assert rows_of(LINKED.links, spans[:sources], spans[:targets]).shape == (targets, sources)
+    assert_close(rows_of((), spans, spans), torch.zeros(2, 2))

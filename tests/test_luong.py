@@ -54,9 +54,19 @@ def reference_decode(model, b):
     return tuple(torch.from_numpy(np.stack(part)) for part in zip(*rows, strict=True))
 
 
-@pytest.mark.parametrize("input_feeding", [False, True], ids=["whole", "feeding"])
-@pytest.mark.parametrize("score", ["dot", "general", "concat", "key_query"])
-@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+@pytest.mark.parametrize(
+    ("cell", "score", "input_feeding"),
+    [
+        ("rnn", "dot", False),
+        ("lstm", "general", True),
+        ("gru", "concat", False),
+        ("rnn", "key_query", True),
+        ("lstm", "dot", False),
+        ("gru", "general", True),
+        ("lstm", "concat", True),
+        ("gru", "key_query", False),
+    ],
+)
 def test_outputs_contexts_and_weights_are_the_reference(cell, score, input_feeding):
     model = make_model(cell=cell, score=score, input_feeding=input_feeding)
     with torch.no_grad(), heed.trace(model) as seen:

@@ -14,9 +14,9 @@ from heed.data.examples import Link
 from heed.evaluation.measures import Outcomes, length_buckets, share
 from heed.evaluation.significance import intervals, summarise
 from heed.runs.card import scores_text
+from heed.tasks.translation.alignment import aligned_characters
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.run import TranslationRun
-from heed.tasks.translation.word_weights import aligned_characters
 
 # --- bootstrap
 

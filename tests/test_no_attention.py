@@ -9,6 +9,7 @@ import torch
 from torch.testing import assert_close
 
 import heed
+from contract import forced_batch
 from heed.attention import Rows
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
@@ -18,8 +19,7 @@ from heed.observe.labels import FIXED_VECTOR
 from heed.observe.shown import ShownLook
 from heed.runs.card import scores_text
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.run import TranslationRun, look_at
 from heed.tasks.translation.task import Translation
 
 SOURCE = "31415"
@@ -62,7 +62,7 @@ def run(request):
 @every_form
 def test_a_look_shows_the_one_vector_that_every_output_reads(run):
     look = look_of(run, target="314").look
-    batch = run.task.forced_batch(SOURCE, run.task.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.task.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
     assert look.maps == ()
@@ -84,7 +84,7 @@ def test_frames_are_the_states_of_reading_and_of_writing(run):
         packed = look.summary.chunk(layers * (2 if config.cell == "lstm" else 1))[:: 2 if config.cell == "lstm" else 1]
         for part, name in zip(packed, names, strict=True):
             assert_close(look.encoder[-1].states[name], part)
-    batch = run.task.forced_batch(SOURCE, run.task.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.task.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
         hidden, _ = run.model.step(batch.target, run.model.start(memory, Rows.repeat(1)))

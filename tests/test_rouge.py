@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heed.evaluation.measures import Outcomes, share
-from heed.evaluation.rouge import rouge_measures, rouge_words
-from heed.evaluation.significance import summarise
+from heed.evaluation.rouge import commonest_outputs, commonest_share, distinct, rouge_measures, rouge_words
+from heed.evaluation.significance import intervals, summarise
 
 
 def scores(outputs, references, **options):
@@ -78,3 +78,27 @@ def test_a_report_shows_points_with_an_interval_and_how_they_were_computed():
     assert report["rouge2"]["value"] == pytest.approx(50)
     assert 0 <= report["rouge2"]["low"] < 50 < report["rouge2"]["high"] <= 100
     assert report["rouge2"]["signature"].startswith("rouge-score:0.1.2|F1|mean|no stems")
+
+
+# --- how varied outputs are
+
+
+OUTPUTS = ["I do not know.", "I do.", "i do not know", "Yes"]
+
+
+def test_distinct_n_is_the_number_of_different_n_grams_over_all():
+    # words: i do not know / i do / i do not know / yes
+    assert distinct(OUTPUTS, 1).score() == pytest.approx(5 / 11)
+    assert distinct(OUTPUTS, 2).score() == pytest.approx(3 / 7)  # i do, do not, not know
+    assert distinct(["Yes", "No"], 2).score() == 0
+    assert distinct([], 1).score() == 0
+    assert distinct(["я не знаю", "我不知道"], 1).score() == 1
+    (found,) = intervals([distinct(OUTPUTS, 1)], 200)
+    assert found.low < found.value < found.high
+
+
+def test_the_share_of_the_ten_commonest_outputs():
+    outputs = [*"aaab", *map(str, range(20))]
+    assert commonest_outputs(outputs)[0] == ("a", 3) and len(commonest_outputs(outputs)) == 10
+    assert commonest_share(outputs).score() == pytest.approx((3 + 1 + 8) / 24)
+    assert commonest_share(["same"] * 5).score() == 1

@@ -130,8 +130,9 @@ def test_held_out_pairs_that_no_position_is_left_for_are_said_before_training(fi
 
 def test_a_run_with_few_learned_positions_trains_scores_and_predicts(tmp_path, file):
     """Every output is written to its end by an untrained model, which is where positions ran out."""
+    (tmp_path / "test.tsv").write_text("".join(file.read_text().splitlines(keepends=True)[:40]))
     values = {
-        "data": {"train": str(file), "valid": 20, "test": str(file)},
+        "data": {"train": str(file), "valid": 20, "test": str(tmp_path / "test.tsv")},
         "tokenizer": {"kind": "unigram", "vocab_size": 200, "sampling": 0.1},
         "model": {"name": "transformer", "size": "tiny", "num_layers": 1, "positions": "learned", "max_length": 80},
         "training": {"steps": 2, "batch_tokens": 400, "threads": 1, "device": "cpu"},

@@ -3,6 +3,7 @@
 import pytest
 
 import heed
+from contract import forced_batch
 from heed.data.examples import Pair
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
@@ -42,7 +43,7 @@ def test_every_source_is_framed_in_training_and_in_use(runs, kind):
     plain = run.task.source_tokenizer.encode("1 2 3").ids
     task = run.task
     assert task.encode_pairs([Pair("1 2 3", "1")])[0].source == [*before, *plain, *after]
-    assert task.forced_batch("1 2 3", [4]).source[0].tolist() == [*before, *plain, *after]
+    assert forced_batch(task, "1 2 3", [4]).source[0].tolist() == [*before, *plain, *after]
     assert all(row.source[: len(before)] == before for row in task.encoded("train")[:5])
     assert all(row.source[len(row.source) - len(after) :] == after for row in task.encoded("train")[:5])
     read = []

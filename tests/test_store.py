@@ -16,7 +16,7 @@ from heed.errors import DataError
 from heed.storage import cache as caching
 from heed.storage.cache import cache_folder
 from heed.tasks import check_config
-from heed.tasks.translation import tokenizers
+from heed.tasks.translation import start
 from heed.tasks.translation.task import Translation
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -161,7 +161,7 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
 
 
 def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(tokenizers, "_SAMPLE", 6_000)
+    monkeypatch.setattr(start, "_SAMPLE", 6_000)
     task = prepare(write(tmp_path))
     (remark,) = [line for line in task.notes.splitlines() if "sample" in line]
     assert remark.startswith("tokenizers trained on a sample of ") and remark.endswith("of 2,297 pairs")
@@ -204,7 +204,7 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
-    monkeypatch.setattr("heed.tasks.translation.tokenizers.train_tokenizers", None)
+    monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
     monkeypatch.setattr("heed.data.splits.lengths._lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3

@@ -1,6 +1,7 @@
 """Supervised attention: links in files and in embedded data reach the loss, however texts are cut; what cannot be."""
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ from torch.testing import assert_close
 
 import heed
 from contract import write_lines
+from heed.config import TokenizerConfig
+from heed.data.batch.pairs import TokenPair
 from heed.data.findings import Findings
 from heed.data.tokens.alignment import rows_of
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.observe.trace import trace
-from heed.registry import list_models
+from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.translation.config import AlignmentSection
-from heed.tasks.translation.supervision import attention_loss
+from heed.tasks.translation.config import AlignmentSection, TranslationConfig
+from heed.tasks.translation.start import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
+from heed.tasks.translation.supervision import attention_loss, guides
 from heed.tasks.translation.task import Translation
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet
@@ -193,32 +198,22 @@ def test_what_is_held_out_left_out_or_not_drawn_shifts_no_links(tmp_path):
             assert_close(task.collate([index]).alignment[0, :2], expected)
 
 
-def test_a_link_beyond_the_words_of_a_pair_held_out_for_validation_is_named_too(tmp_path):
+@pytest.mark.parametrize("training", [{}, {"train_size": 10}])
+def test_a_link_beyond_the_words_of_a_pair_that_is_not_trained_on_is_named_too(tmp_path, training):
+    """Of pairs held out for validation, and of pairs that were not drawn."""
     write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" for n in range(20)))
     write_lines(tmp_path / "my.en", *(f"A{n} B{n}" for n in range(20)))
     write_lines(tmp_path / "my.links", *["0-0"] * 20)
-    held = {pair.origin for pair in prepared(tmp_path, data={"valid": 5}).splits.examples["valid"]}
-    assert len(held) == 5
-    for origin in held:
-        line = int(origin.rpartition(":")[2])
-        write_lines(tmp_path / "my.links", *["0-0"] * (line - 1), "0-0 2-1", *["0-0"] * (20 - line))
-        with pytest.raises(DataError, match=rf"my.links' line {line}: link 2-1 names source word 2, but the source"):
-            prepared(tmp_path, data={"valid": 5})
-        skipping = prepared(tmp_path, data={"valid": 5, "bad_lines": "skip"})
-        assert "train: 15 links in 15 of 15 pairs (my.links)" in skipping.notes
-        assert f"my.links: link to a word that does not exist, left out: 1 link ({line})" in skipping.notes
-
-
-def test_a_link_beyond_the_words_of_a_pair_that_was_not_drawn_is_named_too(tmp_path):
-    write_lines(tmp_path / "my.hi", *(f"a{n} b{n}" for n in range(20)))
-    write_lines(tmp_path / "my.en", *(f"A{n} B{n}" for n in range(20)))
-    write_lines(tmp_path / "my.links", *["0-0"] * 20)
-    given = {"data": {"valid": 5}, "training": {"train_size": 10}}
-    for pair in prepared(tmp_path, **given).splits.left_out:
+    splits = prepared(tmp_path, data={"valid": 5}, training=training).splits
+    unused = splits.left_out if training else splits.examples["valid"]
+    assert len(unused) == 5
+    for pair in unused:
         line = int(pair.origin.rpartition(":")[2])
         write_lines(tmp_path / "my.links", *["0-0"] * (line - 1), "0-0 2-1", *["0-0"] * (20 - line))
         with pytest.raises(DataError, match=rf"my.links' line {line}: link 2-1 names source word 2, but the source"):
-            prepared(tmp_path, **given)
+            prepared(tmp_path, data={"valid": 5}, training=training)
+        skipping = prepared(tmp_path, data={"valid": 5, "bad_lines": "skip"}, training=training)
+        assert f"my.links: link to a word that does not exist, left out: 1 link ({line})" in skipping.notes
 
 
 @pytest.mark.parametrize("name", ["my.tsv", "my.csv", "my.jsonl"])
@@ -261,16 +256,6 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path, form):
         Translation.prepare(made, {"train": Translation.hold(pairs, "train", made, Findings())})
 
 
-def test_heed_train_takes_links_for_pairs_given_in_python(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_lines(tmp_path / "my.links", *[LINKS] * 12)
-    pairs = [(f"{SOURCE} {n}", TARGET) for n in range(12)]
-    settings = {f"model.{name}": value for name, value in SMALL.items() if name[:2] == "d_"}
-    settings |= {"training.alignment.files": "my.links", "training.device": "cpu", "training.threads": 1}
-    run = heed.train("translation", train=pairs, settings=settings, steps=2, quiet=True)
-    assert "loss.alignment" in (run.folder / "metrics.jsonl").read_text()
-
-
 def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
     write_lines(folder / "bt.tsv", "ghar\thome", "ja hoon\tam going")
     write_lines(folder / "bt.links", "0-0", "0-1 1-0")
@@ -306,19 +291,11 @@ def test_embedded_data_knows_where_to_look():
         assert (year.argmax(1) >= link.source[0]).all() and (year.argmax(1) < link.source[1]).all()
 
 
-def test_shuffled_words_and_pairs_in_memory_have_no_known_alignment(tmp_path):
-    write_lines(tmp_path / "my.links", "0-0", "1-1")
-    values = {"data": {"train": "a.txt", "shuffle_source": "words"}, "training": {"alignment": {"files": "my.links"}}}
-    with pytest.raises(ConfigError, match=r"my.links cannot be .* data.shuffle_source=words, because source words"):
-        check_config(values, "test")
-
-
 # --- in training
 
 
-@pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
-@pytest.mark.parametrize("name", ATTENDS)
-def test_every_model_that_attends_learns_to_look_where_the_links_say(folder, name, loss):
+@pytest.mark.parametrize(("name", "loss"), [("bahdanau", "mse"), ("transformer", "cross_entropy")])
+def test_a_model_learns_to_look_where_the_links_say(folder, name, loss):
     model_section = SMALL if name == "bahdanau" else {"name": name, "size": "tiny", "dropout": 0.0}
     task = prepared(folder, {"loss": loss, "weight": 5.0 if loss == "mse" else 2.0}, model=model_section)
     torch.manual_seed(1)
@@ -420,6 +397,11 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 @pytest.mark.parametrize(
     ("training", "message"),
     [
+        ({"guided_attention": 1.0, "sampling": 0.1}, "guided_attention=1.0 cannot be .*sampling=0.1, .*set only"),
+        ({"alignment": {"automatic": True}, "sampling": 0.1}, "sampling=0.1, because a learned alignment is valid for"),
+        ({"alignment": {"files": "a"}, "name": "dates"}, "name=dates, because embedded"),
+        ({"alignment": {"files": "a"}, "train": "a.tsv", "stream": True}, "stream has no end"),
+        ({"alignment": {"files": "a"}, "train": "a.txt", "shuffle_source": "words"}, "shuffle_source=words, because"),
         ({"alignment": {"data": True, "automatic": True}}, "data=true and training.alignment.automatic=true cannot"),
         ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but there are no links"),
         ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it applies only to links from files, not"),
@@ -436,28 +418,11 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 )  # fmt: skip
 def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
     with pytest.raises(ConfigError, match=message):
-        check_config({"data": {"train": "a.tsv"}, "training": training}, "test")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"data": {"name": "dates"}, "training": {"alignment": {"files": "a"}}}, "name=dates, because embedded"),
-        ({"data": {"train": "a.tsv", "stream": True}, "training": {"alignment": {"files": "a"}}}, "stream has no end"),
-        ({"data": {"train": "a.tsv"}, "tokenizer": {"sampling": 0.1}, "training": {"alignment": {"automatic": True}}},
-         "tokenizer.sampling=0.1, because a learned alignment is valid for only one"),
-    ],
-)  # fmt: skip
-def test_data_that_cannot_have_links_is_refused(values, message):
-    with pytest.raises(ConfigError, match=message):
-        check_config(values, "test")
-
-
-@pytest.mark.parametrize("name", ["seq2seq", "rnn"])
-def test_a_model_without_attention_to_the_source_is_refused_before_training(folder, name):
-    message = rf"alignment.files=.*my.links needs attention to the source, but model '{name}' has none; choose"
-    with pytest.raises(ConfigError, match=message):
-        train_config(config(folder, {}, model={"name": name, "size": "tiny"}), folder / "run", Quiet())
+        own = {"name", "train", "stream", "shuffle_source", "sampling"}
+        data = {name: value for name, value in training.items() if name in own - {"sampling"}}
+        sampling = {"sampling": training.get("sampling", 0.0)}
+        training = {name: value for name, value in training.items() if name not in own}
+        check_config({"data": data or {"train": "a.tsv"}, "tokenizer": sampling, "training": training}, "test")
 
 
 @pytest.mark.parametrize(
@@ -474,3 +439,154 @@ def test_a_layer_or_head_that_is_not_there_is_refused(folder, fields, message):
     with pytest.raises(ConfigError, match=message):
         train_config(config(folder, fields, model=model), folder / "run", Quiet())
     assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "rnn"])
+@pytest.mark.parametrize("guided", [0.0, 0.5])
+def test_a_model_without_attention_to_the_source_is_refused_before_training(folder, name, guided):
+    field = "guided_attention=0.5" if guided else "alignment.files=.*my.links"
+    asked = config(
+        folder, None if guided else {}, model={"name": name, "size": "tiny"}, training={"guided_attention": guided}
+    )
+    with pytest.raises(
+        ConfigError, match=f"{field} needs attention to the source, but model '{name}' has none; choose"
+    ):
+        train_config(asked, folder / "run", Quiet())
+
+
+# --- learned links, and when they are chosen
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Sixty pairs in which every word has one translation and the order is turned round."""
+    words = ["red", "old", "big", "cat", "dog", "man"]
+    others = ["rojo", "viejo", "grande", "gato", "perro", "hombre"]
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b] * 2
+    (tmp_path / "my.en").write_text("".join(f"{words[a]} {words[b]}\n" for a, b in pairs))
+    (tmp_path / "my.es").write_text("".join(f"{others[b]} {others[a]}\n" for a, b in pairs))
+    return [str(tmp_path / "my.en"), str(tmp_path / "my.es")]
+
+
+def make_tokenizer(texts):
+    """Every letter is a token, and so is the blank before a word."""
+    letters = len(set("".join(texts) + " "))
+    return TextTokenizer.train(texts * 2, TokenizerConfig(kind="bpe", vocab_size=4 + letters))
+
+
+def make_task(files, model, **training):
+    return Translation.prepare(
+        TranslationConfig.model_validate(
+            {
+                "data": {"train": files, "valid": 6},
+                "tokenizer": {"kind": "word", "min_count": 1},
+                "model": model,
+                "training": {"steps": 1, **training},
+            }
+        )
+    )
+
+
+def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
+    source, target = make_tokenizer(["ab c", "ab", "c"]), make_tokenizer(["z xy", "xy", "z"])
+    pairs = [("ab c", "z xy"), ("ab", "xy"), ("c", "z")] * 20
+    chosen = guides([TokenPair(source.encode(s).ids, target.encode(t).ids) for s, t in pairs], source, target)
+    # tokens: blank a b | blank c, and blank z | blank x y: a word's tokens share what the word is read from
+    expected = torch.tensor([[0, 0, 0, 0.5, 0.5]] * 2 + [[1 / 3, 1 / 3, 1 / 3, 0, 0]] * 3 + [[0.0] * 5])
+    assert_close(chosen[0], expected, atol=0.03, rtol=0)
+    assert all((guide.sum(1) <= 1 + 1e-6).all() for guide in chosen)
+
+
+def test_a_weak_link_says_nothing_and_strong_ones_share_a_row(monkeypatch):
+    links = torch.tensor([[0.29, 0.2, 0.0], [0.31, 0.2, 0.29], [0.9, 0.6, 0.1]])
+    monkeypatch.setattr("heed.tasks.translation.supervision.align_tokens", lambda sources, targets: [links])
+    words = TextTokenizer.train(["ab c de"] * 2, TokenizerConfig(kind="word", min_count=1))
+    ids = words.encode("ab c de").ids
+    (guide,) = guides([TokenPair(ids, ids)], words, words)
+    assert_close(guide, torch.tensor([[0, 0, 0], [0.31, 0, 0], [0.6, 0.4, 0], [0, 0, 0]]))
+
+
+def test_text_without_blanks_is_aligned_by_its_tokens():
+    tokenizer, chance = make_tokenizer(["abcdefghijkl"]), random.Random(0)
+    encoded = [tokenizer.encode("".join(chance.sample("abcdefghijkl", 6))).ids for _ in range(60)]
+    pairs = [TokenPair(ids, ids) for ids in encoded]
+    guide = guides(pairs, tokenizer, tokenizer)[0]
+    assert_close(guide[:-1].argmax(1), torch.arange(len(guide) - 1))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("name", ATTENDS)
+def test_guidance_leaves_the_pass_as_it_is_dropout_included(files, name, dropout):
+    """The loss is the plain one plus the guidance, to the last digit, drawn with the same dropout masks."""
+    values = {"name": name, "size": "tiny", "dropout": dropout}
+    plain, task = (make_task(files, values, guided_attention=weight) for weight in (0.0, 0.5))
+    torch.manual_seed(0)
+    model = plain.build_model().train()
+    batch = task.collate([0, 1, 2])
+    assert_close(batch.alignment[0].argmax(1)[:2], torch.tensor([1, 0]))  # the order is turned round
+    assert plain.collate([0]).alignment is None
+
+    def under_seed(work):
+        torch.manual_seed(7)
+        return work()
+
+    unguided = under_seed(lambda: plain.loss(model, plain.collate([0, 1, 2]), 0.0))
+    with trace(model) as seen:
+        under_seed(lambda: model(batch.source, batch.source_mask, batch.target))
+    weights = seen.maps("cross").weights.mean(1)
+    more = 0.5 * attention_loss(weights, batch.alignment, batch.source_mask, "cross_entropy")
+    loss = under_seed(lambda: task.loss(model, batch, 0.0))
+    assert_close(loss.sum, unguided + more, rtol=1e-5, atol=1e-5)
+    assert_close(loss.parts, {"text": unguided, "alignment": more}, rtol=1e-5, atol=1e-5)
+    if dropout:
+        without = plain.loss(model.eval(), plain.collate([0, 1, 2]), 0.0)
+        assert not torch.allclose(without, unguided)
+
+
+def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
+    minutes = {"minutes": 2, "device": "cpu"}
+    short = chosen(2 * PAIRS_A_MINUTE + 2_001, training=minutes)
+    assert (short.model.size, short.training.guided_attention, short.training.minutes) == ("scarce", 1.0, 2)
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, "training": minutes})
+    assert (
+        few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
+    )
+    assert few_because(config, 500) == "fewer than 10,000 pairs"
+    monkeypatch.setattr("heed.tasks.translation.start.choose_device", lambda name: torch.device("cuda"))
+    assert few_because(config, 29_000) is None
+
+
+def chosen(num_pairs, **sections):
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
+    return for_few_pairs(config, num_pairs, body_class("bahdanau", ("pair_decoder",)))
+
+
+def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
+    few = chosen(FEW_PAIRS - 1)
+    assert (few.model.size, few.training.guided_attention, few.generation.beam_size) == ("scarce", 1.0, 5)
+    given = chosen(500, training={"guided_attention": 0.0, "minutes": 3}, generation={"beam_size": 1})
+    assert (given.model.size, given.training.guided_attention, given.generation.beam_size) == ("scarce", 0.0, 1)
+    assert given.training.minutes == 3
+    assert chosen(500, tokenizer={"sampling": 0.1}).training.guided_attention == 0
+    assert few.tokenizer.lowercase == "source" and chosen(500, tokenizer={"shared": True}).tokenizer.lowercase is False
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "sections"),
+    [
+        (FEW_PAIRS, {"training": {"minutes": 1.01 * FEW_PAIRS / PAIRS_A_MINUTE}}),
+        (10 * FEW_PAIRS, {"training": {"steps": 100}}),
+        (10 * FEW_PAIRS, {"data": {"train": "a.tsv", "stream": True, "valid": 10}, "training": {"minutes": 1}}),
+        (500, {"model": {"size": "small"}}),
+        (500, {"tokenizer": {"kind": "char"}}),
+        (500, {"data": {"name": "dates"}}),
+    ],
+)
+def test_else_nothing_changes(num_pairs, sections):
+    config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, **sections})
+    assert for_few_pairs(config, num_pairs, body_class("bahdanau", ("pair_decoder",))) is config
+
+
+def test_a_size_that_a_model_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match=r"model.size is 'scarce', but AttentionLMConfig has only"):
+        model_config(body_class("attention_lm", ("language_model",)), "scarce", {"vocab_size": 9})

@@ -7,14 +7,13 @@ import torch
 
 from heed.config import FilesData, ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
-from heed.observe.edits import Force, Uniform
+from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
 from heed.observe.trace import edit
+from heed.tasks.translation.alignment import unknown_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.run import TranslationRun
+from heed.tasks.translation.run import TranslationRun, look_at
 from heed.tasks.translation.task import Translation
-from heed.tasks.translation.word_weights import word_links
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"
@@ -97,28 +96,14 @@ def forced(rows):
     return [Force("cross", position=row, weights=[0.0] * key + [1.0]) for row, key in rows.items()]
 
 
-def test_links_are_of_words_by_the_largest_summed_weight(subwords):
-    task, model = subwords
-    ids, source = task.target_tokenizer.encode(TARGET).ids, task.source_tokenizer.encode(SOURCE).ids
-    source_words, target_words = task.source_tokenizer.words(source), task.target_tokenizer.words(ids)
-    labels = [task.source_tokenizer.word_label(source[w.start : w.stop]) for w in source_words]
-    assert labels == ["the", "cats", "sat", ",", "(", "here", ")"]
-    assert len(target_words) == 3 and len(ids) > 3 and len(source) > 7, "some words have several parts"
-    wanted = [1, 5, 3]
-    looks = {row: source_words[w].start for word, w in zip(target_words, wanted, strict=True) for row in word}
-    with edit(model, *forced(looks)):
-        links, instead = word_links(task, model, SOURCE, ids)
-    assert links == [(1, 0), (5, 1), (3, 2)]
-    assert instead == {}
-    with edit(model, Uniform("cross")):  # every token alike: the word of most tokens gets most
-        links, _ = word_links(task, model, SOURCE, ids)
-    longest = max(range(7), key=lambda n: len(source_words[n]))
-    assert links == [(longest, 0), (longest, 1), (longest, 2)]
-
-
-def test_nothing_written_has_no_links(subwords):
-    task, model = subwords
-    assert word_links(task, model, SOURCE, []) == ([], {})
+def test_every_character_that_was_written_is_linked_to_the_one_it_looked_at_most(tmp_path):
+    task, model = made(tmp_path, "char")
+    run = TranslationRun(tmp_path, task.config, task, model, {})
+    written = task.translate(model, [SOURCE], max_length=3)[0][0]
+    ids = tuple(task.target_tokenizer.encode("los").ids)
+    with edit(model, *forced({0: 4, 1: 0, 2: 17})):
+        assert run.align(f" {SOURCE} ", replace(written, ids=ids)) == [(4, 0), (0, 1), (17, 2)]
+    assert run.align(SOURCE, replace(written, ids=())) == []
 
 
 def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
@@ -127,12 +112,11 @@ def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
     ids = [*task.target_tokenizer.encode("los").ids, UNKNOWN, *task.target_tokenizer.encode("grises").ids, UNKNOWN]
     # Tokens of the source: the, Zebra (unknown), sat, a comma, a blank, (, here, )
     with edit(model, *forced({0: 0, 1: 1, 2: 2, 3: 6})):
-        links, instead = word_links(task, model, source, ids)
+        instead = unknown_words(task, model, source, ids)
         run = TranslationRun(None, task.config, task, model, {})
         prediction = task.translate(model, [source], max_length=1)[0][0]
         replaced = run._without_unknown(source, replace(prediction, ids=tuple(ids)))
     assert instead == {1: "Zebra", 3: "here"}
-    assert links == [(0, 0), (1, 1), (2, 2), (5, 3)]  # the bracket with the blank before it is one word
     assert replaced.text == "los Zebra grises here"
 
 

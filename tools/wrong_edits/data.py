@@ -35,13 +35,13 @@ EDITS = [
         "weak links guide attention",
         "sure = strength * (strength > least)",
         "sure = strength",
-        ("tests/test_guided.py",),
+        ("tests/test_supervision.py",),
     ),
     Edit(
         "guided attention has the wrong sign",
         "return -(alignment * weights.clamp_min(tiny).log()).sum()",
         "return (alignment * weights.clamp_min(tiny).log()).sum()",
-        ("tests/test_guided.py",),
+        ("tests/test_supervision.py",),
     ),
     Edit(
         "links reach the next source token",
@@ -89,13 +89,13 @@ EDITS = [
         "a word with two links has twice the weight",
         "rows = targets.T @ shares / np.maximum(targets.sum(0)[:, None], 1)",
         "rows = targets.T @ shares",
-        ("tests/test_link_rows.py",),
+        ("tests/test_links.py",),
     ),
     Edit(
         "no word is aligned to the empty word",
         "_NULL = 0.2\n",
         "_NULL = 1e-9\n",
-        ("tests/test_word_alignment.py",),
+        ("tests/test_alignment.py",),
     ),
     Edit(
         "an entity continues after its end if the next has the same type",

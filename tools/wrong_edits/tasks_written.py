@@ -62,7 +62,7 @@ EDITS = [
         "distinct-n is averaged over outputs",
         "new, [len(one) for one in grams])",
         "new, [1 for one in grams])",
-        ("tests/test_diversity.py",),
+        ("tests/test_rouge.py",),
     ),
     # summarisation: reading, validation, scoring
     Edit(
@@ -149,5 +149,24 @@ EDITS = [
         "return [-loss / count for loss, count in zip(nll, tokens, strict=True)]",
         "return [-loss for loss, count in zip(nll, tokens, strict=True)]",
         (ALIGN("test_both_directions_become_one_alignment"),),
+    ),
+    # looks, outputs, conversations
+    Edit(
+        "look: maps of a written text show its tokens, not its words",
+        "view_of_words(view, *(sides[name][1] for name in axes[view.map.mechanism]))",
+        "view_of_words(view, *(sides[name][0] for name in axes[view.map.mechanism]))",
+        ("tests/test_words.py::test_a_look_shows_words_and_states_how",),
+    ),
+    Edit(
+        "predict: an unknown word becomes the source word that was looked at least",
+        "word = words.tokens[int(per_word[position].argmax())]",
+        "word = words.tokens[int(per_word[position].argmin())]",
+        ("tests/test_words.py::test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at",),
+    ),
+    Edit(
+        "chat: a turn that could not be answered stays in the conversation",
+        "        except BaseException:\n            self.turns.pop()\n            raise",
+        "        except BaseException:\n            raise",
+        (DIALOGUE("test_a_response_is_written_piece_by_piece"),),
     ),
 ]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from torch import Tensor
 
 from heed.generation.beam import beam_search
 from heed.generation.ensemble import Ensemble
 from heed.generation.next_token import without_gradient
 from heed.generation.options import BeamStep, Generated, Hypothesis, SearchOptions, Writer
-from heed.generation.stepwise import SamplingOptions, Step, greedy_steps, sample_steps, to_the_end
+from heed.generation.stepwise import SamplingOptions, Step, generate_steps, to_the_end
 from heed.models.base import DecoderBody, Memory
 
 __all__ = [
@@ -49,22 +47,3 @@ def generate(
         if sampling is None and options.beam_size > 1:
             return beam_search(model, memory, prompt, options, prompt_lengths)
         return to_the_end(generate_steps(model, memory, prompt, options, prompt_lengths, sampling))
-
-
-def generate_steps(
-    model: DecoderBody,
-    memory: Memory | None,
-    prompt: Tensor,
-    options: SearchOptions,
-    prompt_lengths: Tensor | None = None,
-    sampling: SamplingOptions | None = None,
-) -> Generator[Step, None, Generated]:
-    """Like `generate` without a beam, token by token: yields each row's token as soon as it is generated.
-
-    Row i of the `num_best` rows of source n has the number n * `num_best` + i; its hypothesis may have another place
-    among those returned at the end.
-    """
-    assert sampling is not None or options.beam_size == 1
-    if sampling is not None:
-        return sample_steps(model, memory, prompt, options, sampling, prompt_lengths)
-    return greedy_steps(model, memory, prompt, options, prompt_lengths)

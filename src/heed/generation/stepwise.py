@@ -101,31 +101,6 @@ def to_the_end(steps: Generator[Step, None, T]) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
-def greedy_steps(
-    model: DecoderBody,
-    memory: Memory | None,
-    prompt: Tensor,
-    options: SearchOptions,
-    prompt_lengths: Tensor | None = None,
-) -> Generator[Step, None, Generated]:
-    """Write the most probable token at each step; yields like `write_steps`. One hypothesis per source."""
-    repetition = None if options.repetition_penalty == 1 else Repetition(options, prompt, prompt_lengths)
-
-    def most_probable(
-        scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
-    ) -> tuple[Tensor, Tensor]:
-        if repetition is None:
-            best = scores.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
-            return best.tokens.squeeze(1), best.log_probs.squeeze(1)
-        log_probs, penalised = scores.changed(hidden, lengths, written, lambda logits: repetition(logits, rows))
-        tokens = penalised.argmax(-1)
-        repetition.add(rows, tokens)
-        return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-
-    rows = yield from write_steps(model, memory, prompt, options, most_probable, prompt_lengths=prompt_lengths)
-    return Generated([[hypothesis] for hypothesis in rows])
-
-
 @dataclass(frozen=True)
 class SamplingOptions:
     """Options of sampling; the same seed and source give the same outputs in any batch.
@@ -149,40 +124,58 @@ class SamplingOptions:
             raise ConfigError(f"top_p is {self.top_p}, expected more than 0 and at most 1")
 
 
-def sample_steps(
+def generate_steps(
     model: DecoderBody,
     memory: Memory | None,
     prompt: Tensor,
     options: SearchOptions,
-    sampling: SamplingOptions,
     prompt_lengths: Tensor | None = None,
+    sampling: SamplingOptions | None = None,
 ) -> Generator[Step, None, Generated]:
-    """Draw `num_best` outputs per source; yields like `write_steps`; the rows of one source are adjacent."""
-    num_sources, times = len(prompt), options.num_best
-    seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
-    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
-    assert len(generators) == num_sources
+    """Like `generate` without a beam, token by token: yields each row's token as soon as it is generated.
+
+    Row i of the `num_best` rows of source n has the number n * `num_best` + i; its hypothesis may have another place
+    among those returned at the end.
+    """
+    assert sampling is not None or options.beam_size == 1
+    times = 1 if sampling is None else options.num_best
+    draw = None if sampling is None else _drawing(sampling, len(prompt), times)
     repetition = None if options.repetition_penalty == 1 else Repetition(options, prompt, prompt_lengths, times)
 
-    def draw(
+    def choose(
         scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
-        # Each source has its own random numbers, one for each of its rows, open or ended: the draws of a row depend
-        # neither on other sources nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
-        numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
-        uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(hidden.device)
+        if draw is None and repetition is None:
+            best = scores.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
+            return best.tokens.squeeze(1), best.log_probs.squeeze(1)
         if repetition is None:
-            log_probs = scores.log_probs(hidden, lengths, written)
-            tokens = _draw(log_probs, uniform, sampling)
+            log_probs = chosen_from = scores.log_probs(hidden, lengths, written)
         else:
-            log_probs, penalised = scores.changed(hidden, lengths, written, lambda logits: repetition(logits, rows))
-            tokens = _draw(penalised, uniform, sampling)
+            log_probs, chosen_from = scores.changed(hidden, lengths, written, lambda logits: repetition(logits, rows))
+        tokens = chosen_from.argmax(-1) if draw is None else draw(chosen_from, rows)
+        if repetition is not None:
             repetition.add(rows, tokens)
         return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
-    outputs = yield from write_steps(model, memory, prompt, options, draw, times, prompt_lengths)
+    outputs = yield from write_steps(model, memory, prompt, options, choose, times, prompt_lengths)
     per_source = [outputs[i : i + times] for i in range(0, len(outputs), times)]
     return Generated([sorted(group, key=lambda h: -h.log_prob) for group in per_source])
+
+
+def _drawing(sampling: SamplingOptions, num_sources: int, times: int) -> Callable[[Tensor, list[int]], Tensor]:
+    """A function that draws the tokens of rows from their scores; the rows of one source are adjacent."""
+    seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
+    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
+    assert len(generators) == num_sources
+
+    def draw(scores: Tensor, rows: list[int]) -> Tensor:
+        # Each source has its own random numbers, one for each of its rows, open or ended: the draws of a row depend
+        # neither on other sources nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
+        numbers = {n: torch.rand(times, generator=generators[n]) for n in sorted({row // times for row in rows})}
+        uniform = torch.stack([numbers[row // times][row % times] for row in rows]).to(scores.device)
+        return _draw(scores, uniform, sampling)
+
+    return draw
 
 
 def _draw(log_probs: Tensor, uniform: Tensor, sampling: SamplingOptions) -> Tensor:

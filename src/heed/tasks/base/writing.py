@@ -302,17 +302,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         max_length: int | None = None,
         **others: Any,
     ) -> SearchOptions:
-        """Search options: the given ones, and the configuration's for those that are None.
-
-        Args:
-            model: The model that writes.
-            beam_size: Width of the beam; 1 is greedy.
-            num_best: Number of candidates per source.
-            length_penalty: See `heed.generation`.
-            min_length: Smallest number of tokens.
-            max_length: Largest number of tokens.
-            others: Further fields of `SearchOptions`.
-        """
+        """Search options: the given ones, and the configuration's for those that are None; others are as given."""
         given = self._generation
         longest = given.max_length or self.longest_output or 200
         return SearchOptions(
@@ -337,7 +327,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         """The candidates for each source, best first; every output begins with the `forced` tokens."""
         results: list[list[WrittenText]] = [[] for _ in sources]
         for chosen in self.plan(sources, options.beam_size):
-            given = self._begun(model, [sources[i] for i in chosen], options, sampling, forced)
+            given = self._search(model, [sources[i] for i in chosen], options, sampling, forced)
             for i, hypotheses in zip(chosen, generate(**given).hypotheses, strict=True):
                 results[i] = [WrittenText.of(self.target_tokenizer, one, forced) for one in hypotheses]
         return results
@@ -350,7 +340,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         The pieces add up to the text of the returned prediction.
         """
         tokenizer = self.target_tokenizer
-        steps = generate_steps(**self._begun(model, [source], options, sampling))
+        steps = generate_steps(**self._search(model, [source], options, sampling))
         tokens: list[int] = []
         shown = ""
         while True:
@@ -366,7 +356,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
                 yield text[len(shown) :]
                 shown = text
 
-    def _begun(
+    def _search(
         self,
         model: Any,
         sources: Sequence[S],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,27 +10,16 @@ from torch import Tensor
 
 from heed.data.batch.pairs import TokenTurn
 from heed.data.examples import Conversation
-from heed.data.tokens.tokenizer import END, START
 from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
-from heed.tasks.base.looking import (
-    InputSpans,
-    Network,
-    Shown,
-    Words,
-    encoder_frames,
-    networks,
-    notes_on,
-    view_of_words,
-    views_of,
-)
+from heed.tasks.base.looking import InputSpans, Network, Words, encoder_frames, networks, notes_on
 from heed.tasks.base.report import counted, first_of
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_look import Reread
+from heed.tasks.base.writing_run import SPECIAL, Reread, Side, side_of, views_of_sides
 from heed.tasks.dialogue.reading import History, Read
 from heed.tasks.dialogue.task import Dialogue
 
@@ -40,11 +29,7 @@ def turn_frames(
 ) -> tuple[EncoderFrame, ...]:
     """A frame for each turn: the state at each of its tokens, the vector of the turn, the dialogue state after it.
 
-    Args:
-        seen: A trace of a pass over one conversation.
-        utterances: The tokens of each turn.
-        tokens: The tokens of all turns, concatenated, each turn a part of the axis.
-        turns: The turns.
+    `tokens` are those of all `utterances`, concatenated, each turn a part of the axis.
     """
     words, dialogue = _word_states(seen, [len(ids) for ids in utterances]), _dialogue(seen, len(utterances))
     frames = []
@@ -137,18 +122,8 @@ def look_at(
     """Look at the response of a model to a conversation, or at a given `target`.
 
     The finished response is read again in one traced pass, which equals the steps that wrote it. `edits` also apply
-    while it is written; by default the last layer of every mechanism is shown, the mean of its heads.
-
-    Args:
-        task: The task, with the tokenizer.
-        model: The model to look at.
-        conversation: The turns so far, at least one.
-        speaker: The speaker who responds; by default the next one.
-        target: The response to look at: a text, or an earlier output of the model.
-        beam_size: Width of the beam that writes it; the configuration's by default.
-        edits: Changes to attention weights.
-        title: The title.
-        choice: The attention to show.
+    while it is written; by default the last layer of every mechanism is shown, the mean of its heads. `speaker` is the
+    one who responds, by default the next one.
 
     Raises:
         ConfigError: The speaker does not exist, or the model lacks the mechanism, layer or head.
@@ -164,24 +139,29 @@ def look_at(
         seen = Reread.of(task, model, asked, written)
     read = task.reading.read(history)
     typed = target if isinstance(target, str) else None
-    sides = _sides(task, conversation, read, [task.first_token(asked), *seen.ids], typed)
+    special = {**SPECIAL, **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
+    sides = {**_sides(task, conversation, read, special), **seen.sides("response", tokenizer, special, typed)}
     choice.check(seen.mechanisms)
-    encoder, decoder = _views(seen.reading, choice, sides), _views(seen.writing, choice, sides)
-    words = {name: whole for name, (_, whole) in sides.items()}
-    views = [view_of_words(v, words[v.map.query.name], words[v.map.key.name]) for v in (*encoder, *decoder)]
+    (encoder, encoder_words), (decoder, decoder_words) = (
+        _views(trace, choice, sides) for trace in (seen.reading, seen.writing)
+    )
+    views = [*encoder_words, *decoder_words]
     tokens = sides["conversation"][0]
     if task.reads_turns:
         frames = turn_frames(seen.reading, [turn.ids for turn in read.turns], tokens, sides["turns"][0].axis)
     else:
         nets = networks(seen.reading, len(tokens.axis))
-        frames = _with_turns(encoder_frames(nets, tokens, seen.layer_states, encoder), tokens.axis)
+        frames = tuple(  # each token with the turn that contains it
+            replace(one, token=f"{one.token}  ({tokens.axis.part_at(one.index)})")
+            for one in encoder_frames(nets, tokens, seen.layer_states, encoder)
+        )
     return Look(
         title or task.title,
         "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
         f"{responds}: {seen.text}" if responds else seen.text,
         tuple(view.map for view in views),
         frames,
-        seen.frames(decoder, sides["response"][0].axis, tokenizer, {START: "start", END: "end"}),
+        seen.frames(decoder, sides["response"][0].axis, tokenizer),
         tuple(_notes(task, conversation, history, read, seen.score, edits, choice.hidden([*encoder, *decoder]))),
         seen.summary(model),
         shadings=tuple(_shadings(views, conversation, read)),
@@ -200,36 +180,21 @@ def _turn_name(conversation: Conversation, turn: int) -> str:
     return f"{turn + 1} {conversation.speaker(turn)}" if conversation.speaker(turn) else f"turn {turn + 1}"
 
 
-Side = tuple[Words, Words]
-"""The tokens of a side, and its words."""
-
-
-def _sides(
-    task: Dialogue, conversation: Conversation, read: Read, response: list[int], target: str | None
-) -> dict[str, Side]:
-    """The conversation, its turns, and the response as it is written and as it is read."""
+def _sides(task: Dialogue, conversation: Conversation, read: Read, special: Mapping[int, str]) -> dict[str, Side]:
+    """The conversation and its turns."""
     tokenizer = task.tokenizer
-    special = {START: "start", END: "end", **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
     turns = []
     for n, turn in enumerate(read.turns, start=read.first):
         tag = [] if task.reads_turns else [task.speakers.tags[turn.speaker]]
         typed = InputSpans.of(tokenizer, conversation.turns[n], before=len(tag))
-        about = tokenizer, [*tag, *turn.ids], "conversation", special, typed
-        turns.append((Words.of(*about, pieces=True), Words.of(*about)))
+        turns.append(side_of(tokenizer, [*tag, *turn.ids], "conversation", special, typed))
     names = [_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))]
     whole = Words.counted(Axis("turns", "turn", tuple(names)), [1] * len(names))
-    sides: dict[str, Side] = {"turns": (whole, whole)}
-    sides["conversation"] = _joined([one for one, _ in turns], names), _joined([one for _, one in turns], names)
-    for name, ids, before in (("response", [*response[1:], END], 0), ("response read", response, 1)):
-        spoken = None if target is None else InputSpans.of(tokenizer, target, before=before)
-        sides[name] = (
-            Words.of(tokenizer, ids, name, special, spoken, pieces=True),
-            Words.of(tokenizer, ids, name, special, spoken),
-        )
-    return sides
+    tokens, words = (_concatenated(side, names) for side in zip(*turns, strict=True))
+    return {"turns": (whole, whole), "conversation": (tokens, words)}
 
 
-def _joined(turns: Sequence[Words], names: Sequence[str]) -> Words:
+def _concatenated(turns: Sequence[Words], names: Sequence[str]) -> Words:
     """Concatenate turns, each a part of the axis."""
     labels: list[str] = []
     tokens: list[range] = []
@@ -243,23 +208,23 @@ def _joined(turns: Sequence[Words], names: Sequence[str]) -> Words:
     return Words(Axis(axis.name, axis.kind, tuple(labels), tuple(parts)), tokens)
 
 
-def _views(seen: Trace, choice: Choice, sides: dict[str, Side]) -> list[View]:
-    """Views of each attention that is shown, token by token."""
-    both = {name for name, _ in seen.mechanisms()} >= {"words", "turns"}
+def _views(seen: Trace, choice: Choice, sides: Mapping[str, Side]) -> tuple[list[View], list[View]]:
+    """Views of each attention that is shown, token by token and word by word."""
+    both, kind = {name for name, _ in seen.mechanisms()} >= {"words", "turns"}, sides["response"][1].axis.kind
 
-    def shown(maps: Maps) -> tuple[Maps, Shown]:
-        query, key = (sides[name][0].axis for name in _AXES[maps.mechanism])
-        kind = sides["response"][1].axis.kind
+    def shown(maps: Maps) -> tuple[Maps, str]:
         caption = _CAPTIONS[maps.mechanism] + (_INSIDE if both and maps.mechanism == "words" else "")
         if maps.mechanism == "turns":  # the weights are appended to each context
             maps = replace(maps, context=maps.context[..., : maps.context.shape[-1] - maps.weights.shape[-1]])
-        return maps, (query, key, f"{caption.format(kind=kind)} Weights before dropout.")
+        return maps, f"{caption.format(kind=kind)} Weights before dropout."
 
-    views = views_of(seen, choice, shown)
-    if not both:
-        return views
-    # A product of two softmaxes has no scores of its own.
-    return [replace(one, map=replace(one.map, scores=None)) if one.map.mechanism == "words" else one for one in views]
+    tokens, words = views_of_sides(seen, choice, sides, _AXES, shown)
+    if both:  # a product of two softmaxes has no scores of its own
+        tokens, words = (
+            [replace(one, map=replace(one.map, scores=None)) if one.map.mechanism == "words" else one for one in views]
+            for views in (tokens, words)
+        )
+    return tokens, words
 
 
 def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> list[Shading]:
@@ -270,24 +235,14 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
     for one in looked or turns:
         shares, axis = one.weights.double().mean(0), one.key
         if not looked:
-            axis = replace(
-                axis, labels=tuple(f"{label}: {conversation.turns[n]}" for n, label in _numbered(axis, read))
-            )
+            said = zip(axis.labels, conversation.turns[read.first :], strict=True)
+            axis = replace(axis, labels=tuple(f"{label}: {text}" for label, text in said))
         which = "" if len(looked or turns) == 1 else f" ({one.title})"
         of_each = f"{axis.kind} and, at the start of the line, of each turn" if looked else "turn"
         title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
         darkest = float(shares.max()) if len(shares) else 1.0
         shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked))
     return shadings
-
-
-def _numbered(axis: Axis, read: Read) -> enumerate[str]:
-    return enumerate(axis.labels, start=read.first)
-
-
-def _with_turns(frames: Sequence[EncoderFrame], axis: Axis) -> tuple[EncoderFrame, ...]:
-    """Frames of tokens, each with the turn that contains it."""
-    return tuple(replace(one, token=f"{one.token}  ({axis.part_at(one.index)})") for one in frames)
 
 
 def _notes(

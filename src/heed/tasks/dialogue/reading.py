@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -210,7 +211,7 @@ class Reading(ABC):
         """The model's memory of histories, a row each."""
 
 
-class Joined(Reading):
+class JoinedReading(Reading):
     """The history as one text, with the speaker's token before each turn."""
 
     def first_read(self, lengths: Sequence[int]) -> int:
@@ -259,7 +260,7 @@ class Joined(Reading):
         return model.encode(batch.source, batch.source_mask)  # type: ignore[no-any-return]
 
 
-class TurnByTurn(Reading):
+class TurnReading(Reading):
     """The history turn by turn, each turn read once, however many responses follow it."""
 
     def units(self, responses: Sequence[Response]) -> list[list[Response]]:
@@ -325,17 +326,15 @@ class TurnByTurn(Reading):
         utterances: list[TokenTurn] = []
         conversations = []
         for history in histories:
-            for turn in history if window is None else history[-window:]:
+            read = history if window is None else history[-window:]
+            for turn in read:
                 if id(turn) not in places:
                     places[id(turn)] = len(utterances)
                     utterances.append(TokenTurn(turn.ids[:most], turn.speaker))
-            read = history if window is None else history[-window:]
             conversations.append([places[id(turn)] for turn in read])
         padded = pad_histories(utterances, conversations)
         return model.encode(*(tensor.to(device) for tensor in padded))  # type: ignore[no-any-return]
 
 
 def _lengths(costs: list[tuple[int, int]]) -> Lengths:
-    import numpy as np
-
     return np.array(costs, dtype=np.int32).reshape(-1, 2)

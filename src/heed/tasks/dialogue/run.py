@@ -1,10 +1,12 @@
-"""Runs of dialogue: responses, scores and their report, baselines."""
+"""Runs of dialogue: responses, conversations with a model, scores and their report, baselines."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,27 +17,26 @@ from markupsafe import Markup
 
 from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
-from heed.data.findings import Findings
+from heed.data.findings import BadLine, Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
 from heed.data.tables import RepeatedKeyError, load_json
+from heed.data.text_files import Numbered, with_gaps
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, share
 from heed.evaluation.rouge import commonest_outputs, commonest_share, distinct
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody
+from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
-from heed.tasks.base.report import counted_are, interval, plain, points, span
+from heed.tasks.base.report import counted, counted_are, first_of, interval, plain, points, span
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, cut_off_lines, map_html
-from heed.tasks.dialogue.chat import Chat, DialogueOutputs
+from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
 from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
-
-PER_TOKEN = ("perplexity", "token_accuracy")
-"""Measures that cannot be compared across tokenizers."""
+from heed.visible import to_json
 
 
 def text_measures(texts: Sequence[str], references: Sequence[str], of_people: bool) -> list[Measure]:
@@ -49,18 +50,10 @@ def text_measures(texts: Sequence[str], references: Sequence[str], of_people: bo
     return [*of_texts, *varied, exact] if of_people else [exact, *of_texts, *varied]
 
 
-def perplexity(nll: Sequence[float], tokens: Sequence[int]) -> Measure:
-    """The exponential of the mean negative log-likelihood of a token, in nats; end tokens are tokens."""
-    return rate("perplexity", "perplexity", nll, tokens, 2, np.exp)
-
-
 def by_conversation(measures: Sequence[Measure], owners: Sequence[int], count: int) -> tuple[Measure, ...]:
-    """Measures of responses as measures of conversations, whose responses are not independent of one another.
+    """Measures of responses as measures of `count` conversations: responses of one are not independent.
 
-    Args:
-        measures: An entry for each response.
-        owners: The conversation of each response.
-        count: Number of conversations; those without a response have zeros.
+    `owners` are the conversation of each response; conversations without a response have zeros.
     """
     made = []
     for measure in measures:
@@ -77,11 +70,6 @@ def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]
         inside = [n for n, count in enumerate(read) if first <= count <= last]
         found.append({"first": first, "last": last, "responses": len(inside), measure.name: measure.of(inside).score()})
     return found
-
-
-def common(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The most common outputs, for a report."""
-    return [{"text": text, "count": count} for text, count in commonest_outputs(texts)]
 
 
 _POINTS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -117,25 +105,6 @@ _LAST = 2
 """Last turns that are compared to find the nearest history: with more, the topic would decide, not the question."""
 
 
-class PlainResponses:
-    """Baseline responses, copied from the training conversations."""
-
-    def __init__(self, task: Dialogue, conversations: Sequence[Conversation]) -> None:
-        """Keep the responses in conversations and the turns before them."""
-        self._task = task
-        found = [(one, turn) for one in conversations for turn in task.responses(one)]
-        self.most_frequent = Counter(one.turns[turn] for one, turn in found).most_common(1)[0][0] if found else ""
-        self._nearest = NearestSentence((_last(one, turn), one.turns[turn]) for one, turn in found)
-
-    def of(self, conversations: Sequence[Conversation]) -> dict[str, list[str]]:
-        """For each baseline, by name, its output for every response in these conversations, in order."""
-        histories = [_last(one, turn) for one in conversations for turn in self._task.responses(one)]
-        return {
-            "most frequent response": [self.most_frequent] * len(histories),
-            "response to the nearest history": self._nearest.translate(histories),
-        }
-
-
 def _last(conversation: Conversation, turn: int) -> str:
     """The last turns before a turn."""
     return "\n".join(conversation.turns[max(0, turn - _LAST) : turn])
@@ -143,6 +112,226 @@ def _last(conversation: Conversation, turn: int) -> str:
 
 Said = str | Sequence[str] | Mapping[str, Any] | Conversation
 """A conversation: its turns; a dict, as in JSON lines; or a text with turns separated by tabs or `data.separator`."""
+
+
+class Chat:
+    """A conversation with a `DialogueRun`; made by `run.chat()`, with options of its `predict`."""
+
+    def __init__(self, run: Any, speaker: str | None = None, **options: Any) -> None:
+        self._run, self._options = run, options
+        self.speaker, self.partner = run.parts(speaker)  # names of model and user; "" if the data names no speakers
+        self.turns: list[str] = []  # the turns so far
+        self.responses: list[WrittenText] = []  # those written by the model
+        self.num_cut = 0  # number of first turns that the model did not read for its last response
+
+    def __repr__(self) -> str:
+        return f"<chat with {self._run.folder}: {len(self.turns)} turns>"
+
+    @property
+    def history(self) -> Conversation:
+        """The conversation so far."""
+        names = [self.partner if n % 2 == 0 else self.speaker for n in range(len(self.turns))]
+        return Conversation(tuple(self.turns), tuple(names) if any(names) else ())
+
+    def say(self, text: str) -> WrittenText:
+        """Add a turn and respond to it; the response is kept as the next turn.
+
+        Raises:
+            ConfigError: The text is blank.
+        """
+        with self._turn(text) as history:
+            response = self._run.respond([history], self.speaker or None, **self._options)[0][0]
+        return self._kept(history, response)
+
+    def write(self, text: str) -> Generator[str, None, WrittenText]:
+        """As `say`, but yields the response piece by piece while it is written, which excludes beam search.
+
+        Raises:
+            ConfigError: The text is blank, or the options ask for a beam search.
+        """
+        with self._turn(text) as history:
+            response = yield from self._run.write(history, self.speaker or None, **self._options)
+        return self._kept(history, response)
+
+    @contextmanager
+    def _turn(self, text: str) -> Iterator[Conversation]:
+        """The conversation with this text as its last turn, which an error removes again."""
+        text = " ".join(text.split())
+        if not text:
+            raise ConfigError("a turn is blank; give a text, or end the conversation")
+        self.turns.append(text)
+        try:
+            yield self.history
+        except BaseException:
+            self.turns.pop()
+            raise
+
+    def _kept(self, history: Conversation, response: WrittenText) -> WrittenText:
+        self.num_cut = self._run.num_cut(history)
+        self.turns.append(response.text or "...")
+        self.responses.append(response)
+        return response
+
+    def look(self, **options: Any) -> ShownLook:
+        """Look at the last response; options as of `DialogueRun.look`.
+
+        Raises:
+            ConfigError: The conversation has no turns.
+        """
+        if not self.turns:
+            raise ConfigError("the conversation has no turns yet")
+        history = self.history
+        before = Conversation(history.turns[:-1], history.speakers[:-1])
+        shown: ShownLook = self._run.look(before, target=self.responses[-1], speaker=self.speaker or None, **options)
+        return shown
+
+    def undo(self) -> tuple[str, str]:
+        """Undo the last exchange; returns the user's turn and the response.
+
+        Raises:
+            ConfigError: The conversation has no turns.
+        """
+        if not self.turns:
+            raise ConfigError("the conversation has no turns yet")
+        said = self.turns[-2], self.turns[-1]
+        del self.turns[-2:]
+        self.responses.pop()
+        return said
+
+    def reset(self) -> None:
+        """Start a new conversation."""
+        self.turns.clear()
+        self.responses.clear()
+        self.num_cut = 0
+
+
+_COMMANDS = "/undo removes the last exchange, /reset starts a new one, /look shows the attention of the last response"
+
+
+class DialogueOutputs(WritingOutputs):
+    """Responses as lines of a file, and at a terminal."""
+
+    asks = f"your turn ({_COMMANDS})"
+
+    def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self._shortened = 0
+        self._read_conversations = self._read_turns = 0  # of a file
+        self._findings: Findings | None = None
+        if options["speaker"] is not None:
+            run.task.speakers.check(options["speaker"], "--speaker")
+
+    def arguments(self, texts: list[str]) -> list[str]:
+        blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
+        if blank and len(texts) > 1:
+            raise ConfigError(f"turn {blank[0]} of the conversation is blank")
+        turns: list[str] = self.run.typed(texts)
+        return turns
+
+    def check(self, text: str, place: str) -> None:
+        if not text.lstrip().startswith("{"):  # any other text is turns
+            return
+        try:
+            self.run.conversation(text)
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        self._findings = findings
+        return self._conversations(path, findings), ""
+
+    def _conversations(self, path: Path, findings: Findings) -> Iterator[Numbered]:
+        data, columns = self.run.task.config.data, self.run.columns
+        for number, one in enumerate(with_gaps(read_conversations([path], data, findings), findings), start=1):
+            if isinstance(one, BadLine):
+                yield number, one
+                continue
+            self._read_conversations += 1
+            self._read_turns += len(one.turns)
+            line = int(one.origin.rpartition(":")[2])
+            yield line, to_json(object_of(one, columns))
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        turns = self.run.conversation(text).turns
+        return [piece for turn in turns for piece in self.run.task.tokenizer.unknown_in(turn)]
+
+    def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
+        conversations = [self.run.conversation(text) for text in texts]
+        said = [one for one in conversations if one.turns]
+        found = iter(self.run.respond(said, self.options["speaker"], num_best=num_best, **self.search))
+        self._shortened += sum(self.run.num_cut(one) > 0 for one in said)
+        return [next(found) if one.turns else [] for one in conversations]
+
+    def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
+        if not self.options["json"]:
+            return super().lines(text, prediction)
+        conversation, values = self.run.conversation(text), prediction.as_json()
+        speaker = self.run.task.who_responds(conversation, self.options["speaker"])
+        named = {"speaker": speaker} if speaker else {}
+        values = {"response": values.pop("text"), **named, **values, "turns_cut": self.run.num_cut(conversation)}
+        return (to_json({**object_of(conversation, self.run.columns), **values}),)
+
+    @cached_property
+    def chat(self) -> Chat:
+        return Chat(self.run, self.options["speaker"], **self.search)
+
+    def answer(self, text: str) -> str:
+        response = self.chat.say(text)
+        return response.text + self._remark(response)
+
+    def _remark(self, response: WrittenText) -> str:
+        """The remark below a response to a history whose first turns were not read."""
+        self.num_cut_off += not response.finished
+        cut = self.chat.num_cut
+        return f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
+
+    @property
+    def streams(self) -> bool:
+        if self.options["json"] or self.options["nbest"] > 1:
+            return False
+        options = self.run.task.search_options(self.run.model, beam_size=self.options["beam"])
+        return bool(self.options["sample"] or options.beam_size == 1)
+
+    def pieces(self, text: str) -> Iterator[str]:
+        if not self.streams:
+            yield self.answer(text)
+            return
+        response = yield from self.chat.write(text)
+        yield self._remark(response)
+
+    def grow(self, text: str) -> Iterator[str]:
+        conversation = self.run.conversation(text)
+        if not conversation.turns:
+            return
+        response = yield from self.run.write(conversation, self.options["speaker"], **self.search)
+        self.num_cut_off += not response.finished
+        self._shortened += self.run.num_cut(conversation) > 0
+
+    def command(self, text: str) -> str | None:
+        word, *rest = text.split()
+        if not word.startswith("/"):
+            return None
+        if rest or word not in ("/undo", "/reset", "/look"):
+            return f"unknown command '{text.strip()}'; {_COMMANDS}"
+        try:
+            if word == "/look":
+                return self.chat.look().text(shutil.get_terminal_size((100, 24)).columns)
+            if word == "/undo":
+                return f"removed: {self.chat.undo()[0]!r} and the response to it"
+        except ConfigError as error:
+            return str(error)
+        self.chat.reset()
+        return "started a new conversation"
+
+    def notes(self) -> list[str]:
+        notes = []
+        if self._findings is not None:
+            read = f"{counted(self._read_conversations, 'conversation')} of {counted(self._read_turns, 'turn')}"
+            notes.append("; ".join([read, *self._findings.remarks]))
+        if self._shortened:
+            whose = "conversation was too long; its" if self._shortened == 1 else "conversations were too long; their"
+            notes.append(f"{self._shortened:,} {whose} first turns were not read (data.history, data.max_length)")
+        return [*notes, *super().notes()]
 
 
 class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
@@ -294,15 +483,10 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
 
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
-        """Start a conversation with the model as a speaker; `say` returns its response, `undo` removes an exchange.
-
-        Raises:
-            ConfigError: The speaker does not exist.
-        """
+        """Start a conversation with the model as a speaker; `say` returns its response, `undo` removes an exchange."""
         return Chat(self, speaker, **options)
 
     def outputs(self, options: Mapping[str, Any]) -> DialogueOutputs:
-        """The writer of responses."""
         return DialogueOutputs(self, options)
 
     def readable(self, text: Said) -> Conversation:
@@ -353,7 +537,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         talk = task.encode(examples)
         scores = task.forced_scores(self.model, task.units_of(talk))
         measures = text_measures(texts, self._references(examples), self._of_people)
-        known = perplexity(scores.nll, scores.tokens)
+        known = rate("perplexity", "perplexity", scores.nll, scores.tokens, 2, np.exp)
         if per_token:
             measures.insert(0 if self._of_people else 1, known)
             measures.append(share("token_accuracy", "token accuracy", scores.correct, scores.tokens))
@@ -361,7 +545,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         read = [one.turn for one in talk.responses]
         details = {
             "responses": len(texts),
-            "common": common(texts),
+            "common": [{"text": text, "count": count} for text, count in commonest_outputs(texts)],
             "by_turns_read": by_turns_read(known, read),
             "history_cut": sum(task.reading.read(one.history.turns).first > 0 for one in talk.responses),
             "cut_off": sum(not one.finished for answers in outputs for one in answers),
@@ -370,7 +554,7 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         return Outcomes(said, made, lengths=tuple(len(one.turns) for one in examples), details=details)
 
     def _references(self, examples: Sequence[Conversation]) -> list[str]:
-        return [self.task.tokenizer.normalize(one.turns[turn]) for one in examples for turn in self.task.responses(one)]
+        return [self.task.tokenizer.normalize(one.turns[turn]) for one, turn in self._responses(examples)]
 
     @property
     def _of_people(self) -> bool:
@@ -378,21 +562,35 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
 
     def baselines(self, examples: Sequence[Conversation]) -> Mapping[str, Outcomes]:
         """The most frequent response of the training set, and its response to the nearest history."""
-        if self._plain is None:
+        if self._known_responses is None:
             return {}
+        (most_frequent, nearest), responses = self._known_responses, self._responses(examples)
+        histories = [_last(one, turn) for one, turn in responses]
+        outputs = {
+            "most frequent response": [most_frequent] * len(histories),
+            "response to the nearest history": nearest.translate(histories),
+        }
         normalize, references = self.task.tokenizer.normalize, self._references(examples)
         owners = [n for n, one in enumerate(examples) for _ in self.task.responses(one)]
         found = {}
-        for name, texts in self._plain.of(examples).items():
+        for name, texts in outputs.items():
             measures = text_measures([*map(normalize, texts)], references, self._of_people)
             found[name] = Outcomes(tuple(texts), by_conversation(measures, owners, len(examples)))
         return found
 
     @cached_property
-    def _plain(self) -> PlainResponses | None:
-        """The training responses; None if they can no longer be read."""
-        known = self.known()
-        return None if known is None else PlainResponses(self.task, known)
+    def _known_responses(self) -> tuple[str, NearestSentence] | None:
+        """The most frequent training response, and all by the turns before them; None if they cannot be read."""
+        if (known := self.known()) is None:
+            return None
+        found = self._responses(known)
+        frequent = Counter(one.turns[turn] for one, turn in found).most_common(1)
+        nearest = NearestSentence((_last(one, turn), one.turns[turn]) for one, turn in found)
+        return frequent[0][0] if frequent else "", nearest
+
+    def _responses(self, conversations: Sequence[Conversation]) -> list[tuple[Conversation, int]]:
+        """Each response, as a conversation and the number of a turn."""
+        return [(one, turn) for one in conversations for turn in self.task.responses(one)]
 
     def validated(self) -> Sequence[Conversation]:
         return self.examples("valid")

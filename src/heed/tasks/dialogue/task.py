@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -33,7 +34,7 @@ from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.vocabulary import num_subwords, with_tokenizer
 from heed.tasks.base.writing import ToWrite, Writing, WrittenText
 from heed.tasks.dialogue.config import DialogueConfig
-from heed.tasks.dialogue.reading import History, Joined, Reading, Response, Speakers, Talk, TurnByTurn
+from heed.tasks.dialogue.reading import History, JoinedReading, Reading, Response, Speakers, Talk, TurnReading
 
 BOTH = "both"
 """The value of `data.respond` for which the turns of every speaker are responses."""
@@ -75,8 +76,6 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         self.tokenizer = self.target_tokenizer = tokenizer
         self.speakers = speakers.tagged(tokenizer)
         self._encoded: dict[str, Talk] = {}
-        self._units: list[list[Response]] | None = None
-        self._costs: Lengths | None = None
 
     @property
     def sizes(self) -> Mapping[str, str]:
@@ -87,11 +86,6 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     @classmethod
     def prepare(cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None) -> Self:
-        """Read the data, or take the `given` examples, train the tokenizer, settle the fields that depend on the data.
-
-        Raises:
-            ConfigError, DataError: The configuration or the data cannot be used.
-        """
         config, parent, tokenizer_parent = with_parents(config, cls)
         splits = cls.read_splits(config, given)
         train = splits.examples["train"]
@@ -114,11 +108,6 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     @classmethod
     def restore(cls, config: DialogueConfig, folder: Path) -> Self:
-        """The task of a run folder; its data is opened only when asked for.
-
-        Raises:
-            RunError: A file of the folder is missing or damaged.
-        """
         names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
         size = tokenizer.vocab_size
         task = cls(config, tokenizer, Speakers(("", *names)), None)
@@ -157,7 +146,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     @property
     def reading(self) -> Reading:
         """The way in which the model reads the turns before a response."""
-        return (TurnByTurn if self.reads_turns else Joined)(self.config.data, self.speakers)
+        return (TurnReading if self.reads_turns else JoinedReading)(self.config.data, self.speakers)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
         return {"tokens": self.tokenizer}
@@ -191,26 +180,22 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         last = conversation.speaker(len(conversation.turns) - 1)
         return self.speakers.next_after(last, self.config.data.respond) if last else ""
 
-    @property
+    @cached_property
     def training(self) -> list[list[Response]]:
         """The responses that are trained on, in groups that are never split across batches."""
-        if self._units is None:
-            data = self.config.data
-            short = [one for one in self.encoded("train").responses if len(one.target.ids) <= data.max_turn]
-            self._units = self.reading.units(short)
-            if not self._units:
-                what = (
-                    "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
-                )
-                raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
-        return self._units
+        data = self.config.data
+        units = self.reading.units(
+            [one for one in self.encoded("train").responses if len(one.target.ids) <= data.max_turn]
+        )
+        if not units:
+            what = "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
+            raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
+        return units
 
-    @property
+    @cached_property
     def costs(self) -> Lengths:
         """The cost of each of these groups in a batch."""
-        if self._costs is None:
-            self._costs = self.reading.costs(self.training)
-        return self._costs
+        return self.reading.costs(self.training)
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training

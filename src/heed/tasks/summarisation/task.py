@@ -26,8 +26,8 @@ from heed.tasks.summarisation.config import (
 )
 from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.start import Tokenizers
 from heed.tasks.translation.task import Translation
-from heed.tasks.translation.tokenizers import Tokenizers
 
 
 class Summarisation(Translation):
@@ -128,7 +128,7 @@ class Summarisation(Translation):
             held = (
                 [] if isinstance(encoded, Encoding) else [n for n, pair in enumerate(encoded) if len(pair[0]) >= full]
             )
-            pairs = self._pairs_of(split)
+            pairs, _ = self._pairs_of(split)
             self._cut[split] = [held[n] for n in self.cut_in([pairs[n].source for n in held])]
         return self._cut[split]
 
@@ -137,7 +137,7 @@ class Summarisation(Translation):
         self._cut.clear()
         for split in self.splits.examples:
             if self.splits.stream is None and (cut := self.cut_of(split)):
-                pairs = self._pairs_of(split)
+                pairs, _ = self._pairs_of(split)
                 what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
                 places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
                 more = ", ..." if len(cut) > 3 else ""

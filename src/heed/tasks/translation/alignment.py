@@ -1,60 +1,285 @@
-"""Links between the words of given pairs, from the attention of one run or of two in opposite directions.
+"""Links between words from a model's attention: of given pairs, by one run or two in opposite directions; of outputs.
 
-`Gold` links score them.
+Words are separated by spaces. Weights between words are averaged over the tokens of a target word and summed over the
+tokens of a source word:
+
+    w_ji = mean over tokens t of word j of the sum over tokens s of word i of a_ts
+
+A target token has two states: the one that writes it, and the one that has read it, a row later. A recurrent decoder
+attends to the word that it is about to write. A Transformer's weights are closer to an alignment after it has read the
+word (Chen et al. 2020, arXiv:2004.14837: Shift-Att), unless it was trained with links, which guide the attention while
+a word is written.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from heed.config import RunConfig
-from heed.data.examples import Pair
-from heed.data.kinds.links import WordLink, read_links
+from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch.plan import plan_batches
+from heed.data.examples import Link, Pair, Span
+from heed.data.kinds.links import WordLink, read_links, word_spans
+from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.alignment import Cell, Symmetrization, alignment_measures, symmetrize
+from heed.evaluation.alignment import Cell, Symmetrization, alignment_measures
+from heed.evaluation.alignment import symmetrize as symmetrized
 from heed.evaluation.significance import shown
+from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder
+from heed.observe.edits import attention_of
+from heed.tasks.base.looking import Words, watched
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.translation.task import Translation
-from heed.tasks.translation.word_weights import (
-    Array,
-    AttentionPlace,
-    State,
-    layers_of,
-    num_heads_of,
-    usual_place,
-    word_links,
-    word_weights,
-)
 
+Array = NDArray[np.float32]
+State = Literal["written", "read"]
 Gold = Sequence[Sequence[WordLink]]
 _AGREE_ON = 500
 """Most pairs on which two runs choose the layers that agree best."""
+_TOKENS = 2_000
+"""Tokens of a batch, whose maps of all layers and heads are held in memory."""
 _LABELS = {"aer": "AER", "alignment_precision": "precision", "alignment_recall": "recall"}
 
 
 @dataclass(frozen=True)
-class WordAlignment:
-    """The links of one pair.
+class AttentionPlace:
+    """The attention that links are read from."""
 
-    Attributes:
-        links: (source word, target word), sorted; words are separated by spaces and counted from 0.
-        weights: The attention of each link; of two directions the mean.
-        score: Mean log-probability of a target token in nats, of two directions the mean; NaN if it was not asked for
-            or a side is blank. Pairs that are not translations of each other score low.
+    layer: int  # layer of the attention to the source, from 0
+    heads: tuple[int, ...] | None  # the heads whose mean is read, from 0; None for all
+    state: State  # whose attention counts for a target word: the state that has "read" it, or by which it is "written"
+
+    def __str__(self) -> str:
+        which = "mean of all heads"
+        if self.heads is not None:
+            listed = " and ".join(map(str, self.heads))
+            which = f"head {listed}" if len(self.heads) == 1 else f"mean of heads {listed}"
+        state = "has read the word" if self.state == "read" else "writes the word"
+        return f"layer {self.layer}, {which}, by the state that {state}"
+
+    def values(self) -> dict[str, int | str | list[int]]:
+        """The place as plain values, for reports."""
+        heads = "mean" if self.heads is None else list(self.heads)
+        return {"layer": self.layer, "heads": heads, "state": self.state}
+
+    def mean(self, weights: Array) -> Array:
+        """The mean over these heads of a layer's weights `(heads, target, source)`."""
+        chosen: Array = weights[slice(None) if self.heads is None else list(self.heads)].mean(0)
+        return chosen
+
+
+def layers_of(model: PairDecoder, name: str) -> list[int]:
+    """The layers of a model that attend to the source; `name` is the model's name in errors.
+
+    Raises:
+        ConfigError: No layer attends to the source.
     """
+    layers = sorted({module.layer for module in attention_of(model).values() if module.mechanism == "cross"})
+    if not layers:
+        raise ConfigError(f"model '{name}' has no attention to the source, so it cannot align words")
+    return layers
 
-    links: tuple[Cell, ...] = ()
-    weights: tuple[float, ...] = ()
-    score: float = math.nan
+
+def usual_place(task: Translation, model: PairDecoder) -> AttentionPlace:
+    """The place that links of given pairs are read from by default.
+
+    The layer and heads that were trained with links; else the mean of all heads. For a Transformer, it is the middle
+    layer and the state that has read the word; for a model with recurrent cells, the last layer and the state that
+    writes the word.
+    """
+    layers, taught = layers_of(model, task.config.model.name), task.config.training.supervision
+    if taught is not None:
+        heads = [taught.heads] if isinstance(taught.heads, int) else taught.heads
+        return AttentionPlace(layers[taught.layer], None if heads == "mean" else tuple(heads), "written")
+    if not any(isinstance(module, RecurrentCell) for module in model.modules()):
+        return AttentionPlace(layers[(len(layers) - 1) // 2], None, "read")
+    return AttentionPlace(layers[-1], None, "written")
+
+
+def writing_place(task: Translation, model: PairDecoder) -> AttentionPlace:
+    """The place whose state writes a token: `usual_place`, or the last layer of a Transformer trained without links."""
+    usual = usual_place(task, model)
+    if usual.state == "written":
+        return usual
+    return AttentionPlace(layers_of(model, task.config.model.name)[-1], None, "written")
+
+
+def token_weights(model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int]) -> Iterator[tuple[int, Array]]:
+    """The attention to the source while given targets are read, for pairs in any order.
+
+    Yields:
+        The number of a pair, and its padded weights `(layers, heads, target + 1, source)`.
+    """
+    device = next(model.parameters()).device
+    only: dict[str, Any] = {"layer": layers[0]} if len(layers) == 1 else {}
+    for indices in plan_batches([pair.cost for pair in pairs], _TOKENS):
+        batch = collate_pairs(pairs, indices).to(device)
+        with watched(model, mechanism="cross", **only) as seen:
+            model(batch.source, batch.source_mask, batch.target)
+        maps = torch.stack([seen.weights("cross", layer).float().cpu() for layer in layers], dim=1).numpy()
+        yield from zip(indices, maps, strict=True)
+
+
+def word_weights(
+    task: Translation,
+    model: PairDecoder,
+    pairs: Sequence[Pair],
+    layers: Sequence[int],
+    state: State,
+    written: Sequence[Sequence[int]] | None = None,
+) -> Iterator[tuple[int, Array]]:
+    """The weights between the words of pairs, in any order; pairs with a blank side are left out.
+
+    `written` are the tokens of each target, if known, as for outputs of the model.
+
+    Yields:
+        The number of a pair, and its weights `(layers, heads, target words, source words)`.
+    """
+    ids = [None] * len(pairs) if written is None else written
+    encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
+    chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
+    for index, weights in token_weights(model, [encoded[n].tokens for n in chosen], layers):
+        yield chosen[index], encoded[chosen[index]].of_words(weights, state)
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A pair as tokens, and the share of each token in each word, `(tokens, words)`."""
+
+    tokens: TokenPair
+    of_source: Array
+    of_target: Array
+
+    @classmethod
+    def of(cls, task: Translation, pair: Pair, written: Sequence[int] | None) -> _Encoded:
+        """Encode a pair, with the given tokens of its target if there are any."""
+        source, words = task.source_tokenizer.encode(pair.source), word_spans(pair.source)
+        framed = task.framed(source.ids)
+        of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
+        inside = task.within(len(framed))  # a long source may be cut
+        of_source[inside] = _overlaps(source.spans[: inside.stop - inside.start], words)
+        if written is not None:
+            return cls(TokenPair(framed, list(written)), of_source, _written_words(task.target_tokenizer, written))
+        target = task.target_tokenizer.encode(pair.target)
+        return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
+
+    def of_words(self, weights: Array, state: State) -> Array:
+        """Convert padded weights of tokens, `(..., target + 1, source)`, to weights of words."""
+        num_targets, first = len(self.of_target), int(state == "read")
+        rows = weights[..., first : first + num_targets, : len(self.of_source)] @ self.of_source
+        counts = np.maximum(self.of_target.sum(0), 1e-9)[:, None]
+        words: Array = (self.of_target.T @ rows) / counts
+        return words
+
+
+def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
+    """The share of each token's characters in words that lies in each word; zero for a token of spaces."""
+    if not tokens or not words:
+        return np.zeros((len(tokens), len(words)), dtype=np.float32)
+    starts, ends = np.array(tokens, dtype=np.float32).T[:, :, None]
+    first, last = np.array(words, dtype=np.float32).T
+    shared = np.maximum(np.minimum(ends, last) - np.maximum(starts, first), 0)
+    share: Array = shared / np.maximum(shared.sum(1, keepdims=True), 1)
+    return share
+
+
+def _written_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> Array:
+    """As `_overlaps`, for tokens that a model wrote: each belongs to the last word of the text up to it."""
+    ends = [len(tokenizer.decode(ids[: n + 1]).split()) for n in range(len(ids))]
+    words = np.zeros((len(ids), max(ends, default=0)), dtype=np.float32)
+    for n, end in enumerate(ends):
+        if end:
+            words[n, end - 1] = 1
+    return words
+
+
+def aligned_characters(
+    best: Sequence[int], query_spans: Sequence[Span], key_spans: Sequence[Span], links: Sequence[Link]
+) -> tuple[int, int]:
+    """Count the target characters whose largest weight lies in the source text they come from.
+
+    `best` is the source token with the largest weight of each target token; spans are those of the tokens' characters.
+
+    Returns:
+        Number of linked target characters that are aligned right, and number of linked target characters. A
+        character counts as right when the source token most attended to overlaps the linked source span. The
+        alignment error is 1 - right / linked; with single best keys it is 1 - precision.
+    """
+    right = linked = 0
+    for link in links:
+        for token, (start, end) in enumerate(query_spans):
+            shared = min(end, link.target[1]) - max(start, link.target[0])
+            if shared <= 0:
+                continue
+            linked += shared
+            first, last = key_spans[best[token]]
+            if first < link.source[1] and last > link.source[0]:
+                right += shared
+    return right, linked
+
+
+def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
+    """The `aligned_characters` of each pair, by the attention of `writing_place`; 0 for pairs without known links.
+
+    None for a model that does not attend to the source.
+    """
+    if not model.aligns:
+        return None
+    place, first = writing_place(task, model), len(task.frame[0])
+    right, linked = [0] * len(pairs), [0] * len(pairs)
+    known = [i for i, pair in enumerate(pairs) if pair.links]
+    for n, weights in token_weights(model, task.encode_pairs([pairs[i] for i in known]), [place.layer]):
+        pair = pairs[known[n]]
+        query_spans = task.target_tokenizer.encode(pair.target).spans
+        key_spans = task.source_tokenizer.encode(pair.source).spans
+        best = place.mean(weights[0])[:, first : first + len(key_spans)].argmax(-1).tolist()
+        found = aligned_characters(best, query_spans, key_spans, pair.links or ())
+        right[known[n]], linked[known[n]] = found
+    return right, linked
+
+
+def written_weights(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> Array:
+    """The attention while the tokens `ids` were written, `(tokens, source tokens)`, read from `writing_place`."""
+    place = writing_place(task, model)
+    pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
+    ((_, weights),) = token_weights(model, [pair], [place.layer])
+    return place.mean(weights[0])[: len(ids), task.within(len(pair.source))]
+
+
+def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> dict[int, str]:
+    """For each unknown token of an output, by position, the source word with the largest attention weight."""
+    unknown = [n for n, token in enumerate(ids) if token == UNKNOWN]
+    if not unknown or not model.aligns:
+        return {}
+    weights, encoded = written_weights(task, model, source, ids), task.source_tokenizer.encode(source)
+    words = Words.of(task.source_tokenizer, encoded.ids[: weights.shape[1]], "source", {})
+    per_word = words.sum(torch.from_numpy(weights))  # (tokens, source words)
+    found = {}
+    for position in unknown:
+        word = words.tokens[int(per_word[position].argmax())]
+        found[position] = source[encoded.spans[word.start][0] : encoded.spans[word.stop - 1][1]].strip()
+    return found
+
+
+@dataclass(frozen=True)
+class WordAlignment:
+    """The links of one pair; its score is low if the texts are not translations of each other."""
+
+    links: tuple[Cell, ...] = ()  # (source word, target word), sorted, counted from 0
+    weights: tuple[float, ...] = ()  # the attention of each link; of two directions the mean
+    score: float = math.nan  # mean log-probability of a target token in nats; NaN if not asked for or a side is blank
 
     def __str__(self) -> str:
         return " ".join(f"{i}-{j}" for i, j in self.links)
@@ -66,16 +291,11 @@ class WordAlignment:
 
 
 class Alignments(list[WordAlignment]):
-    """The links of several pairs.
+    """The links of several pairs, with the `report` and `notes` of their aligner."""
 
-    Attributes:
-        report: The places that links were read from and, with gold links, their scores, as plain values.
-        notes: The same as lines for people.
-    """
-
-    def __init__(self, each: Iterable[WordAlignment], report: dict[str, Any], notes: Sequence[str]) -> None:
+    def __init__(self, each: Iterable[WordAlignment], aligner: Aligner) -> None:
         super().__init__(each)
-        self.report, self.notes = report, tuple(notes)
+        self.report, self.notes = aligner.report, tuple(aligner.notes)
 
     @property
     def links(self) -> list[list[Cell]]:
@@ -89,16 +309,9 @@ class Alignments(list[WordAlignment]):
 class Direction:
     """One run that aligns: each target word is linked to the source word with the largest attention weight.
 
-    Args:
-        run: A single run, or the member of an ensemble whose attention is used.
-        swapped: True if the run's targets are the sources of the pairs.
-        layer: The layer to read, negative from the end; None for the default (`usual_place`).
-        head: The head to read, from 0, or "mean"; None for the default.
-        state: The state to read; None for the default.
-
-    Attributes:
-        layers: The layers to choose from.
-        place: The layer, heads and state that links are read from.
+    The run's targets are the sources of the pairs if `swapped`. Weights are read from `place`: the given layer
+    (negative from the end), head or "mean" of all, and state, or those of `usual_place`. `layers` are those to choose
+    from.
     """
 
     def __init__(
@@ -119,7 +332,10 @@ class Direction:
                 raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
             self.layers = [self.layers[layer]]
         chosen = usual.layer if layer is None else self.layers[0]
-        num_heads = num_heads_of(run.model, chosen)
+        modules = attention_of(run.model).values()
+        num_heads = next(
+            getattr(one, "num_heads", 1) for one in modules if one.mechanism == "cross" and one.layer == chosen
+        )
         if isinstance(head, int) and not 0 <= head < num_heads:
             are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
             raise ConfigError(f"no head {head}: there {are} in '{run.folder}', counted from 0")
@@ -132,13 +348,9 @@ class Direction:
         found = self._links(self._turned(pairs), layers)
         return {replace(self.place, layer=layer): links for layer, links in zip(layers, found, strict=True)}
 
-    def align(self, pairs: Sequence[Pair]) -> list[dict[Cell, float]]:
-        """Each pair's links with their weights, read from `place`."""
-        return self._links(self._turned(pairs), [self.place.layer])[0]
-
-    def written(self, source: str, ids: Sequence[int]) -> list[Cell]:
-        """The links of a source with the tokens `ids` that the run wrote."""
-        return list(self._links([Pair(source, "")], [self.place.layer], [ids])[0][0])
+    def align(self, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None) -> list[dict[Cell, float]]:
+        """Each pair's links with their weights, read from `place`; `written` are the targets' tokens if known."""
+        return self._links(self._turned(pairs), [self.place.layer], written)[0]
 
     def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
         """The mean log-probability of each pair's target tokens under the run, in nats."""
@@ -155,10 +367,9 @@ class Direction:
     ) -> list[list[dict[Cell, float]]]:
         """For each layer and pair, the link with the largest weight of each written word, with that weight."""
         found: list[list[dict[Cell, float]]] = [[{} for _ in pairs] for _ in layers]
-        heads = slice(None) if self.place.heads is None else list(self.place.heads)
         for n, weights in word_weights(self.run.task, self.run.model, pairs, layers, self.place.state, written):
             for links, of_layer in zip(found, weights, strict=True):
-                mean: Array = of_layer[heads].mean(0)  # (written, read)
+                mean = self.place.mean(of_layer)  # (target words, source words)
                 for j, i in enumerate(mean.argmax(1).tolist()):
                     if mean[j, i] > 0:
                         links[n][(j, i) if self.swapped else (i, j)] = float(mean[j, i])
@@ -170,49 +381,70 @@ class Aligner:
 
     Args:
         run: A run from the sources of pairs to their targets.
+        pairs: Pairs such as those to align.
         reverse: A run from the targets to the sources.
-        how: Symmetrization of both directions into one alignment; "gd" by default.
-        options: `layer`, `head` and `state` of both (see `Direction`).
+        symmetrize: Symmetrization of both directions into one alignment; "gd" by default.
+        gold: Links of the pairs to score the aligner with, or their file.
+        gold_base: Number of the first word in that file.
+        options: `layer`, `head` and `state` of both runs (see `Direction`).
 
     Attributes:
         report: The places that links are read from and, with gold links, their scores, as plain values.
         notes: The same for people.
 
     Raises:
-        ConfigError: A run does not attend to its source, or lacks the layer; or `how` is given without `reverse`.
+        ConfigError: A run does not attend to its source, or lacks the layer; or `symmetrize` is given without
+            `reverse`.
+        DataError: The gold links do not fit the pairs.
     """
 
     def __init__(
         self,
         run: AlignsWords,
+        pairs: Sequence[Pair],
+        *,
         reverse: AlignsWords | None = None,
-        how: Symmetrization | None = None,
+        symmetrize: Symmetrization | None = None,
+        gold: str | Path | Gold | None = None,
+        gold_base: Literal[0, 1] = 0,
         **options: Any,
     ) -> None:
-        if how is not None and reverse is None:
+        if symmetrize is not None and reverse is None:
             raise ConfigError(
-                f"symmetrize is '{how}', which needs the links of both directions; give a run that translates in the "
-                "opposite direction as reverse"
+                f"symmetrize is '{symmetrize}', which needs the links of both directions; give a run that translates "
+                "in the opposite direction as reverse"
             )
-        self.report: dict[str, Any] = {}
+        self.how: Symmetrization = symmetrize or "gd"
+        symmetrized([], [], self.how)  # refuses unknown names
         self.notes: list[str] = []
-        self.how: Symmetrization = how or "gd"
-        symmetrize([], [], self.how)  # refuses unknown names
         self.directions = [Direction(run.attending, **options)]
         if reverse is not None:
             self.directions.append(Direction(reverse.attending, swapped=True, **options))
-
-    @property
-    def places(self) -> list[AttentionPlace]:
-        """The places that links are read from, one for each direction."""
-        return [direction.place for direction in self.directions]
+        if isinstance(gold, str | Path):
+            gold, self.notes = read_gold(gold, pairs, gold_base)
+        agreed = self.agree(pairs)
+        why = f" (the layers that agree best, among {agreed} pairs of layers)" if agreed > 1 else ""
+        self.report: dict[str, Any] = {"places": [one.place.values() for one in self.directions]}
+        self.notes += [f"{one.run.folder}: {one.place}{why}" for one in self.directions]
+        if reverse is not None:
+            self.report["symmetrize"] = self.how
+            self.notes.append(f"links of both directions: {self.how}")
+        if gold is not None:
+            measures = alignment_measures([one.links for one in self.align(pairs)], gold)
+            scores = shown(measures, run.config.evaluation.bootstrap)
+            self.report["test"] = {"pairs": len(pairs), **scores}
+            values = (
+                f"{label} {scores[key]['value']:.1%} [{scores[key]['low']:.1%}, {scores[key]['high']:.1%}]"
+                for key, label in _LABELS.items()
+            )
+            self.notes.append(f"{counted(len(pairs), 'pair')}: {', '.join(values)}")
 
     def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
         """The links of each pair; with `scores`, also its score."""
         each = [direction.align(pairs) for direction in self.directions]
         links = [sorted(found) for found in each[0]]
         if len(each) == 2:
-            links = symmetrize(each[0], each[1], self.how)
+            links = symmetrized(each[0], each[1], self.how)
         log_probs = [direction.log_probs(pairs) for direction in self.directions] if scores else []
         result = []
         for n, (cells, pair) in enumerate(zip(links, pairs, strict=True)):
@@ -224,13 +456,11 @@ class Aligner:
         return result
 
     def agree(self, pairs: Sequence[Pair]) -> int:
-        """Choose the layers whose links in both directions agree best, unless the user chose them.
+        """Choose the layers whose links in both directions have the lowest alignment error against one another.
 
-        Source: Chen et al. 2020 (arXiv:2004.14837), the layers whose links in both directions have the lowest
-        alignment error against one another. Heads stay as they are.
+        Heads stay as they are. Returns the number of pairs of layers to choose from.
 
-        Returns:
-            The number of pairs of layers to choose from; 1 or less if there was no choice.
+        Source: Chen et al. 2020 (arXiv:2004.14837).
         """
         if len(self.directions) < 2:
             return 0
@@ -243,10 +473,6 @@ class Aligner:
                 direction.place = place
         return len(both)
 
-    def scores(self, pairs: Sequence[Pair], gold: Gold, resamples: int) -> dict[str, Any]:
-        """Error, precision and recall of the links of pairs, with intervals."""
-        return shown(alignment_measures([one.links for one in self.align(pairs)], gold), resamples)
-
 
 def _disagreement(forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]]) -> float:
     """The alignment error of one direction against the other."""
@@ -257,17 +483,9 @@ def _disagreement(forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[
 
 
 def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) -> tuple[Gold, list[str]]:
-    """The gold links of pairs.
+    """The gold links of pairs in a file in Pharaoh format, which counts words from `base`; and remarks on them.
 
     Links to words beyond the end of a text are kept: no aligner can find them, but published scores count them.
-
-    Args:
-        path: File in Pharaoh format, a line for each pair.
-        pairs: The texts.
-        base: Number of the first word in the file.
-
-    Returns:
-        The links, and remarks on them.
 
     Raises:
         DataError: The file has a different number of lines or no links, or counts words from 1 although `base` is 0.
@@ -314,36 +532,9 @@ class AlignsWords:
     def attending(self) -> AlignsWords:
         """The run whose attention links words."""
 
-    def aligner(
-        self,
-        pairs: Sequence[Pair],
-        *,
-        reverse: AlignsWords | None = None,
-        symmetrize: Symmetrization | None = None,
-        gold: str | Path | Gold | None = None,
-        gold_base: Literal[0, 1] = 0,
-        **options: Any,
-    ) -> Aligner:
-        """An aligner for pairs such as these; see `align`."""
-        aligner = Aligner(self.attending, None if reverse is None else reverse.attending, symmetrize, **options)
-        if isinstance(gold, str | Path):
-            gold, aligner.notes = read_gold(gold, pairs, gold_base)
-        agreed = aligner.agree(pairs)
-        why = f" (the layers that agree best, among {agreed} pairs of layers)" if agreed > 1 else ""
-        aligner.report["places"] = [place.values() for place in aligner.places]
-        aligner.notes += [f"{one.run.folder}: {one.place}{why}" for one in aligner.directions]
-        if reverse is not None:
-            aligner.report["symmetrize"] = aligner.how
-            aligner.notes.append(f"links of both directions: {aligner.how}")
-        if gold is not None:
-            scores = aligner.scores(pairs, gold, self.config.evaluation.bootstrap)
-            aligner.report["test"] = {"pairs": len(pairs), **scores}
-            values = (
-                f"{label} {scores[key]['value']:.1%} [{scores[key]['low']:.1%}, {scores[key]['high']:.1%}]"
-                for key, label in _LABELS.items()
-            )
-            aligner.notes.append(f"{counted(len(pairs), 'pair')}: {', '.join(values)}")
-        return aligner
+    def aligner(self, pairs: Sequence[Pair], **options: Any) -> Aligner:
+        """An aligner for pairs such as these; options as of `align`."""
+        return Aligner(self, pairs, **options)
 
     @overload
     def align(self, source: str, target: str | WrittenText, **options: Any) -> list[Cell]: ...
@@ -386,15 +577,16 @@ class AlignsWords:
         pairs = [Pair(*sides) for sides in zip(source, target, strict=True)]
         scores = options.pop("scores", False)
         aligner = self.aligner(pairs, **options)
-        return Alignments(aligner.align(pairs, scores), aligner.report, aligner.notes)
+        return Alignments(aligner.align(pairs, scores), aligner)
 
     def _links_of(self, source: str, prediction: WrittenText) -> list[Cell]:
         run = self.attending
-        if not run.model.aligns:
+        if not run.model.aligns or not prediction.ids:
             return []
         if run.task.target_tokenizer.unit == "character":
-            return word_links(run.task, run.model, source, prediction.ids)[0]
-        return Direction(run).written(source, prediction.ids)
+            weights = written_weights(run.task, run.model, source, prediction.ids)
+            return [(i, j) for j, i in enumerate(weights.argmax(1).tolist())]
+        return list(Direction(run).align([Pair(source, "")], [prediction.ids])[0])
 
     def alignment_scores(
         self, pairs: Sequence[Pair], gold: str | Path, base: Literal[0, 1] = 0
@@ -407,6 +599,5 @@ class AlignsWords:
             `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
         """
         links, notes = read_gold(gold, pairs, base)
-        aligner = Aligner(self.attending)
-        scores = aligner.scores(pairs, links, self.config.evaluation.bootstrap)
-        return {**scores, "alignment_place": aligner.places[0].values()}, notes
+        report = Aligner(self, pairs, gold=links).report
+        return {**{key: report["test"][key] for key in _LABELS}, "alignment_place": report["places"][0]}, notes

@@ -207,28 +207,19 @@ class TranslationConfig(RunConfig):
     """How it is scored."""
 
     @model_validator(mode="after")
-    def _one_case(self) -> Self:
+    def _fits(self) -> Self:
         if self.tokenizer.shared and self.tokenizer.lowercase == "source":
             raise ValueError(
                 "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer; set one of the "
                 "two to false"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_vocabulary(self) -> Self:
         if self.generation.same_words and not self.tokenizer.shared:
             raise ValueError(
                 "generation.same_words is true, but source and target have separate tokenizers; set "
                 "tokenizer.shared=true"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_supervised(self) -> Self:
         section = self.training.supervision
-        why = None if section is None else why_not(section, self)
-        if why:
+        if section is not None and (why := why_not(section, self)):
             raise ValueError(f"{self.training.supervised_by} {why}")
         return self
 

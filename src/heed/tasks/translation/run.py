@@ -1,4 +1,4 @@
-"""Runs of translation: outputs and their lines, scores and their report, baselines."""
+"""Runs of translation: outputs and their lines, looks, scores and their report, baselines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,29 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
+from heed.observe.edits import Edit
+from heed.observe.looks import Choice, Look
+from heed.observe.trace import edit
 from heed.tasks.base.capabilities import capability, suggest_task
-from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
-from heed.tasks.translation.alignment import AlignsWords
-from heed.tasks.translation.look import look_at
+from heed.tasks.base.writing_run import (
+    SPECIAL,
+    NearestSentence,
+    Reread,
+    WritingExaminer,
+    WritingOutputs,
+    cut_off_lines,
+    map_html,
+    side_of,
+    views_of_sides,
+)
+from heed.tasks.translation.alignment import AlignsWords, aligned_counts, unknown_words
 from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
-from heed.tasks.translation.word_weights import aligned_counts, word_links
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
@@ -94,6 +105,65 @@ class TranslationOutputs(WritingOutputs):
         return super().lines(text, prediction)
 
 
+_AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
+_AXES["copy"] = _AXES["cross"]
+_CAPTIONS = {
+    "cross": "Row t: where the model looked to write output t. Weights before dropout.",
+    "encoder": "Row i: where source position i looked. Weights before dropout.",
+    "copy": "Row t: where output t would be copied from.",
+    "decoder": "Row t: where the position that wrote output t looked, among what was read until then. "
+    "Weights before dropout.",
+}
+
+
+def look_at(
+    task: Translation,
+    model: PairDecoder,
+    source: str,
+    *,
+    target: str | None = None,
+    beam_size: int | None = None,
+    edits: Sequence[Edit] = (),
+    title: str = "",
+    choice: Choice | None = None,
+) -> Look:
+    """Look at the output of a model for a source, or at a given `target`.
+
+    The finished output is read again in one traced pass, which equals the steps that wrote it. `edits` also apply while
+    the output is written; by default the last layer of every mechanism is shown, the mean of its heads.
+
+    Raises:
+        ConfigError: The model lacks the mechanism, layer or head.
+    """
+    source, choice = source.strip(), choice or Choice()
+    read = task.framed(task.source_tokenizer.encode(source).ids)
+    with edit(model, *edits):
+        written = task.translate(model, [source], beam_size=beam_size)[0][0] if target is None else target
+        seen = Reread.of(task, model, read, written)
+    typed = InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0]))
+    sides = {
+        "source": side_of(task.source_tokenizer, read, "source", SPECIAL, typed),
+        **seen.sides("target", task.target_tokenizer, SPECIAL, target),
+    }
+    choice.check(seen.mechanisms)
+    (encoder, encoder_words), (decoder, decoder_words) = (
+        views_of_sides(trace, choice, sides, _AXES, lambda maps: (maps, _CAPTIONS[maps.mechanism]))
+        for trace in (seen.reading, seen.writing)
+    )
+    tokens = sides["source"][0]
+    notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
+    return Look(
+        title or task.title,
+        source,
+        seen.text,
+        tuple(view.map for view in (*encoder_words, *decoder_words)),
+        encoder_frames(networks(seen.reading, len(tokens.axis)), tokens, seen.layer_states, encoder),
+        seen.frames(decoder, sides["target"][0].axis, task.target_tokenizer),
+        (f"output: {seen.score}", *notes),
+        seen.summary(model),
+    )
+
+
 class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], LooksAtText):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
@@ -133,11 +203,9 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
     def predictions(self, texts: Sequence[str], **options: Any) -> list[WrittenText]:
         """Write the output for each text.
 
-        Args:
-            texts: The sources.
-            options: `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
-                `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was
-                exported for: "ctranslate2", "ctranslate2-int8").
+        Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
+        `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was exported
+        for: "ctranslate2", "ctranslate2-int8").
         """
         return [candidates[0] for candidates in self.candidates(texts, **options)]
 
@@ -176,7 +244,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         if UNKNOWN not in prediction.ids:
             return prediction
         run = self.attending
-        _, instead = word_links(run.task, run.model, source.strip(), prediction.ids)
+        instead = unknown_words(run.task, run.model, source.strip(), prediction.ids)
         words = {n: f" {word}" for n, word in instead.items()}
         return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
 

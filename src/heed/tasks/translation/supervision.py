@@ -9,17 +9,16 @@ scoring and writing are unaffected, and the attention weights themselves are nev
 cross-entropy is that of a under A, not the other way round.
 
 A trace records this one layer: the pass runs as without a trace, and the weights, before dropout, are computed from the
-recorded queries and keys. Links between words become links between characters (`heed.data.kinds.links`), and then rows
-of weights over the tokens of any tokenization (`heed.data.tokens.alignment`), so links need no tokenizer and are valid
-with subword sampling. The line of a pair in a file of links is found by the pair's origin, so pairs that are held out,
-left out or kept on disk cannot shift the links. Learned links (`guides`) are between tokens and have strengths.
+recorded queries and keys. Links between words become links between characters, and then rows of weights over the tokens
+of any tokenization, so they are valid with subword sampling. The line of a pair in a file of links is found by the
+pair's origin, so pairs that are held out, left out or kept on disk cannot shift the links.
 
 Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
 2016 (C16-1291), section 3, for the squared difference.
 
-Automatic links are a word alignment learned from the training pairs (Chen et al. 2016, who take those of a statistical
-aligner). With few pairs a model learns words, but not where to look for them; the alignment, which pools all pairs,
-supplies that. A link's strength is its confidence: a row sums to at most 1, and a row of zeros has no effect.
+Automatic links (`guides`) are a word alignment learned from the training pairs (Chen et al. 2016, who take those of a
+statistical aligner): with few pairs a model learns words, but not where to look for them. A link's strength is its
+confidence: a row sums to at most 1, and a row of zeros has no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,7 +39,6 @@ from heed.data.batch.pairs import PairBatch, TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
 from heed.data.kinds.links import LinkTable
-from heed.data.splits.splits import Splits
 from heed.data.text_files import ending_of
 from heed.data.tokens.alignment import align_tokens, rows_of
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -48,9 +46,11 @@ from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.observe.edits import attention_of
 from heed.observe.trace import Trace
-from heed.tasks.base.training_set import TrainingSet
-from heed.tasks.translation.config import AlignmentSection, TranslationConfig
+from heed.tasks.base.report import counted
+from heed.tasks.translation.config import AlignmentSection
 
+_HELD = 50_000
+"""Most pairs whose rows are cached, below a kilobyte each."""
 _STEM = 5
 """First letters that identify a word: few pairs contain few of its forms, and these letters identify most of them."""
 _LONGEST = 4.0
@@ -67,8 +67,8 @@ def guides(
     Returns:
         For each pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
     """
-    sources = _Words([pair.source for pair in pairs], source)
-    targets = _Words([pair.target for pair in pairs], target)
+    sources = _Stems([pair.source for pair in pairs], source)
+    targets = _Stems([pair.target for pair in pairs], target)
     links = align_tokens(sources.stems, targets.stems)
     result = []
     for word_links, s, t in zip(links, sources.owners, targets.owners, strict=True):
@@ -79,7 +79,7 @@ def guides(
     return result
 
 
-class _Words:
+class _Stems:
     """The words of texts, numbered by their stems; `owners` gives the word of each token."""
 
     def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
@@ -95,18 +95,14 @@ class _Words:
             self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
 
 
-_HELD = 50_000
-"""Most pairs whose rows are cached, below a kilobyte each."""
-
-
 def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind: str) -> Tensor:
-    """The loss of attention weights against links, summed over targets.
+    """The loss of attention weights against links, cross_entropy (in nats) or mse, summed over targets.
 
     Args:
         weights: `(rows, target, source)`, each row summing to 1.
         alignment: `(rows, target, source)`, the wanted weights, each row summing to at most 1, which weights the row.
         source_mask: `(rows, source)`, True on real tokens.
-        kind: cross_entropy (in nats) or mse.
+        kind: The loss.
     """
     tiny = torch.finfo(weights.dtype).tiny
     if kind == "cross_entropy":
@@ -138,7 +134,7 @@ def check_model(model: PairDecoder, section: AlignmentSection, field: str, name:
     layers = {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
     numbers = sorted(layers)
     if not -len(numbers) <= section.layer < len(numbers):
-        have = f"{len(numbers)} layer{'s' if len(numbers) > 1 else ''} that attend{'' if len(numbers) > 1 else 's'}"
+        have = "1 layer that attends" if len(numbers) == 1 else f"{len(numbers)} layers that attend"
         raise ConfigError(
             f"training.alignment.layer is {section.layer}, but model '{name}' has {have} to the source; give a number "
             f"from 0 to {len(numbers) - 1}, or -1 for the last"
@@ -146,10 +142,9 @@ def check_model(model: PairDecoder, section: AlignmentSection, field: str, name:
     heads = getattr(layers[numbers[section.layer]], "num_heads", 1)
     asked = section.heads if isinstance(section.heads, list) else [] if section.heads == "mean" else [section.heads]
     if asked and max(asked) >= heads:
-        count = f"{heads} head{'s' if heads > 1 else ''}"
         raise ConfigError(
-            f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has {count}; heads are "
-            f"counted from 0, so the last is {heads - 1}"
+            f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has "
+            f"{counted(heads, 'head')}; heads are counted from 0, so the last is {heads - 1}"
         )
 
 
@@ -157,33 +152,15 @@ Cells = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
 """Rows of weights without their zeros: target places, source places, weights."""
 
 
-class Supervised(Protocol):
-    """The task that is supervised, a `Translation`."""
-
-    config: TranslationConfig
-    source_tokenizer: TextTokenizer
-    target_tokenizer: TextTokenizer
-
-    @property
-    def splits(self) -> Splits[Pair]: ...
-    @property
-    def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]: ...
-    @property
-    def frame(self) -> tuple[list[int], list[int]]: ...
-    @property
-    def cuts_anew(self) -> bool: ...
-    def spans_of(self, index: int, pair: Pair) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]: ...
-
-
 class Supervision:
-    """The wanted attention weights for each training pair.
+    """The wanted attention weights for each training pair of a `Translation`.
 
     Raises:
         ConfigError: The data comes without an alignment.
         DataError: A file of links cannot be read or does not fit the pairs.
     """
 
-    def __init__(self, task: Supervised, section: AlignmentSection) -> None:
+    def __init__(self, task: Any, section: AlignmentSection) -> None:
         self._task, self._section = task, section
         self._held: dict[int, Cells] = {}
         self._guides: list[Tensor] | None = None
@@ -223,10 +200,10 @@ class Supervision:
         return replace(batch, alignment=torch.from_numpy(alignment))
 
     def _automatic(self, batch: PairBatch) -> Tensor:
-        task = self._task
         if self._guides is None:
-            both = task.source_tokenizer, task.target_tokenizer
-            self._guides = guides(task.training.tokens, *both, self._section.min)
+            task = self._task
+            tokens: Sequence[TokenPair] = task.training.tokens
+            self._guides = guides(tokens, task.source_tokenizer, task.target_tokenizer, self._section.min)
         alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
         for row, index in enumerate(batch.indices):
             guide = self._guides[index]

@@ -41,18 +41,20 @@ from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, Tr
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.pretrained import counterparts, taken_part, with_body
-from heed.tasks.translation.same_words import SameWords
-from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
-from heed.tasks.translation.tokenizers import (
+from heed.tasks.translation.start import (
     Tokenizers,
     auto_size,
+    counterparts,
     few_because,
     for_few_pairs,
     learn_tokenizers,
     load_tokenizers,
     save_tokenizers,
+    taken_part,
+    with_body,
 )
+from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
+from heed.tasks.translation.word_order import SameWords
 from heed.training.checkpoint import draw_seed
 from heed.training.contracts import Loss
 from heed.training.loss import loss_at
@@ -75,27 +77,17 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     size_fields: ClassVar = {"source": "source_vocab_size", "target": "target_vocab_size"}
     units: ClassVar = {"source": "source tokens", "target": "target tokens"}
     alternatives: ClassVar = {"source": ("source", "tokens")}
-    _supervision: Supervision | None = None
 
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, splits)
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._encoded: dict[str, Sequence[TokenPair]] = {}
         self._lengths: dict[str, Lengths] = {}
-        self._training: TrainingSet[Pair, TokenPair, PairBatch] | None = None
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
     @classmethod
     def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Translation:
-        """Read the data, or take the `given` examples, train the tokenizers, settle the fields that depend on the data.
-
-        Returns:
-            The task, with every field of its `config` set.
-
-        Raises:
-            ConfigError, DataError: The configuration or the data cannot be used.
-        """
         config, parent, tokenizer_parent = with_parents(with_body(config), cls)
         known = cls._of_parent(config, parent)
         splits = cls.read_splits(config, given)
@@ -116,17 +108,11 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         task = cls(config, tokenizers, splits)
         task._leave_out_long()
         _ = task.supervision  # reports errors in files of links before anything is trained
-        task._check_positions()
+        if task.positions is not None:
+            names = [name for name in task.split_names if name != "train" or not isinstance(config.data, FilesData)]
+            needed = {name: max(max(len(s), len(t) + 1) for s, t in task.encoded(name)) for name in names}
+            check_positions(task.positions, needed, config.generation.max_length)
         return task.settle(parent)
-
-    def _check_positions(self) -> None:
-        """Refuse, before training, texts with more tokens than the model has learned positions."""
-        if self.positions is not None:
-            names = [
-                name for name in self.split_names if name != "train" or not isinstance(self.config.data, FilesData)
-            ]
-            needed = {name: max(max(len(s), len(t) + 1) for s, t in self.encoded(name)) for name in names}
-            check_positions(self.positions, needed, self.config.generation.max_length)
 
     @staticmethod
     def _of_parent(config: TranslationConfig, parent: Parent | None) -> Mapping[str, TextTokenizer]:
@@ -171,7 +157,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        """The text scores of validations and of baselines."""
         return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
 
     @property
@@ -191,16 +176,11 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         batch = self.training.collate(indices)
         return batch if self.supervision is None else self.supervision.on(batch)
 
-    @property
+    @cached_property
     def supervision(self) -> Supervision | None:
         """The wanted attention in training; None without guided attention."""
         section = self.config.training.supervision
-        if self._supervision is None and section is not None:
-            self._supervision = Supervision(self, section)
-        return self._supervision
-
-    def links_shown(self, index: int, pair: Pair) -> str:
-        return "" if self.supervision is None else self.supervision.shown(index, pair)
+        return None if section is None else Supervision(self, section)
 
     def loss(self, model: PairDecoder, batch: PairBatch, label_smoothing: float) -> Tensor | Loss:
         """The loss of every task that writes, plus that of guided attention."""
@@ -254,21 +234,15 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def encoded(self, name: str) -> Sequence[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
-            pairs = self._pairs_of(name)
-            held = isinstance(pairs, list)
-            self._encoded[name] = self.encode_pairs(pairs, self._tag(name), True) if held else self._unheld(name, pairs)
+            pairs, tag = self._pairs_of(name)
+            unheld = Encoding(pairs, partial(self.encode_pairs, tag=tag))
+            self._encoded[name] = self.encode_pairs(pairs, tag, True) if isinstance(pairs, list) else unheld
         return self._encoded[name]
 
-    def _unheld(self, name: str, pairs: Sequence[Pair]) -> Encoding[TokenPair]:
-        return Encoding(pairs, partial(self.encode_pairs, tag=self._tag(name)))
-
-    def _pairs_of(self, name: str) -> Sequence[Pair]:
+    def _pairs_of(self, name: str) -> tuple[Sequence[Pair], str | None]:
+        """The pairs of a split or further corpus, and the tag of the corpus."""
         extra = self.splits.extra.get(name)
-        return self.splits.examples[name] if extra is None else extra.examples
-
-    def _tag(self, name: str) -> str | None:
-        extra = self.splits.extra.get(name)
-        return None if extra is None else extra.tag
+        return (self.splits.examples[name], None) if extra is None else (extra.examples, extra.tag)
 
     @staticmethod
     def costs(lengths: Lengths) -> Lengths:
@@ -305,7 +279,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if name not in self._lengths:
             tokens = self.encoded(name)
             if isinstance(tokens, Encoding):
-                self._lengths[name] = self._word_lengths(self._pairs_of(name), self._tag(name))
+                self._lengths[name] = self._word_lengths(*self._pairs_of(name))
             else:
                 self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
         return self._lengths[name]
@@ -319,11 +293,13 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
         """Encode pairs as tokens, with the tag, if given, before each source; `kept`: many pairs are cached on disk."""
-        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
-        both, how = (self.source_tokenizer, self.target_tokenizer), encode_cached if kept else TextTokenizer.encode_all
-        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-        sources, targets = (how(tokenizer, texts) for tokenizer, texts in zip(both, sides, strict=True))
-        return [TokenPair(self.framed([*before, *s]), t) for s, t in zip(sources, targets, strict=True)]
+        encode_all = encode_cached if kept else TextTokenizer.encode_all
+        sources = encode_all(self.source_tokenizer, [pair.source for pair in pairs])
+        targets = encode_all(self.target_tokenizer, [pair.target for pair in pairs])
+        return [TokenPair(self._tagged(s, tag), t) for s, t in zip(sources, targets, strict=True)]
+
+    def _tagged(self, source: list[int], tag: str | None) -> list[int]:
+        return self.framed(source if tag is None else [self.source_tokenizer.tags[tag], *source])
 
     def _cut_anew(
         self, pair: Pair, tag: str | None, drawn: tuple[int, int, int], lengths: NDArray[np.int32]
@@ -332,8 +308,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             sampler.encode(text, draw_seed(*drawn, side), most)
             for side, (sampler, text, most) in enumerate(self._to_cut(pair, tag, lengths))
         )
-        before = [] if tag is None else [self.source_tokenizer.tags[tag]]
-        return TokenPair(self.framed([*before, *source]), target)
+        return TokenPair(self._tagged(source, tag), target)
 
     def _to_cut(self, pair: Pair, tag: str | None, lengths: NDArray[np.int32]) -> list[tuple[SubwordSampler, str, int]]:
         """The sampler, the text and the most tokens of both sides; `lengths` of sources include tag and frame."""
@@ -364,27 +339,25 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         )
         return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
-    @property
+    @cached_property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
         """All training data: the training set, then the further corpora; or a stream."""
-        if self._training is None:
-            stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
-            planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
-            coding = Coding(self.encode_pairs, self._word_lengths, planned, collate_pairs, cut)
-            if stream is not None and isinstance(self.config.data, FilesData):
-                self._training = StreamSet(stream, coding, self._most, self._rule)
-                return self._training
-            corpora = [Corpus(self.splits.examples["train"], self.encoded("train"), self._lengths_of("train"))]
-            for name, corpus in self.splits.extra.items():
-                lengths = self._lengths_of(name)
-                corpora.append(Corpus(corpus.examples, self.encoded(name), lengths, corpus.weight, corpus.tag))
-            self._training = TrainingSet(corpora, coding)
-        return self._training
+        stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+        planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
+        coding = Coding(self.encode_pairs, self._word_lengths, planned, collate_pairs, cut)
+        if stream is not None:
+            return StreamSet(stream, coding, self._most, self._rule)
+        weights = {"train": 1.0, **{name: corpus.weight for name, corpus in self.splits.extra.items()}}
+        corpora = []
+        for name, weight in weights.items():
+            pairs, tag = self._pairs_of(name)
+            corpora.append(Corpus(pairs, self.encoded(name), self._lengths_of(name), weight, tag))
+        return TrainingSet(corpora, coding)
 
     @property
     def _rule(self) -> str:
         """The reason for leaving out a training pair that is too long."""
-        if isinstance(self.config.data, FilesData) and self._most == self.config.data.max_length:
+        if self._most == getattr(self.config.data, "max_length", None):
             return f"longer than data.max_length {self._most} tokens"
         return f"longer than the {self._most} tokens that model.max_length has positions for"
 
@@ -394,26 +367,23 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if not isinstance(data, FilesData) or splits.stream:
             return
 
-        def keep(name: str, examples: Sequence[Pair]) -> tuple[Sequence[Pair], NDArray[np.int64]]:
-            kept = np.flatnonzero(self._lengths_of(name).max(1) <= self._most)
-            if len(kept) < len(examples):
-                examples = select(examples, kept)
-                held = not isinstance(self.encoded(name), Encoding)
-                self._encoded[name] = select(self.encoded(name), kept) if held else self._unheld(name, examples)
-                self._lengths[name] = self._lengths[name][kept]
-            return examples, kept
+        def keep(name: str) -> NDArray[np.int64]:
+            lengths = self._lengths_of(name)
+            kept = np.flatnonzero(lengths.max(1) <= self._most)
+            if len(kept) < len(lengths):
+                self._lengths[name], tokens = lengths[kept], self._encoded.pop(name)
+                if not isinstance(tokens, Encoding):  # else the examples that are kept are encoded on access
+                    self._encoded[name] = select(tokens, kept)
+            return kept
 
-        rule = self._rule
-        pairs = splits.examples["train"]
-        splits.examples["train"], kept = keep("train", pairs)
+        rule, pairs, kept = self._rule, splits.examples["train"], keep("train")
         if not len(kept):
             raise DataError(f"every training pair is {rule}; raise the limit, or give shorter pairs")
         if len(kept) < len(pairs):
-            counts = splits.counts["train"]
-            counts.filtered[rule] = len(pairs) - len(kept)
-            counts.kept = len(kept)
+            splits.examples["train"], counts = select(pairs, kept), splits.counts["train"]
+            counts.filtered[rule], counts.kept = len(pairs) - len(kept), len(kept)
         for name, corpus in splits.extra.items():
-            splits.extra[name] = corpus.keep(keep(name, corpus.examples)[1], rule)
+            splits.extra[name] = corpus.keep(keep(name), rule)
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         config = self.config.training
@@ -426,15 +396,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         pair = self.training.examples_at(indices[:1])[0]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
-
-    def forced_batch(self, source: str, target: Sequence[int]) -> PairBatch:
-        """One source with one given output, as a batch of one."""
-        pair = TokenPair(self.framed(self.source_tokenizer.encode(source).ids), list(target))
-        return collate_pairs([pair], [0])
-
-    def collate_pairs(self, pairs: Sequence[Pair]) -> PairBatch:
-        """Any pairs as one batch, in the order given."""
-        return collate_pairs(self.encode_pairs(pairs), list(range(len(pairs))))
 
     # Writing --------------------------------------------------------------------------------------------------
 
@@ -495,7 +456,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         writer: Writer | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
-        """Write a target for each text.
+        """Write a target for each text: its candidates, best first; for a blank text one blank output.
 
         Args:
             model: The model that writes.
@@ -504,9 +465,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
             search: Options of `search_options`.
-
-        Returns:
-            For each text its candidates, best first; for a blank text one blank output.
 
         Raises:
             ConfigError: The prefix has text never seen in training, which cannot be written; or the writer does not
@@ -547,8 +505,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     def overview(self) -> str:
         """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
-        tokenizer = self.config.tokenizer
-        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
+        tokenizer, tokenizers = self.config.tokenizer, self.tokenizers()
         rows, counted = [], []
         for split in (*self.splits.examples, *self.splits.extra):
             encoded = some_of(self.encoded(split))
@@ -574,7 +531,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         training = self.training
         chosen = training.samples()
         for index, pair, tokens in zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True):
-            yield pair, tokens, self.links_shown(index, pair)
+            yield pair, tokens, "" if self.supervision is None else self.supervision.shown(index, pair)
         for name in self.split_names[1:]:
             if encoded := self.encoded(name):
                 yield self.splits.examples[name][0], encoded[0], ""

@@ -1,4 +1,4 @@
-"""The page on few pairs: its commands run, in order, and do what it says."""
+"""The first page for newcomers and the page on few pairs: their commands run, in order, and do what they say."""
 
 import json
 import re
@@ -15,7 +15,17 @@ from heed.tasks import check_config
 PAGE = (Path(__file__).parent.parent / "docs" / "low-resource.md").read_text(encoding="utf-8")
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
 SMALL_PAIRS = ["generation.max_length=8", "tokenizer.vocab_size=120"]
+FIRST_STEPS = (Path(__file__).parent.parent / "docs" / "first-steps.md").read_text(encoding="utf-8")
+TINY = "training.steps=2 training.threads=1 training.device=cpu evaluation.bootstrap=5 generation.max_length=12"
+DATES = "data.train=40 data.valid=5 data.test=5"
+MODEL = "model.d_embedding=8 model.d_hidden=8 model.d_attention=8"
 NOUNS = ["cat", "dog", "house", "book", "friend", "apple"]
+
+
+def called(words):
+    with pytest.raises(SystemExit) as ended:
+        main(shlex.split(words) if isinstance(words, str) else words)
+    assert not ended.value.code, words
 
 
 def sentences(count, language):
@@ -45,9 +55,7 @@ def folder(tmp_path_factory):
                     small = [*small, *SMALL_PAIRS]
                 if words[0] == "train" and "--from" not in words:
                     small = [*small, "model.size=tiny"]
-                with pytest.raises(SystemExit) as ended:
-                    main([*words, *small])
-                assert not ended.value.code, line
+                called([*words, *small])
     return folder
 
 
@@ -114,3 +122,31 @@ def test_the_configuration_is_valid():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     config = check_config(yaml.safe_load(block), "low-resource.md")
     assert [corpus.tag for corpus in config.data.extra] == [None, "<bt>"]
+
+
+def test_the_commands_of_the_first_page_run_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, count in (("my", 60), ("test", 5)):
+        for side in ("en", "yo"):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"the {side} of {n}\n" for n in range(count)))
+    (tmp_path / "new.en").write_text("a new text\nanother one\n")
+    (tmp_path / "my.yaml").write_text(re.search(r"```yaml\n(.*?)```", FIRST_STEPS, flags=re.DOTALL)[1])
+    ran = set()
+    for block in re.findall(r"```sh\n(.*?)```", FIRST_STEPS, flags=re.DOTALL):
+        for line in block.splitlines():
+            command, _, out = line.removeprefix("heed ").partition(" > ")
+            name = command.split()[0]
+            capsys.readouterr()
+            if name == "demo":  # the run that two minutes make, untrained
+                called(f"train translation data.name=dates {TINY} {DATES} {MODEL}")
+            elif name == "train":
+                called(f"{command} {TINY} {DATES if 'yaml' in command else MODEL + ' tokenizer.vocab_size=60'}")
+            elif name != "compare":  # its commands are tried in test_compare.py
+                called(command)
+            if out:
+                Path(out).write_text(capsys.readouterr().out)
+            ran.add(name)
+    assert {"demo", "predict", "look", "evaluate", "check", "train", "align", "compare"} == ran
+    assert "runs/dates-bahdanau-1" in FIRST_STEPS and (tmp_path / "runs/dates-bahdanau-1/model.safetensors").exists()
+    assert (tmp_path / "look.html").exists() and len((tmp_path / "new.yo").read_text().splitlines()) == 2
+    assert len((tmp_path / "my.links").read_text().splitlines()) == 60
