@@ -5,34 +5,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import heed
 import reference as ref
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, sharpened, step_of
-from heed.attention import Rows, attend, masked_softmax, watch
+from heed.attention import Rows, attend
 from heed.attention.scores import Additive
 from heed.errors import ConfigError
 from heed.layers import Recurrent, RecurrentCell, TokenEmbedding
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 
 D_EMBEDDING, D = 4, 3
-
-
-class Recorder:
-    """Stands in the observer's slot and keeps the calls."""
-
-    def __init__(self):
-        self.calls = []
-
-    def edits(self, module):
-        return []
-
-    def attention(self, module, call):
-        self.calls.append(call)
-
-    def recurrence(self, module, call):
-        pass
-
-    def tensor(self, module, kind, value):
-        pass
 
 
 def make_model(**fields):
@@ -78,23 +60,20 @@ def reference_decode(model, b, step):
 
 
 @pytest.mark.parametrize("form", ["rnn", "rnn as the notes write it", "gru", "lstm"])
-def test_states_contexts_and_weights_are_the_reference(form, monkeypatch):
-    model, recorder = make_model(cell=form.split()[0]), Recorder()
+def test_states_contexts_and_weights_are_the_reference(form):
+    model = make_model(cell=form.split()[0])
     step = notes_step(model.cell) if "notes" in form else step_of(model.cell)
-    monkeypatch.setattr(watch, "slot", recorder)
-    with torch.no_grad():
+    with torch.no_grad(), heed.trace(model) as seen:
         hidden = model(SOURCE, MASK, TARGET)
     states, contexts = hidden.split([D, 2 * D], dim=-1)
-    assert len(recorder.calls) == TARGET.shape[1]
+    weights = seen.maps("cross", head=0).weights
+    assert len(seen.attention_records) == TARGET.shape[1]
     for b, length in enumerate(LENGTHS):
         expected_states, expected_contexts, expected_weights = reference_decode(model, b, step)
         assert_close(states[b], expected_states, **TIGHT)
         assert_close(contexts[b], expected_contexts, **TIGHT)
-        for t, call in enumerate(recorder.calls):
-            scores = call.score.scores(call.projected[b], call.keys.prepared[b])
-            weights = masked_softmax(scores, call.keys.mask[b].view(1, 1, -1))[0, 0]
-            assert_close(weights[:length], expected_weights[t], **TIGHT)
-            assert not weights[length:].any()
+        assert_close(weights[b, :, :length], expected_weights, **TIGHT)
+        assert not weights[b, :, length:].any()
 
 
 NOTES = {"cell": "rnn", "bidirectional": False, "first_state": "copied", "score": "concat"}
@@ -206,18 +185,15 @@ def test_a_plain_dot_of_state_and_both_directions_is_refused(score):
         make_model(score=score)
 
 
-def test_with_lexical_the_output_also_reads_the_words_looked_at(monkeypatch):
-    model, recorder = make_model(lexical=True, d_readout=5), Recorder()
-    monkeypatch.setattr(watch, "slot", recorder)
-    with torch.no_grad():
+def test_with_lexical_the_output_also_reads_the_words_looked_at():
+    model = make_model(lexical=True, d_readout=5)
+    with torch.no_grad(), heed.trace(model) as seen:
         hidden = model(SOURCE, MASK, TARGET)
     assert hidden.shape[-1] == 5 + D_EMBEDDING
     words, w, b = (array(p) for p in (model.source_embedding.weight, model.lexical.weight, model.lexical.bias))
-    for row in range(len(SOURCE)):
-        for t, call in enumerate(recorder.calls):
-            scores = call.score.scores(call.projected[row], call.keys.prepared[row])
-            weights = array(masked_softmax(scores, call.keys.mask[row].view(1, 1, -1))[0, 0])
-            looked_at = np.tanh(weights @ words[SOURCE[row].numpy()])
+    for row, weights in enumerate(seen.maps("cross", head=0).weights):
+        for t, of_step in enumerate(array(weights)):
+            looked_at = np.tanh(of_step @ words[SOURCE[row].numpy()])
             expected = np.tanh(w @ looked_at + b) + looked_at
             assert_close(hidden[row, t, 5:], torch.from_numpy(expected), **TIGHT)
 

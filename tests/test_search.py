@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from heed import kernels
-from heed.generation import SamplingOptions, SearchOptions, generate
+from heed.generation import SearchOptions, generate
 from heed.kernels import vocabulary as next_token
 from heed.models.base import LanguageModel, ModelConfig
 
@@ -86,9 +86,6 @@ def cases():
 
 
 every_case = pytest.mark.parametrize(("vocab_size", "blocked", "large"), list(cases()))
-few_cases = pytest.mark.parametrize(
-    ("vocab_size", "blocked", "large"), [one for one in cases() if one.values[0] < 32_000]
-)
 both_ways = pytest.mark.parametrize("way", ["pieces", "whole", "plain"])
 
 
@@ -138,19 +135,6 @@ def numpy_beam(model, first, forbidden, width, num_best):
     return done[:num_best]
 
 
-def numpy_sample(model, token, forbidden, generator):
-    written = []
-    while len(written) < LIMIT:
-        log_probs = allowed(model.log_probs(token, len(written)), forbidden)
-        order = np.argsort(-log_probs, kind="stable")
-        cumulative = np.cumsum(np.exp(log_probs[order] - log_probs.max()))
-        token = int(order[np.searchsorted(cumulative, torch.rand(1, generator=generator).item() * cumulative[-1])])
-        written.append(token)
-        if token == END:
-            break
-    return written
-
-
 def with_end(hypothesis):
     return [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
 
@@ -178,13 +162,3 @@ def test_beam_search_is_the_independent_one(monkeypatch, way, vocab_size, blocke
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in expected], rel=1e-5, abs=1e-4)
         known = len(hypotheses) if max(large.values(), default=0) < 1e6 else 1  # the others are equal in float32
         assert [tuple(with_end(h)) for h in hypotheses[:known]] == [tokens for tokens, _ in expected[:known]]
-
-
-@few_cases
-def test_sampling_is_the_independent_one(monkeypatch, vocab_size, blocked, large):
-    model, prompts = prepare(monkeypatch, "plain", vocab_size, blocked, large)
-    drawing = SamplingOptions(seed=tuple(range(NUM_SOURCES)))
-    found = generate(model, None, prompts, SearchOptions(END, LIMIT, forbidden=(0, 4)), sampling=drawing).hypotheses
-    for n, (hypothesis,) in enumerate(found):
-        generator = torch.Generator().manual_seed(n)
-        assert with_end(hypothesis) == numpy_sample(model, 3 + n, (0, 4), generator)
