@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 
 import heed
+from heed.config.reading import set_field
+from heed.tasks import check_config, run_class, task_class
 from pictures import noise
 
 TRAINING = {
@@ -39,6 +42,21 @@ class Small:
         settings = {name: value for name, value in settings.items() if value is not None}
         files = data / self.train
         heed.train(self.name, train=files, model=self.model, steps=self.steps, out=out, settings=settings, quiet=True)
+
+    def untrained(self, data: Path, out: Path, model: str, head: dict[str, Any]) -> Any:
+        """A run of another model of the task, of its smallest size, or of another choice of its head, as drawn."""
+        own = {name: value for name, value in self.settings.items() if model == self.model or name[:6] != "model."}
+        settings = {**TRAINING, "training.steps": 1, **own, "data.train": str(data / self.train), "model.name": model}
+        settings |= {f"model.{name}": value for name, value in head.items()}
+        if model != self.model:
+            settings["model.size"] = "tiny"
+        values: dict[str, Any] = {"task": self.name}
+        for name, value in settings.items():
+            if value is not None:
+                set_field(values, name, value)
+        task = task_class(self.name).prepare(check_config(values, "the test"))
+        torch.manual_seed(1)
+        return run_class(self.name)(out, task.config, task, task.build_model().eval(), {})
 
     def commands(self, run: str, other: str, data: Path, out: Path) -> dict[str, list[str]]:
         """Every command that opens a run, by name; `other` is a second run, `out` the folder for outputs."""

@@ -95,8 +95,6 @@ def test_a_model_above_its_baseline_is_not_said_to_be_below():
         }
     }
     assert baseline_lines(better) == ["  baseline (guess): accuracy 50.00% [40.00%, 60.00%]"]
-    of_before = {"baselines": {"trigram": {"bits_per_byte": {"value": 2.0, "low": 1.0, "high": 3.0}}}}
-    assert baseline_lines(of_before) == ["  baseline (trigram): bits per byte 2 [1, 3]"]
 
 
 def test_tags_and_rows_have_baselines(tmp_path):

@@ -13,7 +13,7 @@ from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
 from heed.tasks.base.labels import library_memory
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.baselines import NAME, TfidfClassifier
+from heed.tasks.classification.ngrams import NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification
 
 WORDS = "the of and film story it was we saw plot".split()
@@ -72,7 +72,7 @@ def test_predicted_memory_includes_fitting_the_baseline(folder, monkeypatch):
     task, model, _ = prepared(settings(folder))
     characters = sum(len(text.text) for text in task.splits.examples["train"])
     assert task.scoring_memory(model, 0.0) == 14 * characters + library_memory(["test"])
-    monkeypatch.setattr("heed.tasks.classification.baselines._MOST_CHARACTERS", 1000)  # of more, a sample is used
+    monkeypatch.setattr("heed.tasks.classification.ngrams._MOST_CHARACTERS", 1000)  # of more, a sample is used
     assert task.scoring_memory(model, 0.0) == 14 * 1000 + library_memory(["test"])
     assert task.scoring_memory(model, 1000.0) > 4 * TRAINING["batch_tokens"] * 1000 - 1
 

@@ -5,6 +5,8 @@ A new task needs a small run in `small_runs.py`; everything else is found by nam
 
 import dataclasses
 import itertools
+import shutil
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -17,8 +19,11 @@ from heed.models.base import TextEncoder
 from heed.registry import body_class, model_names
 from heed.tasks import run_class, spec_of, task_class, task_names
 from heed.tasks.base.capabilities import CAPABILITIES
+from heed.tasks.tagging.task import TAG_HEADS
 from small_runs import SMALL, write_data
 
+HEADS_BY_NAME = {"tagging.head": TAG_HEADS}
+"""Choices of a head that are found by name."""
 NOT_SUMS = {"distinct_1", "distinct_2"}
 """Measures of a set as a whole: different words in all responses."""
 
@@ -79,6 +84,52 @@ def test_scores_of_examples_together_are_those_of_each_alone(name, runs):
 
 
 @every_task
+def test_predictions_together_are_those_of_each_alone(name, runs):
+    run = runs(name)[0]
+    examples = run.examples("valid")
+    if name in ("table", "series"):
+        given = [{c: float(n * i) for i, c in enumerate(run.task.standard.columns)} for n in range(3)]
+        if name == "series":
+            return
+    elif name == "images":
+        given = [example.file for example in examples[:3]]
+    else:
+        given = [example.source for example in examples[:3]]
+    options = {"seed": 1, "max_length": 3} if name == "language_modelling" else {}
+    for one, text in zip(run.predict(given, **options), given, strict=True):
+        assert_alike(one.as_json(), run.predict(text, **options).as_json())
+
+
+def assert_alike(one, other):
+    """Equal but for rounding."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        one, other = list(one.values()), list(other.values())
+    if isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_alike(a, b)
+    else:
+        assert one == (pytest.approx(other, abs=2e-5) if isinstance(other, float) else other)
+
+
+@every_task
+def test_a_bad_line_is_named_with_its_file(name, data, tmp_path, capsys):
+    path = tmp_path / SMALL[name].train
+    if (data / SMALL[name].train).is_dir():
+        shutil.copytree(data / SMALL[name].train, path)
+        place = sorted(path.rglob("*.png"))[2]
+        place.write_bytes(place.read_bytes()[:50])
+        place = str(place)
+    else:
+        lines = (data / SMALL[name].train).read_bytes().split(b"\n")
+        path.write_bytes(b"\n".join([*lines[:2], b"\xff" + lines[2], *lines[3:]]))
+        place = f"'{path}' line 3"
+    code, _, err = call(capsys, "check", name, path)
+    assert code == 2 and place in err
+
+
+@every_task
 def test_every_tensor_of_a_batch_moves_to_a_device(name, runs):
     task = runs(name)[0].task
     batch = task.collate(list(task.train_batches(0)[0]), 0).to(torch.device("meta"))
@@ -121,14 +172,58 @@ def test_every_command_works_or_says_for_which_tasks_it_is(name, runs, data, tmp
             assert code == 2 and f"{CAPABILITIES[capability]} is not available for {name}" in err, command
 
 
+def usable(name):
+    """The models of a task, with their bodies."""
+    for model in model_names():
+        try:
+            body = body_class(model, task_class(name).interfaces)
+        except ConfigError:  # the task cannot use this model
+            continue
+        spec = spec_of(name)
+        if not (spec.per_token and issubclass(body, TextEncoder)) and (body.framed if spec.framed else True):
+            yield model, body
+
+
+def variants():
+    """Every task with each of its models, and with each other value of a choice that its head has."""
+    for name in task_names():
+        yield from (pytest.param(name, model, {}, id=f"{name}-{model}") for model, _ in usable(name))
+        for field, info in task_class(name).head_class.model_fields.items():
+            kind = info.annotation
+            values = (True, False) if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+            for value in [*values, *HEADS_BY_NAME.get(f"{name}.{field}", ())]:
+                if value != info.default:
+                    yield pytest.param(name, SMALL[name].model, {field: value}, id=f"{name}-{field}-{value}")
+
+
+@pytest.mark.parametrize(("name", "model", "head"), [*variants()])
+def test_every_model_and_head_learns_alike_in_any_batch_and_is_looked_at(name, model, head, data, tmp_path):
+    try:
+        run = SMALL[name].untrained(data, tmp_path, model, head)
+    except ConfigError as refused:  # a choice that this model cannot have is named
+        assert head and all(field in str(refused) for field in head)
+        return
+    task, network = run.task, run.model
+    indices = list(task.train_batches(0)[0])[:3]
+    together = summed(task, network, indices)
+    together.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters() if p.requires_grad)
+    with torch.no_grad():
+        alone = sum(float(summed(task, network, [i])) for i in indices)
+    assert float(together.detach()) == pytest.approx(alone, rel=1e-3)
+    if SMALL[name].look and "look" not in run.why_not:
+        (given,) = SMALL[name].look
+        assert run.look(given.replace("DATA/", f"{data}/")).text()
+
+
+def summed(task, model, indices):
+    loss = task.loss(model, task.collate(indices, 0), 0.0)
+    return loss if isinstance(loss, torch.Tensor) else loss.sum
+
+
 @every_task
 def test_no_field_of_a_head_has_the_name_of_a_field_of_a_model(name):
     head = set(task_class(name).head_class.model_fields)
-    for model in model_names():
-        try:
-            own = body_class(model, task_class(name).interfaces).config_class.model_fields
-        except ConfigError:  # the task cannot use this model
-            continue
-        if spec_of(name).per_token and issubclass(body_class(model, ("encoder",)), TextEncoder):
-            continue
-        assert not head & set(own), f"{model} and the head of {name} share {head & set(own)}"
+    for model, body in usable(name):
+        own = set(body.config_class.model_fields)
+        assert not head & own, f"{model} and the head of {name} share {head & own}"

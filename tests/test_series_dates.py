@@ -9,7 +9,7 @@ import pytest
 import heed
 from heed.cli import main
 from heed.errors import DataError
-from heed.tasks.series.dates import date_column
+from heed.tasks.series.task import date_column
 
 
 def write(path, head, rows):

@@ -45,24 +45,6 @@ ClassWeights = Literal["none", "balanced"] | dict[str, float]
 """The field `data.class_weights`."""
 
 
-def class_weights(
-    given: ClassWeights, labels: Sequence[str], counts: Mapping[str, int], num_examples: int, several: bool = False
-) -> list[float] | None:
-    """The weight of each label in the loss; None if all labels count equally.
-
-    `counts` is how often each label occurs in the training set; `several` is true if an example may have several
-    labels, or none.
-    """
-    if given == "none":
-        return None
-    if isinstance(given, dict):
-        return [given.get(label, 1.0) for label in labels]
-    each = [max(1, count) for count in counts.values()]
-    if several:  # examples without the label for each one with it
-        return [max(1, num_examples - count) / count for count in each]
-    return [sum(each) / (len(each) * count) for count in each]
-
-
 def check_weights(given: ClassWeights, labels: Sequence[str], unit: str) -> None:
     """Refuse weights of classes that do not exist; `unit` names an example.
 
@@ -232,11 +214,6 @@ def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> Labe
     return LabelPrediction(best, (best,), values[best], values)
 
 
-def one_hot(places: Any, count: int) -> np.ndarray[Any, Any]:
-    """One-hot rows of label numbers, `(examples, count)` of bool."""
-    return np.eye(count, dtype=bool)[places]  # type: ignore[no-any-return]
-
-
 def outcomes_of(
     outputs: Sequence[LabelPrediction],
     true: Sequence[Sequence[str]],
@@ -255,13 +232,9 @@ def outcomes_of(
     outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
     wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
     outcomes.details["errors"] = [
-        {
-            **place(i),
-            "true": ",".join(true[i]),
-            "predicted": outputs[i].label,
-            "probability": outputs[i].probability,
-        }
+        {**place(i), "true": ",".join(true[i]), "predicted": one.label, "probability": one.probability}
         for i in wrong[:MOST_ERRORS]
+        for one in [outputs[i]]
     ]
     return outcomes
 
@@ -297,8 +270,13 @@ class LabelHead:
         given: ClassWeights = getattr(self.config.data, "class_weights", "none")
         if given == "none":
             return None
-        counts, total = self.label_counts("train"), len(self.splits.examples["train"])
-        return class_weights(given, self.labels, counts, total, self.several_labels)
+        if isinstance(given, dict):
+            return [given.get(label, 1.0) for label in self.labels]
+        each = [max(1, count) for count in self.label_counts("train").values()]
+        if self.several_labels:  # examples without the label for each one with it
+            total = len(self.splits.examples["train"])
+            return [max(1, total - count) / count for count in each]
+        return [sum(each) / (len(each) * count) for count in each]
 
     def label_loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
         """Sum over the examples of the cross-entropy in nats, with the class weights."""
@@ -310,7 +288,7 @@ class LabelHead:
 
         `labels`: `(examples,)` label numbers; or `(examples, num_labels)` zeros and ones for several labels.
         """
-        true = labels.numpy() > 0.5 if labels.dim() > 1 else one_hot(labels.numpy(), len(self.labels))
+        true = labels.numpy() > 0.5 if labels.dim() > 1 else np.eye(len(self.labels), dtype=bool)[labels.numpy()]
         loss = float(label_loss(logits, labels, self.sigmoid)) / len(labels)
         return {"loss": loss, **values_of(f1_measures(true, self.decide(self.probabilities(logits))))}
 
@@ -325,7 +303,7 @@ class LabelHead:
         """The labels chosen, `(examples, num_labels)` of bool: the most probable one, or all of at least 1/2."""
         if self.several_labels:
             return (probabilities >= 0.5).numpy()
-        return one_hot(probabilities.argmax(-1).numpy(), len(self.labels))
+        return np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]  # type: ignore[no-any-return]
 
     def prediction(self, probabilities: Tensor) -> LabelPrediction:
         """The prediction for one example from its probabilities `(num_labels,)`."""
@@ -336,13 +314,6 @@ class LabelHead:
         chosen = tuple(label for label in ranked if values[label] >= 0.5)
         certain = math.prod(max(p, 1 - p) for p in values.values())
         return LabelPrediction(",".join(chosen), chosen, certain, values, several=True)
-
-
-def label_ensemble(cls: type[Any], runs: Sequence[Any]) -> Any:
-    """Runs that predict together, by the mean of their probabilities; the settings are those of the first."""
-    check_same_labels(runs)
-    first = runs[0]
-    return cls(first.folder, first.config, first.task, first.model, {}, runs)
 
 
 class LabelRun(Run[T, M], Generic[T, M]):
@@ -361,7 +332,8 @@ class LabelRun(Run[T, M], Generic[T, M]):
 
     def place_of(self, examples: Any, i: int) -> dict[str, str]:
         """The place and the content of an example in a list of errors."""
-        return {"origin": examples[i].origin, "text": _excerpt(examples[i].source)}
+        line = " ".join(examples[i].source.split())
+        return {"origin": examples[i].origin, "text": line if len(line) <= 200 else f"{line[:197]}..."}
 
     def true_labels(self, examples: Any) -> Sequence[Sequence[str]]:
         """The labels of each example."""
@@ -396,10 +368,11 @@ class LabelRun(Run[T, M], Generic[T, M]):
         return replace(made, measures=kept, further=())
 
 
-def _excerpt(text: str) -> str:
-    """The first 200 characters of a text on one line, with an ellipsis where more follow."""
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else f"{line[:197]}..."
+def label_ensemble(cls: type[Any], runs: Sequence[Any]) -> Any:
+    """Runs that predict together, by the mean of their probabilities; the settings are those of the first."""
+    check_same_labels(runs)
+    first = runs[0]
+    return cls(first.folder, first.config, first.task, first.model, {}, runs)
 
 
 def check_same_labels(runs: Sequence[Any]) -> None:

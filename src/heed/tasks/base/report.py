@@ -9,7 +9,7 @@ from typing import Any
 
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import shown
 from heed.visible import escaped
 
@@ -134,8 +134,10 @@ def baseline_scores(report: Mapping[str, Any], made: Mapping[str, Outcomes], res
             m.name: {**scores[m.name], "label": m.label, "is_share": m.is_share} for m in outcomes.measures
         }
         first = next((m for m in outcomes.measures if m.name in report), None)
-        if first is not None and _is_worse(_value(report[first.name]), scores[first.name]["value"], first):
-            better[name] = [first.name]
+        if first is not None:
+            value, other = _value(report[first.name]), scores[first.name]["value"]
+            if value < other if first.higher_is_better else value > other:
+                better[name] = [first.name]
     return {"baselines": baselines, **({"better_baselines": better} if better else {})}
 
 
@@ -143,37 +145,23 @@ def _value(score: Any) -> float:
     return float(score["value"] if isinstance(score, Mapping) else score)
 
 
-def _is_worse(value: float, other: float, measure: Measure) -> bool:
-    return value < other if measure.higher_is_better else value > other
-
-
 def baseline_lines(report: Mapping[str, Any]) -> list[str]:
     """A line for each baseline of a report, followed by a second one if the baseline is better than the model."""
     lines = []
     better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
-        scores = ", ".join(f"{_label(key, one)} {_shown(one)}" for key, one in values.items())
-        lines.append(f"  baseline ({name}): {scores}")
+        numbers = {key: [_number(one[part], one) for part in ("value", "low", "high")] for key, one in values.items()}
+        scores = (f"{values[key]['label']} {value} [{low}, {high}]" for key, (value, low, high) in numbers.items())
+        lines.append(f"  baseline ({name}): {', '.join(scores)}")
         for key in better.get(name, ()):
-            one = values[key]
-            model = _number(_value(report[key]), one)
-            lines.append(
-                f"    the model is worse than this baseline: {_label(key, one)} {model}, baseline "
-                f"{_number(one['value'], one)}"
-            )
+            model = _number(_value(report[key]), values[key])
+            what = f"{values[key]['label']} {model}, baseline {numbers[key][0]}"
+            lines.append(f"    the model is worse than this baseline: {what}")
     return lines
 
 
-def _label(key: str, one: Mapping[str, Any]) -> str:
-    return str(one.get("label", key.replace("_", " ")))  # older runs have no label
-
-
 def _number(value: float, one: Mapping[str, Any]) -> str:
-    return f"{value:.2%}" if one.get("is_share") else f"{value:.4g}"
-
-
-def _shown(one: Mapping[str, Any]) -> str:
-    return f"{_number(one['value'], one)} [{_number(one['low'], one)}, {_number(one['high'], one)}]"
+    return f"{value:.2%}" if one["is_share"] else f"{value:.4g}"
 
 
 _FEW_TOKENS = 20

@@ -141,11 +141,8 @@ class Run(ABC, Generic[T, M]):
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
-        return self.report_on(self.outcomes(examples))
-
-    def report_on(self, outcomes: Outcomes) -> dict[str, Any]:
-        """The report of outcomes, as plain values."""
-        return {"task": self.config.task, **summarise(outcomes, self.config.evaluation.bootstrap, self.by_length)}
+        scores = summarise(self.outcomes(examples), self.config.evaluation.bootstrap, self.by_length)
+        return {"task": self.config.task, **scores}
 
     @staticmethod
     @abstractmethod

@@ -13,7 +13,6 @@ from warnings import warn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig, config_text, data_files, short_config_text
@@ -326,18 +325,15 @@ class NumericTask(Task[C, E], Generic[C, E]):
         """
         applied = self.standard.apply(values)
         if np.abs(applied).max(initial=0.0) > _FARTHEST:
-            self._refuse_far(np.asarray(values), applied, first)
+            far = np.abs(applied).reshape(-1, applied.shape[-1])
+            column = int(far.max(0).argmax())
+            row = int(far[:, column].argmax())
+            value, standard = np.asarray(values).reshape(far.shape)[row, column], self.standard
+            raise DataError(
+                f"column '{standard.columns[column]}': {value:g} (row {first + row + 1}) is too far from the training "
+                f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
+            )
         return torch.tensor(applied, dtype=torch.float32)
-
-    def _refuse_far(self, values: NDArray[np.float64], applied: NDArray[np.float64], first: int) -> None:
-        column = int(np.abs(applied).reshape(-1, applied.shape[-1]).max(0).argmax())
-        of_column = values.reshape(-1, values.shape[-1])[:, column]
-        row = int(np.abs(applied).reshape(-1, applied.shape[-1])[:, column].argmax())
-        raise DataError(
-            f"column '{self.standard.columns[column]}': {of_column[row]:g} (row {first + row + 1}) is too far from the "
-            f"training rows to compute with (mean {self.standard.mean[column]:g}, deviation "
-            f"{self.standard.deviation[column]:g})"
-        )
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:

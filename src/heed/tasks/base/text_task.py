@@ -76,11 +76,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     @classmethod
     def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
-        """Read the data, or take the `given` examples, train the tokenizer, settle the fields that depend on the data.
-
-        Raises:
-            ConfigError, DataError: The configuration or the data cannot be used.
-        """
         for field in ("sampling", "shared"):
             if value := getattr(config.tokenizer, field):
                 raise ConfigError(f"tokenizer.{field} is {value}, which does not apply to {config.task}; remove it")
@@ -93,7 +88,9 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             config = with_tokenizer(config, cls.usual_tokens, size)
             tokenizer = cls.train_tokenizer(config, train)
         else:
-            tokenizer, remarks = cls.take_tokenizer(config, tokenizer_parent.tokenizer("tokens", cls), train)
+            texts = [" ".join(cls.texts_of(example)) for example in train]
+            least = config.tokenizer.min_count if config.tokenizer.extend else None
+            tokenizer, remarks = taken(tokenizer_parent.tokenizer("tokens", cls), texts, least)
             splits.remarks += remarks
         return cls.made(config, with_words(tokenizer, config.model), splits).settle(parent)
 
@@ -101,14 +98,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[E]) -> Self:
         """The task of a new run, not yet settled."""
         return cls(config, tokenizer, splits)
-
-    @classmethod
-    def take_tokenizer(
-        cls, config: C, tokenizer: TextTokenizer, examples: Sequence[E]
-    ) -> tuple[TextTokenizer, list[str]]:
-        """The tokenizer of another run, extended if configured, and remarks on how it fits the examples."""
-        texts = [" ".join(cls.texts_of(example)) for example in examples]
-        return taken(tokenizer, texts, config.tokenizer.min_count if config.tokenizer.extend else None)
 
     def settle(self, parent: Parent | None) -> Self:
         super().settle(parent)
@@ -228,7 +217,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     # Overviews ------------------------------------------------------------------------------------------------
 
     def overview(self) -> str:
-        """Counts, findings in the files, lengths, labels, samples as the model sees them."""
         rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
         return "\n".join(
             [
@@ -265,7 +253,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             yield from zip(self.splits.examples[name][:1], self.encoded(name), strict=False)
 
     def report_counts(self) -> dict[str, Any]:
-        """For each split: examples, those left out by each rule, tokens, unknown tokens."""
         result: dict[str, Any] = {}
         for name, examples in self.splits.examples.items():
             tokens = [self.tokens_of(e) for e in self.encoded(name)]
@@ -327,7 +314,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         return model(batch.tokens, batch.mask)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def validation_loss(self, model: Any) -> float:
+    def validate(self, model: Any) -> dict[str, float]:
         """The loss on the validation set, over its targets; the processes share the batches."""
         device, total, count = next(model.eval().parameters()).device, 0.0, 0.0
         encoded, processes = self.encoded("valid"), current()
@@ -336,10 +323,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             total += float(self.loss(model, batch, 0.0))  # type: ignore[arg-type]
             count += batch.num_targets
         total, count = processes.total(total, count)
-        return total / count  # for a tagger, its words
-
-    def validate(self, model: Any) -> dict[str, float]:
-        return {"loss": self.validation_loss(model)}
+        return {"loss": total / count}  # for a tagger, over its words
 
 
 L = TypeVar("L", bound=Text | Sentence)

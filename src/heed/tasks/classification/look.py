@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from heed.data.examples import split_sentences, without_breaks
 from heed.data.kinds.inputs import parted
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
+from heed.layers.ngrams import hash_ngrams
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
@@ -32,13 +34,14 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.classification.model import Classifier
-from heed.tasks.classification.ngrams import ngram_shading
-from heed.tasks.classification.task import Classification
-from heed.tasks.classification.texts import split_texts
+from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
+_MOST = 12
+"""Largest number of n-grams listed."""
+CLS, SEP = "[CLS]", "[SEP]"
+"""Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
 def without_each_word(
@@ -65,10 +68,6 @@ def without_each_word(
     return Shading(title, axis, falls, max(map(abs, falls)), signed=True)
 
 
-CLS, SEP = "[CLS]", "[SEP]"
-"""Names of the learned token before a text, and of the token between the texts of a pair."""
-
-
 def _without(encoded: TokenText, word: range) -> TokenText:
     """The text without some of its tokens; sentences that become empty are removed."""
     kept: list[Sequence[int]] = []
@@ -78,28 +77,6 @@ def _without(encoded: TokenText, word: range) -> TokenText:
         start = places.stop
         kept.append([token for place, token in zip(places, sentence, strict=True) if place not in word])
     return replace(encoded, sentences=[list(sentence) for sentence in kept if sentence])
-
-
-_MOST = 12
-"""Largest number of n-grams listed."""
-
-
-def evidence(
-    task: Classification, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
-) -> list[Shading]:
-    """Contributions of the n-grams that the filters of a CNN select; an empty list for other models.
-
-    Args:
-        task: The task, which has the labels.
-        model: The traced model.
-        seen: A trace of a pass over the text alone.
-        words: The words of the text.
-        num_tokens: The number of tokens of the text.
-        label: The label whose score is explained.
-    """
-    if isinstance(model.body, CNN):
-        return [_ngrams(task, model, model.body, seen, words, num_tokens, label)]
-    return []
 
 
 def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
@@ -125,12 +102,12 @@ def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: in
     return []
 
 
-def weights_for(task: Classification, model: Classifier, label: str) -> Tensor:
-    """Weight of each unit of the text's vector in the score of a label, `(d_output,)`.
+def toward(task: Classification, weight: Tensor, label: str) -> Tensor:
+    """From the weights of each output, `(num_outputs, units)`, those of each unit in the score of a label, `(units,)`.
 
     With softmax only differences count, so the score is the label's score minus the mean score of all labels.
     """
-    weight, number = model.output.weight.detach(), task.labels.index(label)
+    number = task.labels.index(label)
     if not task.sigmoid:
         return weight[number] - weight.mean(0)
     if task.config.data.several_labels:
@@ -138,32 +115,79 @@ def weights_for(task: Classification, model: Classifier, label: str) -> Tensor:
     return weight[0] if number == 1 else -weight[0]
 
 
-def _ngrams(
-    task: Classification, model: Classifier, body: CNN, seen: Trace, words: Words, num_tokens: int, label: str
-) -> Shading:
-    """The n-grams at which filters are largest, each with the summed contribution of those filters."""
-    add = weights_for(task, model, label).split([bank.out_channels for bank in body.filters])
+def ngrams_of_filters(
+    task: Classification, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
+) -> Shading | None:
+    """The n-grams at which a CNN's filters are largest, with the filters' summed contributions; None without filters.
+
+    Args:
+        task: The task, which has the labels.
+        model: The traced model.
+        seen: A trace of a pass over the text alone.
+        words: The words of the text.
+        num_tokens: The number of tokens of the text.
+        label: The label whose score is explained.
+    """
+    body = model.body
+    if not isinstance(body, CNN):
+        return None
+    weight = toward(task, model.output.weight.detach(), label)
     parts: dict[range, float] = defaultdict(float)
     filters: Counter[range] = Counter()
-    for width, found, weight in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
+    add = weight.split([bank.out_channels for bank in body.filters])
+    for width, found, of_filters in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
         values, places = found[0].max(0)  # (num_filters,): the value that pooling keeps, and its first place
-        for value, place in zip((values * weight).tolist(), places.tolist(), strict=True):
+        for value, place in zip((values * of_filters).tolist(), places.tolist(), strict=True):
             ngram = range(place, min(place + width, num_tokens))
             parts[ngram] += value
             filters[ngram] += 1
+    title = "The {count} n-grams with the largest contributions to the score of {score}, through the filters that are "
+    said = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
+    return _listed(task, title + "largest on them", parts, words, label, said)
+
+
+@torch.no_grad()
+def ngrams_fitted(
+    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
+) -> Shading | None:
+    """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
+
+    An n-gram that occurs several times counts once, at its first place.
+    """
+    ngrams = model.ngrams
+    if ngrams is None:
+        return None
+    places: dict[int, range] = {}
+    begin = int(model.has_cls)
+    for sentence in encoded.sentences:
+        row = torch.tensor(sentence, dtype=torch.long)
+        found = hash_ngrams(row, torch.ones_like(row, dtype=torch.bool), ngrams.longest, len(ngrams.idf)).tolist()
+        for size, starts in enumerate(found, start=1):
+            for i, bucket in enumerate(starts, start=begin):
+                if bucket >= 0:
+                    places.setdefault(bucket, range(i, i + size))
+        begin += len(sentence)
+    buckets = torch.tensor([sorted(places)], dtype=torch.long, device=ngrams.idf.device)
+    weight = toward(task, (ngrams.weight * model.ngram_scale).T, label)
+    values = (ngrams.features(buckets)[0] * weight[buckets[0]]).tolist()
+    added = {places[bucket]: value for bucket, value in zip(buckets[0].tolist(), values, strict=True) if value}
+    title = "N-gram classifier: the {count} largest contributions to the score of {score}"
+    return _listed(task, title, added, words, label) if added else None
+
+
+def _listed(
+    task: Classification, title: str, parts: Mapping[range, float], words: Words, label: str,
+    said: Mapping[range, str] | None = None,
+) -> Shading:  # fmt: skip
+    """The n-grams with the largest contributions; in `title`, "count" and "score" are replaced."""
     best = sorted(parts, key=lambda ngram: (-abs(parts[ngram]), ngram.start, ngram.stop))[:_MOST]
-    labels = tuple(_text(words, ngram) for ngram in best)
+    axis = Axis("text", "n-gram", tuple(_text(words, ngram) for ngram in best))
     sums = tuple(parts[ngram] for ngram in best)
-    said = [f"maximum of {filters[n]} filter{'s' * (filters[n] != 1)}" for n in best]
-    what = "minus the mean score of all labels" if not task.sigmoid else "before the sigmoid"
-    title = (
-        f"The {len(best)} n-grams with the largest contributions to the score of '{label}' ({what}), "
-        "through the filters that are largest on them"
-    )
-    return Shading(
-        title, Axis("text", "n-gram", labels), sums, max(map(abs, sums), default=1.0),
-        others=tuple(said), signed=True, listed=True,
-    )  # fmt: skip
+    score = f"'{label}' ({'before the sigmoid' if task.sigmoid else 'minus the mean score of all labels'})"
+    others = tuple(said[ngram] for ngram in best) if said else ()
+    largest = max(map(abs, sums), default=1.0)
+    title = title.format(count=len(best), score=score)
+    return Shading(title, axis, sums, largest, others=others, signed=True, listed=True)
 
 
 def _text(words: Words, tokens: range) -> str:
@@ -193,22 +217,19 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
         within = words.sum(torch.cat([row[:length] for row, length in rows]).unsqueeze(0))[0]
         title = "Weight of each word in the sum over its sentence"
         if "sentences" in weights:
-            of_word = _of_each_token(weights["sentences"][0], lengths)[[word.start for word in words.tokens]]
+            of_sentences = weights["sentences"][0]
+            of_tokens = of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
+            of_word = of_tokens[[word.start for word in words.tokens]]
             within, title = within * of_word, f"{title}, times the weight of the sentence in the sum over the text"
-        shadings.append(_shading(title, words.axis, within))
+        shadings.append(_of_shares(title, words.axis, within))
     if "sentences" in weights:
         title = "Weight of each sentence in the sum over the text"
-        shadings.append(_shading(title, titles, weights["sentences"][0], listed=True))
+        shadings.append(_of_shares(title, titles, weights["sentences"][0], listed=True))
     return shadings
 
 
-def _shading(title: str, axis: Axis, shares: Tensor, listed: bool = False) -> Shading:
+def _of_shares(title: str, axis: Axis, shares: Tensor, listed: bool = False) -> Shading:
     return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0, listed=listed)
-
-
-def _of_each_token(of_sentences: Tensor, lengths: Sequence[int]) -> Tensor:
-    """Repeat the number of each sentence for each of its tokens."""
-    return of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
 
 
 def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
@@ -235,10 +256,6 @@ def _over_words(kind: str, calls: Sequence[GateRecord], lengths: Sequence[int]) 
             rows[number] = {name: gate[row, : lengths[number]] for name, gate in gates.items()}
     joined = {name: torch.cat([rows[n][name] for n in range(len(lengths))]) for name in rows[0]}
     return Network.of(kind, 0, kind, joined)
-
-
-NO_STEPS = "no steps: this model reads the whole text at once"
-"""Shown instead of steps for a model without steps."""
 
 
 def look_at_text(
@@ -289,12 +306,12 @@ def look_at_text(
     maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, drawn)
     best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
     label = prediction.labels[0] if prediction.labels else best
-    shadings += evidence(task, model, seen, words, len(ids), label)
-    if (by_ngrams := ngram_shading(task, model, encoded, words, label)) is not None:
-        shadings.append(by_ngrams)
+    further = [
+        ngrams_of_filters(task, model, seen, words, len(ids), label),
+        ngrams_fitted(task, model, encoded, words, label),
+    ]
     if contributions and not edits:
-        added = without_each_word(task, model, encoded, words, label)
-        shadings += [added] if added is not None else []
+        further.append(without_each_word(task, model, encoded, words, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
     if gates and not nets:
@@ -308,9 +325,9 @@ def look_at_text(
         frames,
         (),
         (*notes, *notes_on(unknown, edits)),
-        shadings=tuple(shadings),
+        shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
-        no_steps="" if frames else NO_STEPS,
+        no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
 
@@ -380,18 +397,8 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
     return _of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
 
 
-def _of_shares(title: str, axis: Axis, shares: Tensor) -> Shading:
-    return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0)
-
-
 def _sentences(words: Words, lengths: Sequence[int]) -> Words:
     """The sentences of a text, each labelled with its words."""
-    labels, start = [], 0
-    for length in lengths:
-        inside = [
-            name for name, word in zip(words.axis.labels, words.tokens, strict=True)
-            if start <= word.start < start + length
-        ]  # fmt: skip
-        labels.append(("" if words.axis.kind == "character" else " ").join(inside))
-        start += length
-    return Words.counted(Axis("text", "sentence", tuple(labels)), [1] * len(lengths))
+    ends = pairwise(accumulate(lengths, initial=0))
+    labels = tuple(_text(words, range(start, stop)) for start, stop in ends)
+    return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))

@@ -24,11 +24,9 @@ from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
-from heed.tasks.classification.baselines import NAME, TfidfClassifier
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.model import Classifier
-from heed.tasks.classification.task import Classification
-from heed.tasks.classification.texts import split_texts, text_format
+from heed.tasks.classification.ngrams import NAME, TfidfClassifier
+from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
 
 class ClassificationRun(

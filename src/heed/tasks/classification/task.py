@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import pad
 
-from heed.data.batch.texts import TextBatch, TokenText, collate_texts
+from heed.attention import AttentionPooling
+from heed.data.batch.texts import TextBatch, TokenText, collate_texts, fit, frame_size, framed
 from heed.data.embedded.texts import draw_documents
-from heed.data.examples import Text
+from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings
-from heed.data.kinds.texts import text_reader
+from heed.data.kinds.inputs import parted
+from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.tokens.token_cache import learn_cached
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.token_cache import encode_cached, learn_cached
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError
-from heed.models.base import TextEncoder, TokenEncoder
-from heed.tasks.base.labels import (
-    LabelHead,
-    check_weights,
-    count_lines,
-)
+from heed.layers import max_pooling, mean_pooling
+from heed.layers.ngrams import HashedNgrams
+from heed.models.base import TextEncoder, TokenEncoder, state_at
+from heed.tasks.base.capabilities import suggest_task
+from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.text_task import LabelledTask, drawn
+from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.transfer import Started
-from heed.tasks.classification import baselines, ngrams
-from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData
-from heed.tasks.classification.model import Classifier, pooling_of
-from heed.tasks.classification.texts import cut_texts, hold_texts, split_texts, text_format
+from heed.tasks.classification import ngrams
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -46,68 +49,126 @@ _OFTEN = 400
 """Largest number of batches in a pass for validations twice a pass: a twelfth of the budget would be several passes."""
 
 
+def pooling_of(kind: str) -> str:
+    """The pooling to use; "auto" stands for attention."""
+    return "attention" if kind == "auto" else kind
+
+
+class Pooling(nn.Module):
+    """One vector per text from the states of a token encoder."""
+
+    def __init__(self, body: TokenEncoder, head: ClassificationHead) -> None:
+        super().__init__()
+        self.kind = pooling_of(head.pooling)
+        self.d_output = body.d_output
+        if self.kind != "last":
+            body.without_last()
+        if self.kind == "attention":
+            hops = head.pooling_hops if head.pooling_score == "self_attentive" else 1
+            self.attention = AttentionPooling(
+                body.d_output, score=head.pooling_score, d_attention=head.d_pooling, num_queries=hops
+            )
+            self.d_output = self.attention.d_output
+
+    def forward(self, body: TokenEncoder, hidden: Tensor, mask: Tensor) -> Tensor:
+        """`(batch, length, d)` to `(batch, d_output)`; zeros for a text without tokens."""
+        if self.kind == "attention":
+            return self.attention(hidden, mask)
+        if self.kind == "last":
+            return body.last(hidden, mask)
+        if self.kind in ("first", "cls"):
+            return state_at(hidden, mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
+        return {"mean": mean_pooling, "max": max_pooling}[self.kind](hidden, mask)
+
+
+class Classifier(nn.Module):
+    """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
+
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
+
+    With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
+    framed for a body that reads framed texts.
+    """
+
+    def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
+        super().__init__()
+        self.body = body
+        self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
+        width = body.d_output if self.pooling is None else self.pooling.d_output
+        self.output = nn.Linear(width, num_outputs, bias=head.output_bias)
+        self.ngrams = HashedNgrams(head.ngrams, head.ngram_buckets, num_outputs) if head.ngrams else None
+        if self.ngrams is not None:
+            self.ngram_scale = nn.Parameter(torch.ones(1))
+
+    @property
+    def has_cls(self) -> bool:
+        """True if [CLS] is put before each text."""
+        return self.framed or (self.pooling is not None and self.pooling.kind == "cls")
+
+    @property
+    def framed(self) -> bool:
+        """True if each text is put between [CLS] and [SEP]."""
+        return isinstance(self.body, TokenEncoder) and self.body.framed
+
+    def forward(self, tokens: Tensor, mask: Tensor, ngram_logits: Tensor | None = None) -> Tensor:
+        """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
+
+        `ngram_logits` replaces the logits of the n-gram classifier in training, `(batch, num_outputs)`.
+        """
+        if self.ngrams is not None and ngram_logits is None:
+            ngram_logits = self.ngrams(tokens, mask)
+        if self.framed:
+            tokens, mask = framed(tokens, mask)
+        elif self.has_cls:
+            tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
+        pooled = self.body(tokens, mask)
+        if self.pooling is not None:
+            pooled = self.pooling(self.body, pooled, mask)
+        logits: Tensor = self.output(pooled)
+        return logits if self.ngrams is None or ngram_logits is None else logits + self.ngram_scale * ngram_logits
+
+
+Cut = tuple[list[list[int]], int]
+"""A text as sentences of tokens, and the number of its tokens that are not read."""
+
+
+def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool) -> Cut:
+    """Two texts with one end token between them, or two if `double`; the longer text is cut first."""
+    between = [END] * (1 + double)
+    lengths = [sum(map(len, one)) for one in (first, second)]
+    fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
+    kept = [len(one or ()) for one in fitted]
+    whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
+    return [*whole, between, *other], sum(lengths) - sum(kept)
+
+
+def split_texts(text: str, data: TextOptions) -> list[str]:
+    """The text, or both texts of a pair, without line breaks."""
+    return [without_breaks(part) for part in ((text,) if data.columns.second is None else parted(text))]
+
+
+def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
+    """The format of a configuration's files; `labels` are those of the training set."""
+    columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
+    return TextFormat(data.format, columns.text, columns.label, *given, columns.second)
+
+
+def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
+    """The sentences up to a number of tokens, and the number of tokens cut off."""
+    kept: list[list[int]] = []
+    left = most
+    for sentence in sentences:
+        if left > 0:
+            kept.append(sentence[:left])
+        left -= len(sentence)
+    return kept, max(0, -left)
+
+
 def is_default(config: ClassificationConfig) -> bool:
     """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
     section = config.model
     named = "name" in section.model_fields_set or section.from_ is not None
     return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
-
-
-def longest_ngram(task: Classification, head: ClassificationHead, given: dict[str, Any]) -> int:
-    """`model.ngrams` of a new run."""
-    if "ngrams" in given or task.tokenizer.unit != "word" or not is_default(task.config):
-        return head.ngrams
-    work = len(task.splits.examples["train"]) * len(task.labels)
-    return LONGEST if work <= _MOST_WORK else head.ngrams
-
-
-def with_training(task: Classification, settled: ClassificationConfig) -> ClassificationConfig:
-    """The settled configuration; with n-grams by default, its `training` section is adapted to them."""
-    if not is_default(task.config) or not (settled.model.model_extra or {})["ngrams"]:
-        return settled
-    training = settled.training
-    tokens = sum(text.length for text in task.encoded("train"))
-    batches = tokens / training.batch_tokens
-    fields: dict[str, Any] = {"learning_rate": _RATE}
-    if batches <= _OFTEN:
-        fields["validate_every"] = max(1, math.ceil(batches / 2))
-    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    return settled.model_copy(update={"training": training.model_copy(update=update)})
-
-
-def pooling_fields(
-    task: Classification, head: ClassificationHead, fields: dict[str, Any], given: dict[str, Any]
-) -> dict[str, Any]:
-    """The head's fields without those that do not apply to the body.
-
-    Raises:
-        ConfigError: The user gave a field that does not apply, or a pooling that the body does not support.
-    """
-    name, body = task.config.model.name, task.body_class
-    if issubclass(body, TextEncoder):
-        if meant := [field for field in _POOLING_FIELDS if field in given]:
-            raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
-        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
-    assert issubclass(body, TokenEncoder)
-    if head.pooling == "cls" and body.framed:
-        raise ConfigError(
-            f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
-            "(its state after the pooling layer) or first (its state)"
-        )
-    if head.pooling == "cls" and not body.sees_all:
-        raise ConfigError(
-            f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
-            "encoder, or another pooling"
-        )
-    return {**fields, "pooling": _settled_pooling(task, head.pooling, body.framed)}
-
-
-def _settled_pooling(task: Classification, pooling: str, framed: bool) -> str:
-    """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this."""
-    if pooling != "auto" or not framed:
-        return pooling_of(pooling)
-    known = {} if task.parent is None else task.parent.task.config.model.model_extra or {}
-    return "last" if known.get("pooling") == "last" else "mean"
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch], LabelHead):
@@ -139,7 +200,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
-        return hold_texts(data, split, config.data, findings)
+        columns = config.data.columns
+        second = () if columns.second is None else ("second",)
+        held = hold(data, split, text_reader(text_format(config.data)), ["text", *second, "label"], findings)
+        check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
+        return held
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
@@ -160,13 +225,34 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         cut = self.cut_texts([e.text for e in examples], kept=True)
         return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
 
-    def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[tuple[list[list[int]], int]]:
-        """Texts as sentences of tokens, and the number of tokens cut off at `data.max_length`.
+    def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[Cut]:
+        """Texts as sentences of tokens (one for a model without sentences), cut at `most_tokens`.
 
-        With `kept`, the tokens of many texts are cached on disk.
+        The texts of a pair are separated by end tokens. With `kept`, the tokens of many texts are cached on disk.
         """
-        given = self.config.data, self.hierarchical, kept, self.most_tokens, self.double_separator
-        return cut_texts(self.tokenizer, texts, *given)
+        if not self.pairs:
+            return [_first_tokens(one, self.most_tokens) for one in self._sentences(texts, kept)]
+        both = self._sentences([part for text in texts for part in parted(text)], kept)
+        pairs = zip(both[::2], both[1::2], strict=True)
+        cut = [_pair(first, second, self.most_tokens, self.double_separator) for first, second in pairs]
+        return cut if self.hierarchical else [([list(chain(*sentences))], gone) for sentences, gone in cut]
+
+    def _sentences(self, texts: Sequence[str], kept: bool) -> list[list[list[int]]]:
+        """Texts as sentences of tokens, none empty."""
+        data = self.config.data
+        if self.hierarchical:
+            spans = [split_sentences(text, data.sentence_separator) for text in texts]
+        else:
+            texts = [without_breaks(text) for text in texts]
+            spans = [[(0, len(text))] for text in texts]
+        encode = encode_cached if kept else TextTokenizer.encode_all
+        parts = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
+        rows = iter(encode(self.tokenizer, parts))
+        most = data.max_sentence if self.hierarchical else sys.maxsize
+        return [
+            [row[i : i + most] for row in islice(rows, len(inside)) for i in range(0, len(row), most)]
+            for inside in spans
+        ]
 
     @property
     def pairs(self) -> bool:  # type: ignore[override]  # by the columns
@@ -239,11 +325,52 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
                 f"({', '.join(self.labels)}); use softmax, or data.several_labels=true"
             )
-        fields = {**head.model_dump(), "head": kind, "ngrams": longest_ngram(self, head, given)}
-        return pooling_fields(self, head, fields, given)
+        longest = head.ngrams
+        if "ngrams" not in given and self.tokenizer.unit == "word" and is_default(self.config):
+            longest = LONGEST if len(self.splits.examples["train"]) * len(self.labels) <= _MOST_WORK else longest
+        fields = {**head.model_dump(), "head": kind, "ngrams": longest}
+        name, body = self.config.model.name, self.body_class
+        if issubclass(body, TextEncoder):
+            if meant := [field for field in _POOLING_FIELDS if field in given]:
+                raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
+            return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+        assert issubclass(body, TokenEncoder)
+        return {**fields, "pooling": self._pooling(head.pooling, body)}
+
+    def _pooling(self, pooling: str, body: type[TokenEncoder]) -> str:
+        """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this.
+
+        Raises:
+            ConfigError: The body does not support this pooling.
+        """
+        name = self.config.model.name
+        if pooling == "cls" and body.framed:
+            raise ConfigError(
+                f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
+                "(its state after the pooling layer) or first (its state)"
+            )
+        if pooling == "cls" and not body.sees_all:
+            raise ConfigError(
+                f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
+                "encoder, or another pooling"
+            )
+        if pooling != "auto" or not body.framed:
+            return pooling_of(pooling)
+        known = {} if self.parent is None else self.parent.task.config.model.model_extra or {}
+        return "last" if known.get("pooling") == "last" else "mean"
 
     def settled(self) -> ClassificationConfig:
-        return with_training(self, super().settled())
+        """The settled configuration; with n-grams by default, its `training` section is adapted to them."""
+        settled = super().settled()
+        if not is_default(self.config) or not (settled.model.model_extra or {})["ngrams"]:
+            return settled
+        training = settled.training
+        batches = sum(text.length for text in self.encoded("train")) / training.batch_tokens
+        fields: dict[str, Any] = {"learning_rate": _RATE}
+        if batches <= _OFTEN:
+            fields["validate_every"] = max(1, math.ceil(batches / 2))
+        update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+        return settled.model_copy(update={"training": training.model_copy(update=update)})
 
     def follows_from_data(self) -> tuple[str, ...]:
         usual = self.sigmoid == self.several_labels
@@ -260,7 +387,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     # What the training loop needs -----------------------------------------------------------------------------
 
-    scoring_memory = baselines.scoring_memory
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
+        if self.splits.stream is not None:  # then there is no baseline
+            return super().scoring_memory(model, activations)
+        texts = (text for example in self.splits.examples["train"] for text in self.texts_of(example))
+        batch = TextTask.scoring_memory(self, model, activations)
+        return max(batch, ngrams.fitting_memory(texts)) + library_memory(["test"])
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
         ngram_logits = None
@@ -275,7 +408,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def start(self, model: Classifier) -> dict[str, Started]:
         started = super().start(model)
-        return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model)}
+        return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model.ngrams)}
 
     def check_labels(self) -> None:
         super().check_labels()

@@ -24,8 +24,7 @@ from heed.tasks.base.looking import Words, encoder_frames, networks, watched
 from heed.tasks.base.predictions import FileOutputs, data_frame
 from heed.tasks.base.report import counted, interval, plain
 from heed.tasks.base.run import Run
-from heed.tasks.series.dates import date_column
-from heed.tasks.series.task import Forecaster, Part, Series, to_forecast, whole_series
+from heed.tasks.series.task import Forecaster, Part, Series, Values, date_column, to_forecast, whole_series
 from heed.visible import escaped
 
 
@@ -138,9 +137,6 @@ def look_at_series(
         parts=(("series", "reads"), ("", "")),
         unit="row",
     )
-
-
-Values = NDArray[np.float64]
 
 
 class SeriesRun(Run[Series, Forecaster]):

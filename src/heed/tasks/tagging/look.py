@@ -14,8 +14,7 @@ from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched
-from heed.tasks.tagging.model import Tagger
-from heed.tasks.tagging.task import Tagging, TagPrediction
+from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
 
 
 def look_at_tags(
@@ -54,22 +53,22 @@ def look_at_tags(
             task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
         (tagged,) = task.tag(model, encoded)
     prediction = task.prediction(text, spans, *tagged)
-    own = Axis("text", "word", words)
-    read = Words.counted(own, map(len, encoded[0].words))
-    length = sum(map(len, encoded[0].words))
+    own, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
+    length = sum(counts)
     if task.room is not None and length > task.room:
         raise ConfigError(
             f"the text has {length} tokens, but model {task.config.model.name} reads {task.room} at a time; look at "
             "a shorter text"
         )
-    if task.framed:
-        ends = task.tokenizer.token(START), task.tokenizer.token(END)
-        framed = replace(own, labels=(ends[0], *words, ends[1]))
-        read, length = Words.counted(framed, [1, *map(len, encoded[0].words), 1]), length + 2
+    ends = {token: task.tokenizer.token(token) for token in ((START, END) if task.framed else ())}
     if pieces:
-        ids = [token for word in encoded[0].words for token in word]
-        special = {} if not task.framed else {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
-        read = Words.of(task.tokenizer, [START, *ids, END] if task.framed else ids, "text", special, pieces=True)
+        ids = task.tokens_of(encoded[0])
+        read = Words.of(task.tokenizer, [START, *ids, END] if ends else ids, "text", ends, pieces=True)
+    elif ends:
+        read = Words.counted(replace(own, labels=(ends[START], *words, ends[END])), [1, *counts, 1])
+    else:
+        read = Words.counted(own, counts)
+    length += len(ends)
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, read, length + model.delay)

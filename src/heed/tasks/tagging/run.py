@@ -31,8 +31,7 @@ from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, i
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
 from heed.tasks.tagging.look import look_at_tags
-from heed.tasks.tagging.model import CrfHead, Tagger
-from heed.tasks.tagging.task import Tagging, TagPrediction
+from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
 
 
@@ -69,10 +68,8 @@ def body(report: dict[str, Any]) -> list[str]:
         lines.append(f"  {'entity F1':<20} {interval(report['entity_f1'])}")
         lines += [f"  {key:<20} {report[key]:7.2%}" for key in ("precision", "recall")]
     lines.append(f"  {'accuracy of tags':<20} {interval(report['accuracy'])}")
-    if "per_type" in report:
-        lines += per_label(report["per_type"], "type")
-    else:
-        lines += per_label(report["per_tag"], "tag")
+    kind = "type" if "per_type" in report else "tag"
+    lines += per_label(report[f"per_{kind}"], kind)
     for word, found in report.get("per_word", {}).items():
         lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
     if "never_seen" in report:
@@ -254,7 +251,6 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText):
         return None if known is None else FrequentTags((example.words, example.tags) for example in known)
 
     def outputs(self, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutputs:
-        """The writer of predictions."""
         return ColumnOutputs(self, options) if options["columns"] else TaggingOutputs(self, options)
 
     @classmethod
