@@ -16,6 +16,7 @@ from unittest import mock
 
 import pytest
 import torch
+import yaml
 
 from contract import batch_of, loss_of, write_lines
 from heed.config import RunConfig
@@ -31,127 +32,65 @@ from heed.training.progress import Quiet
 
 WORDS = ["red", "old", "big", "Cat", "dog", "man"]
 OTHERS = ["rojo", "viejo", "grande", "gato", "perro", "hombre"]
-SHARED = {
-    "training.steps": 2,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "training.precision": "float32",
-    "training.warmup": 0,
-    "training.schedule": "constant",
-    "training.learning_rate": 0.02,
-    "training.batch_tokens": 120,
-    "training.validate_every": 1_000,
-    "evaluation.bootstrap": 10,
-}
+
+
+def given(text):
+    """Settings as on the command line."""
+    return {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in text.split())}
+
+
+SHARED = given(
+    "training.steps=2 training.threads=1 training.device=cpu training.precision=float32 training.warmup=0 "
+    "training.schedule=constant training.learning_rate=0.02 training.batch_tokens=120 training.validate_every=1000 "
+    "evaluation.bootstrap=10"
+)
 SMALL = {"model.d_embedding": 8, "model.d_hidden": 8}
-COPY = {
-    "task": "translation",
-    "data.name": "copy",
-    "data.length": [2, 5],
-    "data.train": 60,
-    "data.valid": 6,
-    "data.test": 6,
-    "model.name": "bahdanau",
-    "model.size": "tiny",
-    "model.d_attention": 8,
-    **SMALL,
-}
-PAIRS = {
-    "task": "translation",
-    "data.train": "pairs.tsv",
-    "data.valid": 4,
-    "data.max_length": 50,
-    "model.name": "bahdanau",
-    "model.size": "tiny",
-    "model.d_attention": 8,
-    "training.guided_attention": 0.0,
-    **SMALL,
-}
+COPY = SMALL | given(
+    "task=translation data.name=copy data.length=[2,5] data.train=60 data.valid=6 data.test=6 model.name=bahdanau "
+    "model.size=tiny model.d_attention=8"
+)
+PAIRS = SMALL | given(
+    "task=translation data.train=pairs.tsv data.valid=4 data.max_length=50 model.name=bahdanau model.size=tiny "
+    "model.d_attention=8 training.guided_attention=0.0"
+)
 BLOCKS = COPY | {"model.name": "transformer", "model.d_model": 8, "model.num_heads": 2, "model.d_ff": 8}
 BLOCKS = {name: value for name, value in BLOCKS.items() if name not in {*SMALL, "model.d_attention"}}
-TEXTS = {
-    "task": "classification",
-    "data.train": "texts.tsv",
-    "data.valid": "texts.tsv",
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "model.name": "rnn",
-    "model.d_pooling": 6,
-    **SMALL,
-}
-TAGS = {
-    "task": "tagging",
-    "data.train": "tags.conll",
-    "data.valid": "tags.conll",
-    "data.test": "tags.conll",
-    "tokenizer.kind": "word",
-    "tokenizer.min_count": 1,
-    "model.name": "rnn",
-    **SMALL,
-}
+TEXTS = SMALL | given(
+    "task=classification data.train=texts.tsv data.valid=texts.tsv tokenizer.kind=word tokenizer.min_count=1 "
+    "model.name=rnn model.d_pooling=6"
+)
+TAGS = SMALL | given(
+    "task=tagging data.train=tags.conll data.valid=tags.conll data.test=tags.conll tokenizer.kind=word "
+    "tokenizer.min_count=1 model.name=rnn"
+)
 ROWS = {"task": "table", "data.train": "rows.csv", "data.valid": "rows.csv", "model.d_hidden": 4}
 SERIES = {"task": "series", "data.train": "series.csv", "data.window": 4, "model.d_hidden": 4}
 
-BOOK = {
-    "task": "language_modelling",
-    "data.train": "book.txt",
-    "data.context": 8,
-    "model.name": "attention_lm",
-    "model.d_model": 8,
-    "model.num_heads": 2,
-    "training.batch_tokens": 32,
-}
+BOOK = given(
+    "task=language_modelling data.train=book.txt data.context=8 model.name=attention_lm model.d_model=8 "
+    "model.num_heads=2 training.batch_tokens=32"
+)
 
 
-STORIES = {
-    "task": "pretraining",
-    "data.name": "stories",
-    "data.train": 30,
-    "data.valid": 4,
-    "data.test": 4,
-    "model.size": "tiny",
-    "model.d_model": 8,
-    "model.num_heads": 2,
-    "model.d_ff": 8,
-    "training.batch_tokens": 200,
-}
+STORIES = given(
+    "task=pretraining data.name=stories data.train=30 data.valid=4 data.test=4 model.size=tiny model.d_model=8 "
+    "model.num_heads=2 model.d_ff=8 training.batch_tokens=200"
+)
 
-NOTES = {
-    "task": "summarisation",
-    "data.name": "notes",
-    "data.train": 40,
-    "data.valid": 4,
-    "data.test": 4,
-    "model.name": "bahdanau",
-    "model.size": "tiny",
-    "model.d_attention": 8,
-    **SMALL,
-}
+NOTES = SMALL | given(
+    "task=summarisation data.name=notes data.train=40 data.valid=4 data.test=4 model.name=bahdanau model.size=tiny "
+    "model.d_attention=8"
+)
 
-TALKS = {
-    "task": "dialogue",
-    "data.name": "bookings",
-    "data.train": 30,
-    "data.valid": 4,
-    "data.test": 4,
-    "model.name": "hred",
-    "model.size": "tiny",
-    "training.batch_tokens": 400,
-    **SMALL,
-}
+TALKS = SMALL | given(
+    "task=dialogue data.name=bookings data.train=30 data.valid=4 data.test=4 model.name=hred model.size=tiny "
+    "training.batch_tokens=400"
+)
 
-PICTURES = {
-    "task": "images",
-    "data.name": "digits",
-    "data.train": 40,
-    "data.valid": 10,
-    "data.test": 10,
-    "model.name": "cnn",
-    "model.num_filters": [4],
-    "model.convolutions": 1,
-    "training.batch_size": 16,
-    "training.batch_tokens": 2_000,
-}
+PICTURES = given(
+    "task=images data.name=digits data.train=40 data.valid=10 data.test=10 model.name=cnn model.num_filters=[4] "
+    "model.convolutions=1 training.batch_size=16 training.batch_tokens=2000"
+)
 
 
 @pytest.fixture(scope="module")
@@ -296,38 +235,26 @@ def continued(seen):
     return [(p.text, round(p.score, 6), len(p.tokens)) for p in seen.run.predict(["red", "big Cat", ""])]
 
 
-def soon_ended(seen):
-    """The same of a model that ends a document as soon as it may."""
-    with torch.no_grad():
-        seen.run.model.output.bias[END] = 99.0
-    return continued(seen)
-
-
 def responded(seen):
     """How turns are responded to, and in how many tokens."""
     found = seen.run.predict([["Hello, I need a room."], ["Hi,", "Of course. For which day?", "On Monday."]])
     return [(p.text, round(p.score, 6), len(p.tokens)) for p in found]
 
 
-def soon_responded(seen):
-    """The same of a model that ends a response as soon as it may."""
-    with torch.no_grad():
-        seen.run.model.output.bias[END] = 99.0
-    return responded(seen)
+def preferring(token, see):
+    """What is seen of a model that writes this token wherever it may."""
+
+    def of(seen):
+        with torch.no_grad():
+            seen.run.model.output.bias[token] = 99.0
+        return see(seen)
+
+    return of
 
 
-def with_unknown(seen):
-    """What is written by a model that always writes the unknown token."""
-    with torch.no_grad():
-        seen.run.model.output.bias[UNKNOWN] = 99.0
-    return seen.run.predict("Zoe zebra", max_length=2).text
-
-
-def ids_written(seen):
-    """The tokens written by a model that prefers the unknown token."""
-    with torch.no_grad():
-        seen.run.model.output.bias[UNKNOWN] = 99.0
-    return seen.run.predict("1 2 3", max_length=2).ids
+soon_ended, soon_responded = preferring(END, continued), preferring(END, responded)
+with_unknown = preferring(UNKNOWN, lambda seen: seen.run.predict("Zoe zebra", max_length=2).text)
+ids_written = preferring(UNKNOWN, lambda seen: seen.run.predict("1 2 3", max_length=2).ids)
 
 
 def tokens(made):
@@ -456,6 +383,10 @@ def taken(name, value):
     return section
 
 
+EXTENDED = taken("extend", False), taken("extend", True)
+MERGED = taken("new_merges", 0), taken("new_merges", 9)
+MORE = TEXTS | {"model.word_vectors": "more.txt"}
+PRETRAINED = scripted("loss", "next_accuracy")
 LONG = {"generation.beam_size": 3, "generation.max_length": 6}
 BYTES = {"tokenizer.kind": "bpe", "tokenizer.vocab_size": 20}
 
@@ -517,28 +448,10 @@ CASES = {
     "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
     "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
     "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
-    "TextTokenizerConfig.extend": (
-        TEXTS,
-        "tokenizer",
-        (taken("extend", False), taken("extend", True)),
-        kept_text,
-        prepared,
-    ),
+    "TextTokenizerConfig.extend": (TEXTS, "tokenizer", EXTENDED, kept_text, prepared),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
-    "DocumentTokenizer.extend": (
-        BOOK,
-        "tokenizer",
-        (taken("extend", False), taken("extend", True)),
-        kept_text,
-        prepared,
-    ),
-    "DocumentTokenizer.new_merges": (
-        BOOK,
-        "tokenizer",
-        (taken("new_merges", 0), taken("new_merges", 9)),
-        kept_text,
-        prepared,
-    ),
+    "DocumentTokenizer.extend": (BOOK, "tokenizer", EXTENDED, kept_text, prepared),
+    "DocumentTokenizer.new_merges": (BOOK, "tokenizer", MERGED, kept_text, prepared),
     "GenerationConfig.beam_size": (COPY, "generation.beam_size", (1, 4), outputs),
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
@@ -567,13 +480,7 @@ CASES = {
     "TableEvaluation.select_by": (ROWS | TWO, SELECT, ("auto", "macro_f1"), kept, scripted("accuracy", "macro_f1")),
     "SeriesEvaluation.select_by": (SERIES, SELECT, ("auto", "accuracy"), refused, prepared),
     "LanguageModelEvaluation.select_by": (BOOK, SELECT, ("auto", "accuracy"), refused, prepared),
-    "PretrainingEvaluation.select_by": (
-        STORIES | TWO,
-        SELECT,
-        ("auto", "next_accuracy"),
-        kept,
-        scripted("loss", "next_accuracy"),
-    ),
+    "PretrainingEvaluation.select_by": (STORIES | TWO, SELECT, ("auto", "next_accuracy"), kept, PRETRAINED),
     "LanguageModelEvaluation.stride": (BOOK | {"data.test": "book.txt"}, "evaluation.stride", (None, 2), scores),
     "TaggingEvaluation.words": (TAGS, "evaluation.words", ((), ("Cat",)), scores),
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
@@ -597,13 +504,7 @@ CASES = {
     "ImagesHead.head": (PICTURES, "model.head", ("softmax", "sigmoid"), refused, prepared),
     "TableModelSection.name": (ROWS, "model.name", ("mlp", "rnn"), refused, prepared),
     "SeriesModelSection.name": (SERIES, "model.name", ("rnn", "mlp"), refused, prepared),
-    "TextModelSection.vector_words": (
-        TEXTS | {"model.word_vectors": "more.txt"},
-        "model.vector_words",
-        (False, True),
-        kept_text,
-        prepared,
-    ),
+    "TextModelSection.vector_words": (MORE, "model.vector_words", BOTH, kept_text, prepared),
     "TextModelSection.word_vectors": (TEXTS, "model.word_vectors", (None, "vectors.txt"), loss, prepared),
     "TextModelSection.train_embeddings": (TEXTS, "model.train_embeddings", (True, False), trainable, prepared),
     "ClassificationHead.pooling": (TEXTS, "model.pooling", ("mean", "max"), loss, prepared),

@@ -107,35 +107,6 @@ def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, chara
     assert all(p.grad is not None for p in model.parameters())
 
 
-@pytest.mark.parametrize("head", ["softmax", "crf"])
-@pytest.mark.parametrize("name", ["rnn", "self_rnn", "lstmn", "encoder"])
-def test_every_tagger_has_either_head_and_every_part_learns(files, name, head):
-    values = settings(files, head=head, characters="cnn")
-    widths = {"d_model": 8, "num_heads": 2, "num_layers": 1} if name == "encoder" else {"d_embedding": 8, "d_hidden": 6}
-    values["model"] = {"name": name, "head": head, "characters": "cnn", "dropout": 0.0, **widths}
-    task = prepare(values)
-    torch.manual_seed(0)
-    model = task.build_model()
-    encoded = task.encoded("train")[:8]
-    together = task.tag(model, encoded)
-    for sentence, (tags, probabilities) in zip(encoded, together, strict=True):
-        ((alone, expected),) = task.tag(model, [sentence])
-        assert alone == tags and len(tags) == len(sentence.words)
-        torch.testing.assert_close(probabilities, expected, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(tags)), rtol=0, atol=1e-5)
-    batch = task.collate_encoded(encoded, list(range(8)))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    losses = []
-    for _ in range(12):
-        loss = task.loss(model, batch, 0.0)
-        loss.backward()
-        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    assert losses[-1] < 0.6 * losses[0]
-
-
 def test_the_state_of_a_word_is_the_mean_of_its_tokens(files):
     task = prepare(settings(files, {"kind": "char"}))
     model = task.build_model().eval()

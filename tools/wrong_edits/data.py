@@ -143,7 +143,7 @@ EDITS = [
         "a run started from a parent copies the rows in the wrong order",
         "return [(i, known[name]) for i, name in enumerate(own) if name in known]",
         "return [(i, i) for i, name in enumerate(own) if name in known and i < len(parent)]",
-        ("tests/test_transfer.py", "tests/test_parent.py"),
+        ("tests/test_transfer.py",),
     ),
     Edit(
         "intervals of 90 %",

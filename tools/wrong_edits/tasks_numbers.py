@@ -125,7 +125,7 @@ EDITS = [
         "series: dates continue from the first one",
         "date, written = self.dates[-1], []",
         "date, written = self.dates[0], []",
-        ("tests/test_series_dates.py::test_dates_go_on_as_they_are_written",),
+        ("tests/test_numbers.py::test_dates_go_on_as_they_are_written",),
     ),
     Edit(
         "series: the validation loss sums the errors of the last series only",

@@ -168,13 +168,13 @@ EDITS = [
         "the CRF ignores end scores",
         "return torch.logsumexp(alpha + self.end, dim=1)",
         "return torch.logsumexp(alpha, dim=1)",
-        ("tests/test_crf.py",),
+        ("tests/test_tags.py",),
     ),
     Edit(
         "Viterbi minimises instead of maximising",
         "longer, before = (score.unsqueeze(2) + transitions).max(1)",
         "longer, before = (score.unsqueeze(2) + transitions).min(1)",
-        ("tests/test_crf.py",),
+        ("tests/test_tags.py",),
     ),
     Edit(
         "a delayed tagger uses each word's undelayed state",

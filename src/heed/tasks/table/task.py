@@ -27,14 +27,7 @@ from heed.data.kinds.numbers import (
 from heed.data.splits.splits import Splits, default_held_out, hold_out
 from heed.errors import DataError
 from heed.models.base import RowEncoder
-from heed.tasks.base.labels import (
-    LabelHead,
-    check_labels,
-    count_lines,
-    load_labels,
-    number_of,
-    save_labels,
-)
+from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
 from heed.tasks.base.report import counted
 from heed.tasks.base.task import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
