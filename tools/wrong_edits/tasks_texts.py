@@ -251,4 +251,22 @@ EDITS = [
         "widths = [least for n, least in",
         ("tests/test_language_modelling.py::test_the_table_of_lengths_widens_to_its_longest_number",),
     ),
+    Edit(
+        "classification: a look shows a label's own weights, not their difference from the mean over labels",
+        "return weight[number] - weight.mean(0)",
+        "return weight[number]",
+        ("tests/test_classification_ngrams.py::test_a_run_learns_loads_looks_and_starts_another",),
+    ),
+    Edit(
+        "classification: tokens that are cut from a pair are not counted",
+        "return [*whole, between, *other], sum(lengths) - sum(kept)",
+        "return [*whole, between, *other], 0",
+        ("tests/test_text_pairs.py::test_of_a_pair_that_is_too_long_the_longer_text_is_cut_first",),
+    ),
+    Edit(
+        "tagging: pieces of a framed sentence leave no room for the start and end token",
+        "most = int(self.body.config.max_length) - frame_size(False)",
+        "most = int(self.body.config.max_length)",
+        ("tests/test_framed_tasks.py::test_a_sentence_longer_than_the_positions_is_tagged_in_pieces",),
+    ),
 ]

@@ -120,13 +120,7 @@ def ngrams_of_filters(
 ) -> Shading | None:
     """The n-grams at which a CNN's filters are largest, with the filters' summed contributions; None without filters.
 
-    Args:
-        task: The task, which has the labels.
-        model: The traced model.
-        seen: A trace of a pass over the text alone.
-        words: The words of the text.
-        num_tokens: The number of tokens of the text.
-        label: The label whose score is explained.
+    `seen` is a trace of a pass over the text alone; the contributions are to the score of `label`.
     """
     body = model.body
     if not isinstance(body, CNN):
@@ -202,12 +196,7 @@ def _text(words: Words, tokens: range) -> str:
 def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words, titles: Axis) -> list[Shading]:
     """The weight of each sentence in the text, and of each word in its sentence and so in the text.
 
-    Args:
-        seen: A trace of a pass over one text.
-        choice: Which attention to show.
-        lengths: The number of tokens of each sentence.
-        words: The words of the text.
-        titles: The axis of the sentences.
+    `lengths` are the numbers of tokens of the sentences, `titles` their axis.
     """
     chosen = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
     weights = {name: seen.maps(name, layer).weights[:, 0, 0] for name, layer in chosen.items()}
@@ -270,18 +259,9 @@ def look_at_text(
     contributions: bool = True,
     pieces: bool = False,
 ) -> Look:
-    """Look at the label that a model gives to a text.
+    """Look at the label that a model gives to a text; the options are those of `LooksAtText.look`.
 
-    Args:
-        task: The task, which turns the text into tokens.
-        model: The model to look at.
-        text: The text.
-        edits: Changes of attention weights.
-        title: The title.
-        choice: Which attention to show: by default every mechanism's last layer, the mean of its heads.
-        gates: Draw the gates of recurrent networks over the text.
-        contributions: Measure the contribution of each word by leaving it out (one more forward pass for each word).
-        pieces: Show tokens instead of whole words in maps and steps.
+    With `contributions`, the contribution of each word is measured by leaving it out, one more forward pass for each.
 
     Raises:
         ConfigError: The model does not have this attention, or has no gates.

@@ -99,14 +99,7 @@ def _line(row: Sequence[str]) -> str:
 def look_at_series(
     task: Series, model: Forecaster, values: NDArray[np.float64], *, name: str = "series", title: str = ""
 ) -> Look:
-    """Show how a model reads the last `data.window` rows of a series, from which it forecasts.
-
-    Args:
-        task: The series task.
-        model: The forecaster.
-        values: The series, `(rows, columns)`.
-        name: Name of the series in the look.
-        title: Title of the look.
+    """Show how a model reads the last `data.window` rows of a series `(rows, columns)`, from which it forecasts.
 
     Raises:
         ConfigError: The model has no recurrent network, so there are no gates or states to show.

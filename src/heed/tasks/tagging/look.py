@@ -31,16 +31,7 @@ def look_at_tags(
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or to the given `words`.
 
-    Args:
-        task: The task, which turns words into tokens.
-        model: The model to look at.
-        text: The text.
-        edits: Changes of attention weights.
-        title: The title.
-        choice: Which attention to show: by default every mechanism's last layer, the mean of its heads.
-        words: The words, to use instead of splitting `text`.
-        gates: Draw the gates of recurrent networks over the text.
-        pieces: Show tokens instead of whole words in maps and steps.
+    The options are those of `LooksAtText.look`.
 
     Raises:
         ConfigError: The model does not have this attention, or has no gates, or the text is too long.
