@@ -222,4 +222,4 @@ def test_the_reading_path_has_the_lines_that_it_says():
     for path, stated in rows:
         count = len((ROOT / "src" / "heed" / path).read_text(encoding="utf-8").splitlines())
         assert abs(count - int(stated)) <= 0.1 * count, (path, count)
-    assert sum(int(stated) for _, stated in rows) <= 2_700
+    assert sum(int(stated) for _, stated in rows) <= 2_900
