@@ -486,11 +486,9 @@ def test_evaluate_lists_errors_and_scores_files(run, capsys, files, tmp_path):
     assert report["examples"] == 80 and "macro_f1" in report
 
 
-def test_check_counts_labels_and_dry_run_predicts_the_cost(files, capsys):
+def test_check_counts_labels(files, capsys):
     code, out, _ = call(capsys, "check", "classification", files / "train.txt")
     assert code == 0 and "neg" in out and "held out" in out and "as the model sees them" in out
-    code, out, _ = call(capsys, "train", "classification", files / "train.txt", "--dry-run", "training.steps=3")
-    assert code == 0 and "predicted: 3 updates" in out
 
 
 def test_a_prediction_of_labels_formats_itself_for_every_use():

@@ -157,7 +157,8 @@ def test_a_run_in_two_parts_ends_as_in_one(name, data, tmp_path, capsys):
 def test_every_command_works_or_says_for_which_tasks_it_is(name, runs, data, tmp_path, capsys):
     one, other = runs(name)
     commands = SMALL[name].commands(str(one.folder), str(other.folder), data, tmp_path)
-    needs = {"predict": "outputs", "look": "look", "compare": "examiner", "ensemble": "ensemble", "evaluate": None}
+    needs = {"predict": "outputs", "look": "look", "compare": "examiner", "ensemble": "ensemble"}
+    needs |= dict.fromkeys(["evaluate", "check", "curves", "start"])
     for command, capability in needs.items():
         if command == "look" and not SMALL[name].look:  # without an input, the curves of training are drawn
             continue

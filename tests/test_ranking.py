@@ -33,8 +33,10 @@ def recomputed(run, ids):
     return found
 
 
-@pytest.mark.parametrize("kind", ["char", "byte", "byte_bpe", "bpe", "word"])
-@pytest.mark.parametrize("model", ["attention_lm", "rnn"])
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("rnn", "char"), *(("attention_lm", kind) for kind in ("char", "byte", "byte_bpe", "bpe", "word"))],
+)
 def test_a_text_is_scored_token_by_token(file, model, kind):
     run = random_run(file, model, kind)
     text = "They eat the café, with my friend"
@@ -55,8 +57,9 @@ def test_an_empty_text_has_no_scores(file):
     assert scored.tokens == () and scored.log_prob == 0 and math.isnan(scored.bits_per_byte)
 
 
-@pytest.mark.parametrize("kind", ["char", "byte", "byte_bpe", "bpe", "word"])
-@pytest.mark.parametrize("end", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "end"), [("char", True), *((kind, False) for kind in ("char", "byte", "byte_bpe", "bpe", "word"))]
+)
 def test_totals_are_sums_of_the_scores_of_prompt_and_choice_as_one_text(file, kind, end):
     run = random_run(file, "attention_lm", kind)
     ranked = run.rank(PROMPT, CHOICES, end=end)
