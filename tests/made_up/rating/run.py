@@ -15,7 +15,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.observe.looks import Choice, Look
 from heed.tasks.base.looking import LooksAtText, Words, networks, watched
 from heed.tasks.base.predictions import Prediction
-from heed.tasks.base.report import plain
+from heed.tasks.base.report import with_interval
 from heed.tasks.base.run import TextRun
 
 
@@ -72,4 +72,4 @@ class RatingRun(TextRun[Rating, Rater, Stars], LooksAtText):
 
     @staticmethod
     def body(report: dict[str, Any]) -> list[str]:
-        return [f"  absolute error       {plain(report['absolute_error'])}"]
+        return [f"  absolute error       {with_interval(report['absolute_error'])}"]

@@ -46,7 +46,7 @@ def points(values: dict[str, float]) -> str:
     return f"{values['value']:7.2f}{span}"
 
 
-def plain(values: dict[str, float]) -> str:
+def with_interval(values: dict[str, float]) -> str:
     """A number with its interval, in its own unit."""
     return f"{values['value']:.4g} [{values['low']:.4g}, {values['high']:.4g}]"
 

@@ -29,7 +29,7 @@ from heed.models.base import DecoderBody
 from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
-from heed.tasks.base.report import counted, counted_are, first_of, interval, plain, points, span
+from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
@@ -87,7 +87,7 @@ _SHOWN = 3
 def body(report: dict[str, Any]) -> list[str]:
     """The scores of one set."""
     lines = [f"  {'responses':<21} {report['responses']:7,}, intervals over conversations"]
-    lines.append(f"  {'perplexity':<21} {plain(report['perplexity'])}")
+    lines.append(f"  {'perplexity':<21} {with_interval(report['perplexity'])}")
     lines += [f"  {label:<21} {points(report[key])}" for key, label in _POINTS.items() if key in report]
     lines += [f"  {label:<21} {interval(report[key])}" for key, label in _SHARES.items() if key in report]
     common = [f"{short(one['text'])} ({one['count']:,})" for one in report["common"][:_SHOWN]]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from heed.data.kinds.documents import Document
 from heed.evaluation.measures import Array, Outcomes, rate
-from heed.tasks.base.report import counted_are, plain, span
+from heed.tasks.base.report import counted_are, span, with_interval
 from heed.tasks.language_modelling.scoring import TokenScores
 
 FEW_DOCUMENTS = 20
@@ -227,7 +227,7 @@ _LINES = {
 
 def body(report: dict[str, Any]) -> list[str]:
     """Lines with the scores of one set."""
-    lines = [f"  {label:<20} {plain(report[name])}" for name, label in _LINES.items() if name in report]
+    lines = [f"  {label:<20} {with_interval(report[name])}" for name, label in _LINES.items() if name in report]
     counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
     lines.append(f"  of {counts}; every token is scored once")
     over = report["intervals_over"]

@@ -15,7 +15,7 @@ from torch.nn.functional import log_softmax
 
 from heed.data.batch.plan import plan_pass
 from heed.evaluation.measures import Array, Outcomes, rate, share
-from heed.tasks.base.report import interval, plain
+from heed.tasks.base.report import interval, with_interval
 from heed.tasks.pretraining.batch import MaskedBatch, Masking, collate_rows
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.passages import NO_QUESTION, Passages, Rows
@@ -214,8 +214,8 @@ def body(report: dict[str, Any]) -> list[str]:
     lines = []
     if "masked_accuracy" in report:
         lines.append(f"  {'masked words right':<22} {interval(report['masked_accuracy'])}")
-        lines.append(f"  {'nats per masked word':<22}  {plain(report['masked_loss'])}  of {report['masked']:,}")
+        lines.append(f"  {'nats per masked word':<22}  {with_interval(report['masked_loss'])}  of {report['masked']:,}")
     if "next_accuracy" in report:
         lines.append(f"  {'next sentences right':<22} {interval(report['next_accuracy'])}")
-        lines.append(f"  {'nats per pair':<22}  {plain(report['next_loss'])}  of {report['pairs']:,}")
+        lines.append(f"  {'nats per pair':<22}  {with_interval(report['next_loss'])}  of {report['pairs']:,}")
     return lines

@@ -15,16 +15,16 @@ from heed.data.findings import Findings
 from heed.data.kinds.numbers import aligned, hold_numbers
 from heed.data.readers import column_names
 from heed.errors import ConfigError
-from heed.evaluation.forecasts import Errors, error_measures, error_report, last_value, seasonal_naive
+from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
 from heed.observe.looks import Look
 from heed.observe.maps import Axis
 from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import Words, encoder_frames, networks, watched
 from heed.tasks.base.predictions import FileOutputs, data_frame
-from heed.tasks.base.report import counted, interval, plain
+from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.base.run import Run
-from heed.tasks.series.task import Forecaster, Part, Series, Values, date_column, to_forecast, whole_series
+from heed.tasks.series.task import Forecaster, Part, Series, date_column, to_forecast, whole_series
 from heed.visible import escaped
 
 
@@ -60,7 +60,7 @@ def body(report: dict[str, Any]) -> list[str]:
     for column, shown in report["columns"].items():
         lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   the model's MAE is lower by")
         for name, values in shown.items():
-            scores = " ".join(f"{plain(values[kind]):>32}" for kind in ("mae", "rmse"))
+            scores = " ".join(f"{with_interval(values[kind]):>32}" for kind in ("mae", "rmse"))
             gain = (
                 interval(values["gain"]) if "gain" in values else "" if name == "model" else "- (its MAE is almost 0)"
             )

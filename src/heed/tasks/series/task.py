@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.config.data import InMemory
@@ -26,6 +25,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.numbers import Numbers, Standard, aligned, constant_lines, hold_series, read_numbers, text_columns
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
+from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.capabilities import refuse_pictures
 from heed.tasks.base.report import counted
@@ -71,9 +71,6 @@ class Forecaster(nn.Module):
             said, states = self.read(rows[-1], states)
             rows.append(said)
         return torch.cat(rows, dim=1)
-
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable
 from heed.tasks.base.predictions import FileOutputs, Predictions
-from heed.tasks.table.task import RowClassifier, Table, joined
+from heed.tasks.table.task import RowClassifier, Table, concatenated
 from heed.visible import to_json
 
 
@@ -84,7 +84,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
         return aligned(held, self.task.standard.columns)
 
     def read(self, files: Sequence[str | Path]) -> Numbers:
-        return joined([self.task.read(Path(file)) for file in files])
+        return concatenated([self.task.read(Path(file)) for file in files])
 
     def label(self, examples: Numbers) -> list[LabelPrediction]:
         return self._of(examples.values)

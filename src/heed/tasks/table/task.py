@@ -117,7 +117,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
                 columns = parts[0].columns if parts else wanted
                 label, trained = data.columns.label, columns is not data.columns.features
                 parts.append(read_numbers(Path(path), columns, label, known=known, trained=trained, said=said))
-            return joined(parts)
+            return concatenated(parts)
 
         train = read(data.train, data.columns.features)
         known = frozenset(train.labels)
@@ -209,7 +209,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
             return torch.cat([model(part.to(device)).float().cpu() for part in parts])
 
 
-def joined(parts: Sequence[Numbers]) -> Numbers:
+def concatenated(parts: Sequence[Numbers]) -> Numbers:
     """Join the rows of several files with the same columns."""
     labels = tuple(label for part in parts for label in part.labels)
     origins = tuple(origin for part in parts for origin in part.origins)
