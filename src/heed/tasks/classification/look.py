@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heed.data.batch.texts import TokenText
-from heed.data.examples import split_sentences, without_breaks
+from heed.data.examples import without_breaks
 from heed.data.kinds.inputs import parted
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
@@ -326,10 +326,8 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []
-        for a, b in (
-            split_sentences(part, task.config.data.sentence_separator) if task.hierarchical else [(0, len(part))]
-        ):
-            own += [(start + a + c, start + a + d) for c, d in task.tokenizer.encode(part[a:b]).spans]
+        for place, inside in task.parts(part):
+            own += [(start + place + a, start + place + b) for a, b in task.tokenizer.encode(inside).spans]
         if task.pairs and number == 0:  # either text of a pair may have been cut
             ids = task.tokens_of(encoded)
             own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]

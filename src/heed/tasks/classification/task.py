@@ -239,20 +239,20 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def _sentences(self, texts: Sequence[str], kept: bool) -> list[list[list[int]]]:
         """Texts as sentences of tokens, none empty."""
-        data = self.config.data
-        if self.hierarchical:
-            spans = [split_sentences(text, data.sentence_separator) for text in texts]
-        else:
-            texts = [without_breaks(text) for text in texts]
-            spans = [[(0, len(text))] for text in texts]
+        parts = [self.parts(text) for text in texts]
         encode = encode_cached if kept else TextTokenizer.encode_all
-        parts = [text[a:b] for text, inside in zip(texts, spans, strict=True) for a, b in inside]
-        rows = iter(encode(self.tokenizer, parts))
-        most = data.max_sentence if self.hierarchical else sys.maxsize
+        rows = iter(encode(self.tokenizer, [part for of_text in parts for _, part in of_text]))
+        most = self.config.data.max_sentence if self.hierarchical else sys.maxsize
         return [
-            [row[i : i + most] for row in islice(rows, len(inside)) for i in range(0, len(row), most)]
-            for inside in spans
+            [row[i : i + most] for row in islice(rows, len(of_text)) for i in range(0, len(row), most)]
+            for of_text in parts
         ]
+
+    def parts(self, text: str) -> list[tuple[int, str]]:
+        """The parts of a text that are tokenized one by one, each with its place: sentences, or the whole text."""
+        if not self.hierarchical:
+            return [(0, without_breaks(text))]
+        return [(a, text[a:b]) for a, b in split_sentences(text, self.config.data.sentence_separator)]
 
     @property
     def pairs(self) -> bool:  # type: ignore[override]  # by the columns

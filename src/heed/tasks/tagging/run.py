@@ -79,18 +79,15 @@ def body(report: dict[str, Any]) -> list[str]:
 
 def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
     """Wrong entities in their context, or the most frequent confusions."""
-    lines = []
-    for e in shown_errors(report, most):
-        if "count" in e:
-            lines.append(f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}")
-        else:
-            kinds = " as ".join(kind for kind in (e["true"], e["predicted"]) if kind)
-            lines.append(f"  {e['origin']}  {e['kind']}: {kinds}\n    {e['context']}")
-    if not lines:
+    errors = shown_errors(report, most)
+    if not errors:
         return ["no errors"]
-    counts = "count" in shown_errors(report, 1)[0]
-    head = "most frequent errors:" if counts else "errors (true entity in [ ], predicted in { }):"
-    return [head, *lines]
+    if "count" in errors[0]:
+        lines = (f"  {e['count']:>6,}  {e['true']} predicted as {e['predicted']}" for e in errors)
+        return ["most frequent errors:", *lines]
+    kinds = (" as ".join(kind for kind in (e["true"], e["predicted"]) if kind) for e in errors)
+    lines = (f"  {e['origin']}  {e['kind']}: {k}\n    {e['context']}" for e, k in zip(errors, kinds, strict=True))
+    return ["errors (true entity in [ ], predicted in { }):", *lines]
 
 
 class TaggingOutputs(TextOutputs):
