@@ -143,8 +143,8 @@ def tensors_in(value):
 
 
 @every_task
-def test_a_run_in_two_parts_ends_as_in_one(name, data, tmp_path, capsys):
-    SMALL[name].trained(data, tmp_path / "parts")
+def test_a_run_in_two_parts_ends_as_in_one(name, runs, data, tmp_path, capsys):
+    shutil.copytree(runs(name)[0].folder, tmp_path / "parts")
     code, _, err = call(capsys, "train", tmp_path / "parts", "--resume", "training.steps=4")
     assert code == 0, err
     dataclasses.replace(SMALL[name], steps=4).trained(data, tmp_path / "whole")
