@@ -160,8 +160,8 @@ EDITS = [
     ),
     Edit(
         "tagging: loss per sentence, not per word",
-        "return total / count  # for a tagger, its words",
-        "return total / len(encoded)",
+        'return {"loss": total / count}  # for a tagger, over its words',
+        'return {"loss": total / len(encoded)}',
         VALIDATION,
     ),
     Edit(

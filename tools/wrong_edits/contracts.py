@@ -10,8 +10,8 @@ LABELLED = "tests/test_compare_labelled.py"
 EDITS = [
     Edit(
         "a report does not name its task",
-        'return {"task": self.config.task, **summarise(',
-        "return {**summarise(",
+        'return {"task": self.config.task, **scores}',
+        "return scores",
         (CONFORMANCE("test_a_report_names_its_task_and_every_measure_of_the_outcomes"),),
     ),
     Edit(

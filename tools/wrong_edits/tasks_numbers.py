@@ -87,8 +87,8 @@ EDITS = [
     # series: rows held out in time, scoring
     Edit(
         "series: validation and test rows are exchanged",
-        'cut = {"test": _count(data.test), "valid": _count(data.valid)}',
-        'cut = {"valid": _count(data.valid), "test": _count(data.test)}',
+        '(("test", data.test), ("valid", data.valid))',
+        '(("valid", data.valid), ("test", data.test))',
         (NUMBERS("test_the_last_rows_are_held_out_in_time"),),
     ),
     Edit(
