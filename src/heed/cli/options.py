@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 import heed.models
 from heed.errors import ConfigError
 from heed.tasks import spec_of, task_names
-from heed.tasks.base.spec import Flag
+from heed.tasks.base import Flag
 
 _REST = "Other options"
 _WIDEST = 24

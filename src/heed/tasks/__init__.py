@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from heed.config import RunConfig
-    from heed.tasks.base.spec import TaskSpec
+    from heed.tasks.base import TaskSpec
 
 __all__ = [
     "DEFAULT",

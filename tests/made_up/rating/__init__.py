@@ -1,6 +1,6 @@
 """Rating: rate texts with a number."""
 
-from heed.tasks.base.spec import Flag, TaskSpec
+from heed.tasks.base import Flag, TaskSpec
 
 SPEC = TaskSpec(
     summary="Rate texts by a number.",

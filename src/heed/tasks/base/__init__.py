@@ -1,1 +1,67 @@
-"""The contracts and parts that tasks share; nothing here names a task."""
+"""What tasks share; here, what the command line must know of a task, from the standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A command-line option that only some tasks have."""
+
+    command: Literal["predict", "look", "evaluate"]  # the command that takes it
+    name: str  # as typed, without dashes
+    type: type | tuple[str, ...]  # type of its value, `bool` for a switch; or the allowed words
+    help: str  # one line
+    default: Any = None  # the value if it is not given
+    least: int | None = None  # the smallest allowed number
+    keyword: str | None = None  # keyword of the Python method, if it is not the name
+    several: bool = False  # may be given several times; the value is then a tuple
+    file: bool = False  # a text that is the name of a file
+
+    @property
+    def key(self) -> str:
+        """The name as a keyword."""
+        return self.keyword or self.name.replace("-", "_")
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """Description of a task; in `uses`, commands for a trained model, `{run}` stands for its folder."""
+
+    summary: str  # one line
+    example: str  # its training files, as in `heed train TASK <example>`
+    interfaces: tuple[str, ...]  # interfaces of the models it can use, the preferred one first
+    per_token: bool = False  # its models must return a state for each token, not one vector for a text
+    framed: bool = False  # its models must read a start and an end token around each text, as BERT does
+    num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number
+    files: str = "any number of files"  # how messages call its training files
+    flags: tuple[Flag, ...] = ()  # options that only some tasks have
+    uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
+    next_command: str = "heed look {run} TEXT"  # after training
+    unit: str = "example"  # what one example is, in reports: "pair", "text"
+    scored_unit: str | None = None  # what one score belongs to, if not `unit`: "forecast"
+    takes: tuple[tuple[str, str], ...] = ()  # (content of training files, see `heed.data.kinds.contents`; arguments)
+    architectures: tuple[str, ...] = ()  # endings of the class names of Hugging Face checkpoints for this task
+
+
+JSON = Flag("predict", "json", bool, "One JSON object per output.", default=False)
+NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", default=1, least=1)
+SORT = Flag("predict", "sort", ("uncertainty",), "Least certain inputs first, for labelling.")
+ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, least=0)
+BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
+CHOICE = Flag(
+    "predict", "choice", str, "A continuation (pretraining: a word at the mask) to rank; repeatable.", several=True
+)
+LENGTH = Flag("predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1)
+LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
+GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
+PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
+SAMPLING = (
+    Flag("predict", "sample", bool, "Sample outputs instead of searching for the best.", default=False),
+    Flag("predict", "temperature", float, "With --sample: below 1 sharpens, above 1 flattens.", default=1.0),
+    Flag("predict", "top-k", int, "With --sample: only from the N most probable tokens."),
+    Flag("predict", "top-p", float, "With --sample: only from the most probable tokens with this total probability."),
+    Flag("predict", "seed", int, "With --sample: the same seed gives the same outputs.", default=1),
+)

@@ -1,6 +1,6 @@
 """Classification: give texts labels."""
 
-from heed.tasks.base.spec import ERRORS, GATES, JSON, NBEST, PIECES, SORT, TaskSpec
+from heed.tasks.base import ERRORS, GATES, JSON, NBEST, PIECES, SORT, TaskSpec
 
 SPEC = TaskSpec(
     unit="text",

@@ -1,6 +1,6 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base.spec import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="conversation",

@@ -1,6 +1,6 @@
 """Images: give pictures labels."""
 
-from heed.tasks.base.spec import ERRORS, JSON, NBEST, SORT, Flag, TaskSpec
+from heed.tasks.base import ERRORS, JSON, NBEST, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="picture",

@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base.spec import BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",

@@ -1,6 +1,6 @@
 """Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
-from heed.tasks.base.spec import CHOICE, JSON, NBEST, PIECES, Flag, TaskSpec
+from heed.tasks.base import CHOICE, JSON, NBEST, PIECES, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",

@@ -1,6 +1,6 @@
 """Series: forecast series of numbers."""
 
-from heed.tasks.base.spec import Flag, TaskSpec
+from heed.tasks.base import Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="row",

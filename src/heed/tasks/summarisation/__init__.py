@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base.spec import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",

@@ -1,6 +1,6 @@
 """Table: classify rows of numbers."""
 
-from heed.tasks.base.spec import ERRORS, JSON, TaskSpec
+from heed.tasks.base import ERRORS, JSON, TaskSpec
 
 SPEC = TaskSpec(
     unit="row",

@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base.spec import ERRORS, GATES, JSON, PIECES, SORT, Flag, TaskSpec
+from heed.tasks.base import ERRORS, GATES, JSON, PIECES, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="sentence",

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base.spec import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
