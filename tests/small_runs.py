@@ -108,7 +108,7 @@ SMALL = {
             ("one [MASK] two",),
             ("one two",),
             {**_BLOCKS, **_WORDS, "data.max_length": 16, "data.separator": "", "data.valid": 6},
-            ("data.max_length=16", "data.format=lines"),
+            ("data.max_length=16", "data.separator=''"),
         ),
         Small("dialogue", "hred", "talks.jsonl", ("one two",), ("one two",), {**_PAIRS, "model.d_context": 4}),
         Small("summarisation", "bahdanau", "mails.jsonl", ("one two",), ("one two",), _PAIRS),
