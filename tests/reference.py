@@ -11,7 +11,7 @@ docstring says otherwise. A recurrent `state` is the hidden vector h, or a tuple
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -668,7 +668,7 @@ def crf_sequences(emissions, start, transitions, end) -> dict[tuple[int, ...], f
     return scores
 
 
-# --- losses, search, alignment
+# --- losses, search
 
 
 def log_softmax(logits) -> np.ndarray:
@@ -725,19 +725,3 @@ def exhaustive_search(
 
     extend((), 0.0)
     return sorted(finished, key=lambda item: (-item[0], item[1]))
-
-
-def alignment_error_rate(sure: Collection, possible: Collection, predicted: Collection) -> float:
-    """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), links as (source, target) pairs.
-
-    By definition S is a subset of P; gold files often list only the remaining links as possible, so P is taken as
-    possible | sure. Without sure and predicted links AER is undefined: ValueError. A corpus is scored by
-    pooling its links, e.g. (sentence, source, target), not by averaging.
-
-    Source: Och & Ney 2003, A Systematic Comparison of Various Statistical Alignment Models.
-    """
-    S, A = set(sure), set(predicted)
-    P = set(possible) | S
-    if not A and not S:
-        raise ValueError("no sure and no predicted links: the alignment error rate is undefined")
-    return 1.0 - (len(A & S) + len(A & P)) / (len(A) + len(S))

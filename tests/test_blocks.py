@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
-from heed.tasks.language_modelling.batches import Blocks, Streams, TokenStream
+from heed.tasks.language_modelling.task import Blocks, Streams, TokenStream
 from heed.training.device import divided
 
 relaxed = settings(deadline=None, max_examples=60)
@@ -70,7 +70,7 @@ def test_every_token_is_a_target_once_a_pass(counts, context, batch_tokens, seed
     seen = []
     for indices in plan:
         assert 1 <= len(indices) <= max(1, batch_tokens // context)
-        batch = blocks.collate(indices, 3)
+        batch = blocks.collate(indices)
         places = np.concatenate(
             [np.arange(max(0, i), min(i + context, len(stream))) for i in indices]
         )  # of the targets, row by row
@@ -129,7 +129,7 @@ def test_a_batch_is_a_function_of_its_indices_alone():
     stream = stream_of([50, 70, 31])
     one = Blocks(stream, 8, END)
     indices = one.plan(32, 5, 2)[3]
-    whole, other = one.collate(indices, 2), Blocks(stream, 8, END).collate(indices)
+    whole, other = one.collate(indices), Blocks(stream, 8, END).collate(indices)
     parts = [one.collate(part) for part in divided(indices, 2)]
     for name in ("tokens", "labels", "mask"):
         assert torch.equal(getattr(whole, name), getattr(other, name))

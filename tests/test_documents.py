@@ -21,7 +21,7 @@ from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
-from heed.tasks.language_modelling.batches import Blocks, TokenStream
+from heed.tasks.language_modelling.task import Blocks, TokenStream
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

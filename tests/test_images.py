@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
 
 import heed
 from commands import failing
@@ -158,21 +157,6 @@ def test_scores_stand_beside_the_nearest_neighbour_on_pixels(run, photos):
     near = [min(train, key=lambda t, p=p: ((arrays[t.place] - arrays[p.place]) ** 2).sum()) for p in valid]
     right = np.mean([t.label == p.label for t, p in zip(near, valid, strict=True)])
     assert report["baselines"][name]["accuracy"]["value"] == pytest.approx(right)
-
-
-def test_a_resumed_run_has_the_same_bits(photos, tmp_path):
-    """Batch normalisation and augmentation among them; a run ends early where a callback says so."""
-    settings = {**SMALL, **QUICK, "data.valid": 20, "training.batch_size": 16, "training.validate_every": 3}
-    settings |= {"training.schedule": "constant", "augment.crop": 1, "augment.mixup": 0.4, "augment.erase": 0.5}
-    given = dict(train=photos, quiet=True)
-    whole = heed.train("images", steps=6, out=tmp_path / "whole", settings=settings, **given)
-    heed.train("images", steps=3, out=tmp_path / "half", settings=settings, **given)
-    with pytest.raises(SystemExit):
-        cli.main(["train", str(tmp_path / "half"), "--resume", "training.steps=6"])
-    last = [load_file(tmp_path / name / "checkpoints" / "step-6" / "model.safetensors") for name in ("whole", "half")]
-    assert whole.report["training"]["updates"] == 6
-    for name, tensor in last[0].items():
-        assert torch.equal(tensor, last[1][name]), name
 
 
 def test_two_classes_by_one_output_have_the_probability_of_the_second(photos, tmp_path):

@@ -21,9 +21,8 @@ from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.base.report import SideCounts, length_table
-from heed.tasks.language_modelling.batches import CarriedRows
-from heed.tasks.language_modelling.measures import Trigram, Units, outcomes_of
-from heed.tasks.language_modelling.scoring import TokenScores, score_ids, score_texts
+from heed.tasks.language_modelling.scoring import TokenScores, Trigram, Units, outcomes_of, score_ids, score_texts
+from heed.tasks.language_modelling.task import CarriedRows
 from heed.training.progress import Quiet
 
 WORDS = "the a red old big cat dog man sees likes and with of house tree".split()

@@ -11,11 +11,11 @@ from torch.testing import assert_close
 
 from heed.cli import main
 from heed.data.embedded.generated import SPLITS
+from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.pairs import words_of
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, list_lessons, mess, order, politics, run_lesson
 from heed.lessons import lesson as files
-from heed.tasks.language_modelling.meals import draw_documents
 from small_lessons import shrink
 
 STAGES = {
@@ -219,7 +219,7 @@ def test_pizza_ranks_by_the_verb_and_the_bigram_cannot():
         assert_close(stage["probability"], stage["total"].exp())
         assert float((stage["probability"] - torch.tensor(true, dtype=torch.float64)).abs().mean()) < 0.04
     # Counted again from the sentences, pair by pair.
-    texts = [[*document.text.split(), "</s>"] for document in draw_documents("train", 20_000, 1)]
+    texts = [[*document.text.split(), "</s>"] for document in draw_meals("train", 20_000, 1)]
     pairs = [pair for text in texts for pair in pairwise(text)]
     by_hand = {}
     for choice in ("chilli flakes", "my friend", "sand"):

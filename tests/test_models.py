@@ -119,18 +119,30 @@ def find_variants():
 VARIANTS = list(find_variants())
 every_body = pytest.mark.parametrize("body", [pytest.param(b, id=n) for n, b in BODIES.items()])
 every_variant = pytest.mark.parametrize(("body", "config"), VARIANTS)
-every_decoder = pytest.mark.parametrize(
-    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], DecoderBody)]
-)
-every_encoder = pytest.mark.parametrize(
-    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], TokenEncoder | TextEncoder)]
-)
-every_image_encoder = pytest.mark.parametrize(
-    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], ImageEncoder)]
-)
-every_pair_decoder = pytest.mark.parametrize(
-    ("body", "config"), [v for v in VARIANTS if issubclass(v.values[0], PairDecoder)]
-)
+
+
+def variants_of(*kinds):
+    """The variants of bodies of these classes."""
+    return [v for v in VARIANTS if issubclass(v.values[0], kinds)]
+
+
+def in_turn(variants, *ways):
+    """Every body as it comes in every way; each of its other variants in one way, in turn."""
+    seen = set()
+    for n, v in enumerate(variants):
+        for way in [ways[n % len(ways)]] if v.values[0] in seen else ways:
+            yield pytest.param(*v.values, way, id=f"{v.id}-{way}")
+        seen.add(v.values[0])
+
+
+every_decoder = pytest.mark.parametrize(("body", "config"), variants_of(DecoderBody))
+every_encoder = pytest.mark.parametrize(("body", "config"), variants_of(TokenEncoder, TextEncoder))
+every_image_encoder = pytest.mark.parametrize(("body", "config"), variants_of(ImageEncoder))
+every_pair_decoder = pytest.mark.parametrize(("body", "config"), variants_of(PairDecoder))
+
+
+def decoders(name, *ways, kinds=(DecoderBody,)):
+    return pytest.mark.parametrize(("body", "config", name), in_turn(variants_of(*kinds), *ways))
 
 
 def written(body):
@@ -324,9 +336,11 @@ def test_a_place_of_the_last_map_depends_on_its_receptive_field(body, config):
 
 
 @every_decoder
-def test_every_parameter_gets_a_gradient(body, config):
+def test_every_parameter_gets_a_gradient_and_logits_are_the_output_layer(body, config):
     model, args = make_model(body, config), body.example(config, 0)
     hidden, targets = model(**args)[:, :-1], args[written(body)][:, 1:]
+    assert_close(model.logits(hidden), model.output(hidden))
+    assert model.logits(hidden).shape == (*targets.shape, VOCAB_SIZE)
     vocabulary_loss(hidden.flatten(0, 1), model.output, targets.flatten()).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -345,17 +359,7 @@ def test_the_future_never_changes_the_past(body, config):
         assert ((outputs - expected)[:, t].abs() > 1e-6).any(-1).all()
 
 
-@every_decoder
-def test_one_pass_over_the_target_is_a_pass_over_each_prefix(body, config):
-    model, args = make_model(body, config), body.example(config, 0)
-    tokens, expected = args[written(body)], model(**args)
-    for t in range(tokens.shape[1]):
-        outputs = model(**{**args, written(body): tokens[:, : t + 1]})
-        assert_close(outputs[:, -1], expected[:, t], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("chunk", [1, 6])
-@every_pair_decoder
+@decoders("chunk", 1, 6, kinds=(PairDecoder,))
 def test_alignment_costs_a_pair_of_every_source_and_target_token_or_nothing(body, config, chunk):
     model, args = make_model(body, config), take(body.example(config, 0), [0])
     m, n = args["source"].shape[1], args["target"].shape[1]
@@ -374,8 +378,7 @@ def test_alignment_costs_a_pair_of_every_source_and_target_token_or_nothing(body
     assert pairs == dict.fromkeys(crosses, m * n)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 3])
-@every_decoder
+@decoders("chunk", 1, 2, 3)
 def test_steps_are_the_full_pass(body, config, chunk):
     model, args = make_model(body, config), body.example(config, 0)
     state, outputs = start(model, args), []
@@ -385,8 +388,7 @@ def test_steps_are_the_full_pass(body, config, chunk):
     assert_close(torch.cat(outputs, dim=1), model(**args), **CLOSE)
 
 
-@pytest.mark.parametrize("picks", [[0, 1, 2], [2, 0, 2, 1]], ids=str)
-@every_decoder
+@decoders("picks", [0, 1, 2], [2, 0, 2, 1])
 def test_prompts_of_unequal_length_continue_where_each_ends(body, config, picks):
     model, args = make_model(body, config), body.example(config, 0)
     tokens, expected = args[written(body)], model(**args)
@@ -402,8 +404,7 @@ def test_prompts_of_unequal_length_continue_where_each_ends(body, config, picks)
         assert_close(hidden[:, 0], expected[row, lengths + later], **CLOSE)
 
 
-@pytest.mark.parametrize("picks", [[2, 0, 1], [1, 1, 0, 1], [2], [0, 2]], ids=str)
-@every_decoder
+@decoders("picks", [2, 0, 1], [1, 1, 0, 1], [2], [0, 2])
 def test_selected_rows_continue_their_own_sequences(body, config, picks):
     model, args = make_model(body, config), body.example(config, 0)
     tokens, rows, expected = args[written(body)], torch.tensor(picks), model(**args)
@@ -444,16 +445,11 @@ def test_a_selected_memory_is_that_of_the_selected_sources(body, config):
     assert_close(hidden, model(**take(args, picks)), **CLOSE)
 
 
-@every_decoder
-def test_logits_are_the_output_layer_over_the_vocabulary(body, config):
-    model, args = make_model(body, config), body.example(config, 0)
-    hidden = model(**args)
-    assert_close(model.logits(hidden), model.output(hidden))
-    assert model.logits(hidden).shape == (*args[written(body)].shape, VOCAB_SIZE)
-
-
-@every_decoder
-def test_one_batch_is_learned_by_heart(body, config):
+@every_body
+def test_one_batch_is_learned_by_heart(body):
+    if not issubclass(body, DecoderBody):
+        return
+    config = make_config(body)
     model, args = make_model(body, config).train(), body.example(config, 0)
     tokens = args[written(body)]
     tokens[:, 0] = torch.tensor([4, 5, 6])  # so that a language model can tell the rows apart

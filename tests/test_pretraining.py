@@ -17,8 +17,8 @@ from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.pretraining import model as cooccurrence
 from heed.tasks.pretraining.model import fill_from_neighbours
-from heed.tasks.pretraining.passages import FOLLOWS_NOT, NO_QUESTION, Passages, Rows
-from heed.tasks.pretraining.scoring import DocumentScores, answers, by_document, outcomes_of
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows
+from heed.tasks.pretraining.task import DocumentScores, answers, by_document, outcomes_of
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
 QUICK = {

@@ -39,7 +39,7 @@ EDITS = [
         "images: mean and deviation are exchanged when restored",
         "**asdict(self.sizing), **asdict(self.normalisation)}",
         '**asdict(self.sizing), "mean": self.normalisation.deviation, "deviation": self.normalisation.mean}',
-        ("tests/test_picture_form.py",),
+        ("tests/test_picture_store.py",),
     ),
     Edit(
         "images: the pictures of a folder are listed in disk order",

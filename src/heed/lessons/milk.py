@@ -21,7 +21,8 @@ from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.embeddings import MaskedWords
 from heed.lessons.parts import Script, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
-from heed.tasks.pretraining.batch import Masking, mask_rows
+from heed.tasks.pretraining.config import RowOptions
+from heed.tasks.pretraining.rows import Masking, mask_rows
 
 TITLE = "[CLS] the man went to the store [SEP] he bought a gallon of milk [SEP]"
 SOURCE = "An example from the lecture notes; the weights are drawn from a seed, and every number is computed from them."
@@ -32,7 +33,7 @@ _VOCABULARY = (
 _SPECIAL, _WIDTH, _PASSES = 5, 4, 10_000
 _SEED = 50  # of masks and weights; the first three passes show all three treatments of a chosen word
 _MASK = _VOCABULARY.index("[MASK]")
-_MASKING = Masking(0.15, 0.8, 0.1, False, _MASK, np.arange(_SPECIAL, len(_VOCABULARY)))
+_MASKING = Masking(RowOptions(), _MASK, np.arange(_SPECIAL, len(_VOCABULARY)))
 _stage = Script("milk")
 
 

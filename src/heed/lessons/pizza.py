@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from heed.data.embedded.texts import distribution
 from heed.errors import DataError
 from heed.lessons.parts import Script, Stage, Table, double, score_on_test, train_small
-from heed.tasks.language_modelling.meals import distribution
 
 TITLE = "I love eating pizza with ____. I love playing with ____."
 _PROMPTS = {"pizza": "I love eating pizza with", "playing": "I love playing with"}

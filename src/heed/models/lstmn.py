@@ -147,10 +147,6 @@ class LstmnLanguageModel(LanguageModel):
         hidden, state = read_tape(self.cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
 
-    def pack(self, state: TapeState) -> dict[str, Tensor]:
-        """As `LanguageModel.pack`: the tape, the summaries and the state after the last token."""
-        return state.pack()
-
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
         return TapeState.unpack(tensors, self.attention)
 

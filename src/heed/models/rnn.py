@@ -238,10 +238,6 @@ class RnnLanguageModel(LanguageModel):
         hidden, states = self.layers(self.dropout(self.embedding(tokens)), mask, state.states)  # (R, n, d_hidden)
         return self.projection(self.dropout(hidden)), RecurrentState(states, None)
 
-    def pack(self, state: RecurrentState) -> dict[str, Tensor]:
-        """As `LanguageModel.pack`: the hidden and cell state of each layer."""
-        return state.pack()
-
     def unpack(self, tensors: Mapping[str, Tensor]) -> RecurrentState:
         return RecurrentState.unpack(tensors)
 

@@ -149,10 +149,6 @@ class SelfRnnLanguageModel(LanguageModel):
         hidden, state = read_tape(cell, self.attention, embedded, state, size=self.config.tape, lengths=lengths)
         return self.projection(self.dropout(hidden)), state
 
-    def pack(self, state: TapeState) -> dict[str, Tensor]:
-        """As `LanguageModel.pack`: the tape, the context and the state after the last token."""
-        return state.pack()
-
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
         return TapeState.unpack(tensors, self.attention)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from heed.attention import Keys, Rows, watch
 from heed.attention.modules import Attends
 from heed.models.base.config import ImageConfig, ModelConfig
+from heed.shapes import ReturnsTensor
 
 Interface = Literal[
     "encoder", "pair_encoder", "pair_decoder", "turn_decoder", "language_model", "image_encoder", "rows", "series"
@@ -32,7 +33,7 @@ class Memory:
         return Memory(tuple(keys.select(sources) for keys in self.keys), summary)
 
 
-class Body(nn.Module, ABC):
+class Body(ReturnsTensor, nn.Module, ABC):
     """A model without the task's head and loss; each file of `models/` defines one for every interface it supports.
 
     A constructor raises `ConfigError` for fields that do not fit together, such as 3 heads for a d_model of 8.
@@ -366,7 +367,9 @@ class LanguageModel(DecoderBody):
         Raises:
             TypeError: The model does not carry its state.
         """
-        raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
+        if not self.carries:
+            raise TypeError(f"{type(self).__name__} does not carry a state from batch to batch")
+        return state.pack()  # type: ignore[no-any-return]
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> Any:
         """Restore a state from the tensors of `pack`.

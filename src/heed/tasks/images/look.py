@@ -1,35 +1,33 @@
-"""The look at a picture and its label: attention, gradients of the score, receptive fields, attention distance."""
+"""The look at a picture and its label: attention, gradients of the score, receptive fields, attention distance.
+
+Its steps lead from the picture to the label, with every shape and some of the numbers.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
-from PIL.Image import Image
 from torch import Tensor
 
-from heed.data.examples import Picture
-from heed.data.kinds.pictures import pictures_of
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
+from heed.observe import palette
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice
-from heed.observe.picture_drawing import ShownDistances, ShownPicture
-from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
+from heed.observe.picture_drawing import ShownDistances, laid_over, ramp
+from heed.observe.picture_looks import Figure, GridPlace, PictureLook, PictureMap, Step, StepTable, area_of, part_of
 from heed.observe.picture_maps import Patches, SeenAttention, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
-from heed.tasks.base.capabilities import capability
 from heed.tasks.base.looking import watched
-from heed.tasks.images.model import PictureClassifier
-from heed.tasks.images.pictures import check_classes, places_of
-from heed.tasks.images.steps import steps_of
-from heed.tasks.images.task import Images
+from heed.tasks.images.pictures import check_classes
+from heed.tasks.images.task import Images, PictureClassifier
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
 """Names of the maps that can be drawn over a picture."""
@@ -95,11 +93,8 @@ class Looking:
             raise ConfigError(f"unknown map '{name}'{nearest(name, MAPS)}; the maps are {', '.join(MAPS)}")
         if name in ("attention", "rollout"):
             assert self.attention is not None
-            return (
-                self.attention.maps(choice, patch)
-                if name == "attention"
-                else self.attention.rollout_maps(choice, patch)
-            )
+            found = self.attention.maps if name == "attention" else self.attention.rollout_maps
+            return found(choice, patch)
         if name == "gradient":
             return [self._activation(number)]
         return [self._saliency(number) if name == "saliency" else self._field(patch, number)]
@@ -207,19 +202,8 @@ def look_at_picture(
 ) -> PictureLook:
     """Look at the label that a model gives to a picture.
 
-    Args:
-        task: The task, which resizes and normalises pictures.
-        model: The model to look at.
-        picture: Decoded, upright, of any size, `(height, width, channels)`.
-        source: The name of the picture, for display.
-        edits: Changes of attention weights.
-        choice: Which attention to show: by default the last layer, the mean of its heads.
-        maps: Names from `MAPS`; by default attention, rollout and gradient, or, without attention, gradient,
-            saliency and field.
-        patch: The patch whose attention is shown, by default the class token; for `field`, the unit.
-        label: The label whose score gradients explain; by default the most probable.
-        steps: Include the steps from the picture to the label.
-        title: The title.
+    `picture` is decoded, upright, `(height, width, channels)`; `source` is its name, for display; `maps` are by default
+    attention, rollout and gradient, or, without attention, gradient, saliency and field. Others as `ImagesRun.look`.
 
     Raises:
         ConfigError: There is no such attention, patch, label or map, or the model has no attention.
@@ -250,7 +234,7 @@ def look_at_picture(
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
     notes = [f"gradients of the score of '{task.labels[number]}'"] if label else []
     if attention is not None and not maps:
-        notes.append(f"{choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
+        notes.append(f"{_choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
     ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
     top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
@@ -271,8 +255,7 @@ def look_at_picture(
     )
 
 
-def choice_line(choice: Choice, attention: SeenAttention) -> str:
-    """The layers and heads of the attention shown."""
+def _choice_line(choice: Choice, attention: SeenAttention) -> str:
     layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
     heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
     return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
@@ -302,117 +285,258 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
 
 
-def _are_names(pictures: Any) -> bool:
-    return isinstance(pictures, list | tuple) and all(isinstance(one, str | Path) for one in pictures)
+_FIRST = 6
+_SIDE = 192
+_MOST_ROWS, _MOST_COLUMNS = 200, 400
+_GAP = 2
+_LABELS = 10
 
 
-def place_of(text: str) -> GridPlace:
-    """Parse a place on a grid, such as "3,5".
+def steps_of(
+    task: Images,
+    model: PictureClassifier,
+    seen: Trace,
+    sized: Array,
+    logits: Tensor,
+    probabilities: Tensor,
+    attention: SeenAttention | None,
+) -> tuple[Step, ...]:
+    """The steps of one traced pass over one sized picture `(1, height, width, channels)`."""
+    picture = sized[0]
+    first = [_read(task, picture)]
+    if attention is not None:
+        first += [*_patches(model.body, seen, picture, attention), *_blocks(task, model, seen, picture, attention)]
+    else:
+        first += _maps(seen)
+    return (*first, *_label(task, model, seen, logits, probabilities, attention))
 
-    Raises:
-        ConfigError: The text is not a row and a column.
-    """
-    parts = text.replace(" ", "").split(",")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
-    return int(parts[0]), int(parts[1])
+
+def _read(task: Images, picture: Array) -> Step:
+    form = task.form
+    channels = form.sizing.channels
+    names = ("grey",) if channels == 1 else ("red", "green", "blue")
+    rows = tuple(
+        (name, f"{mean:.4f}", f"{deviation:.4f}")
+        for name, mean, deviation in zip(names, form.normalisation.mean, form.normalisation.deviation, strict=True)
+    )
+    return Step(
+        "the picture",
+        (
+            f"Resized to {picture.shape[1]} x {picture.shape[0]} pixels ({form.sizing.crop}), {channels} "
+            f"channel{'s' * (channels > 1)}: {picture.size:,} numbers from 0 to 255.",
+            "Each x becomes (x / 255 - mean) / deviation, with mean and deviation of its channel over the training "
+            "pictures.",
+        ),
+        (Figure("as the model reads it", picture, _times(picture)),),
+        StepTable(("channel", "mean", "deviation"), rows),
+    )
 
 
-class LooksAtPictures:
-    """Mixin of a run that looks inside at pictures."""
+def _times(picture: Array) -> int:
+    """Enlargement factor of a small picture."""
+    return max(1, _SIDE // int(max(picture.shape[:2])))
 
-    task: Images
-    model: PictureClassifier
-    looks_at_several = True
-    """True if several pictures can be looked at together (showing their mean attention distance)."""
-    examples: Callable[[str], Sequence[Any]]
 
-    def look(
-        self,
-        picture: Any,
-        *,
-        steps: bool = False,
-        edits: Sequence[Edit] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
-        map: Sequence[str] = (),
-        patch: GridPlace | str | None = None,
-        label: str | None = None,
-    ) -> Shown:
-        """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
-
-        Args:
-            picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
-                several, or a folder, for the mean attention distance of each layer over all of them.
-            steps: Show every step from the picture to its label.
-            edits: Changes of the attention weights (`heed.observe.edits`).
-            mechanism: Only this attention ("encoder").
-            layer: Which layer, from 0, from the end where negative, or "all".
-            head: Which head, from 0, the "mean" of all, or "all" one by one.
-            map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
-            patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
-            label: The label whose score gradients explain; by default the most probable.
-
-        Raises:
-            ConfigError: There is no such attention, patch, label or map.
-            DataError: The picture cannot be read.
-        """
-        capability(self, "look")
-        arrays, sources = self.opened(picture)
-        title = self.task.title
-        if len(arrays) != 1:
-            return look_at_distances(self.task, self.model, arrays, title)
-        look = look_at_picture(
-            self.task,
-            self.model,
-            arrays[0],
-            sources[0],
-            edits=edits,
-            choice=Choice(mechanism, layer, head),
-            maps=(map,) if isinstance(map, str) else tuple(map),
-            patch=place_of(patch) if isinstance(patch, str) else patch,
-            label=label,
-            steps=steps,
-            title=title,
+def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -> list[Step]:
+    """The steps before the blocks: cut, flatten, embed, add class token and positions."""
+    patches, config = attention.patches, body.config
+    rows, columns = patches.grid
+    (embedded,), (placed,) = (seen.tensors(kind) for kind in ("embedded", "placed"))
+    d_model = embedded.shape[-1]
+    steps = []
+    flat = seen.tensors("patches")
+    if flat:
+        size, stride, numbers = config.patch_size, config.stride or config.patch_size, flat[0].shape[-1]
+        overlap = "" if stride == size else f", one every {stride} pixels, overlapping"
+        steps += [
+            Step(
+                "patches",
+                (f"{rows} x {columns} = {patches.count} patches of {size} x {size} pixels{overlap}, row by row.",),
+                (Figure(f"{patches.count} patches", _apart(picture, patches.grid, size, stride), _times(picture)),),
+            ),
+            Step(
+                "flattened vectors",
+                (
+                    f"Each patch becomes a vector of {picture.shape[2]} x {size} x {size} = {numbers} numbers: "
+                    f"a matrix of {patches.count} x {numbers}.",
+                    f"The first patch: {_first(flat[0][0, 0])}",
+                ),
+                (_matrix("one row per patch; blue above 0, orange below", flat[0][0]),),
+            ),
+            Step(
+                "the shared linear layer",
+                (
+                    f"One layer for every patch: {numbers} x {d_model} weights and {d_model} biases turn "
+                    f"{patches.count} x {numbers} into {patches.count} x {d_model}.",
+                    f"The first patch: {_first(embedded[0, 0])}",
+                ),
+                (_matrix("one row per patch", embedded[0]),),
+            ),
+        ]
+    else:
+        steps.append(
+            Step(
+                "the convolutional stem",
+                (
+                    f"Convolutions of 3 x 3 with a stride of 2 turn the picture into {rows} x {columns} places of "
+                    f"{d_model} numbers: {patches.count} x {d_model}.",
+                ),
+                (_matrix("one row per place", embedded[0]),),
+            )
         )
-        return ShownPicture(look, steps)
+    return [*steps, _placed(config, embedded, placed, attention)]
 
-    def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
-        """The pixels and the name of each of the given pictures."""
-        pixels = self.task.access.pixels
-        if isinstance(pictures, str | Path) or _are_names(pictures):
-            texts = [str(pictures)] if isinstance(pictures, str | Path) else list(map(str, pictures))
-            named = [pair for text in texts for pair in self._named(text)]
-            named = named[:: -(-len(named) // MOST_PICTURES)]
-            # `_named` has opened the run's data if one of its pictures is named.
-            return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
-        given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
-        examples = pictures_of(given, pixels)
-        return pixels.read([example.place for example in examples]), [example.origin for example in examples]
 
-    def _named(self, text: str) -> list[tuple[str, str]]:
-        """The places and names of the pictures that a text refers to.
+def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttention) -> Step:
+    patches = attention.patches
+    leading = patches.leading
+    kinds = {"learned": "a learned vector of its place", "sinusoidal": "fixed sinusoids of its row and column"}
+    with_class = "A learned vector, the class token, is put before the patches. " if leading else ""
+    if config.positions == "none":
+        prose = f"{with_class}No positions are added: the model cannot tell where a patch lies."
+        figures: tuple[Figure, ...] = ()
+    else:
+        added = placed[0, leading:] - embedded[0]
+        prose = f"{with_class}Added to each: {kinds[config.positions]}. {placed.shape[1]} x {placed.shape[2]}."
+        figures = (_similarity(added, patches.grid),)
+    title = "class token and positions" if leading else "positions"
+    return Step(title, (prose, f"The first patch: {_first(placed[0, leading])}"), figures)
 
-        "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
-        too. Anything else is a file, a folder or a pattern.
-        """
-        found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
-        own: Sequence[Picture] = ()
-        if Path(text).exists():  # the run's data stays closed: an imported run has none
-            pass
-        elif found is not None:
-            splits = self.task.split_names
-            if found[1] not in splits:
-                raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
-            own = self.examples(found[1])
-            if found[2] is not None:
-                if int(found[2]) >= len(own):
-                    raise ConfigError(
-                        f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0"
-                    )
-                own = [own[int(found[2])]]
-        elif "#" in text:
-            every = (one for split in reversed(self.task.split_names) for one in self.examples(split))
-            own = [one for one in every if text in (one.origin, one.place)][:1]
-        return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]
+
+def _similarity(added: Tensor, grid: tuple[int, int]) -> Figure:
+    """Cosine similarity of the middle position with every other, on the grid."""
+    middle = (grid[0] // 2) * grid[1] + grid[1] // 2
+    near = torch.cosine_similarity(added[middle : middle + 1].float(), added.float(), dim=-1).reshape(grid).cpu()
+    caption = (
+        f"cosine similarity of the position in row {grid[0] // 2}, column {grid[1] // 2} with every other; blue above 0"
+    )
+    return Figure(caption, _signed(near), max(4, 120 // max(grid)))
+
+
+def _blocks(
+    task: Images, model: PictureClassifier, seen: Trace, picture: Array, attention: SeenAttention
+) -> list[Step]:
+    """Each block: the change of the classified state, and the label if the block were the last."""
+    body: Any = model.body
+    states = [*seen.tensors("placed"), *seen.tensors("states")]
+    what = "class token" if attention.patches.leading else "mean of the patches"
+    steps = []
+    for i, (before, after) in enumerate(pairwise(states)):
+        with torch.no_grad():
+            vectors = [_vector(body, state, attention) for state in (before, after)]
+            said = task.probabilities(model.output(vectors[1]).float().cpu())[0]
+            moved = torch.cosine_similarity(*(vector.float() for vector in vectors), dim=-1)
+        best = int(said.argmax())
+        whole = attention.mean_map(i, picture)
+        drawn = laid_over(picture, whole, (picture.shape[0] * _times(picture), picture.shape[1] * _times(picture)))
+        steps.append(
+            Step(
+                f"block {i}",
+                (
+                    f"x = x + attention(norm(x)), then x = x + feed-forward(norm(x)); {attention.num_heads} heads.",
+                    f"Cosine of the {what} before and after: {float(moved):.3f}. If this were the last block, the "
+                    f"label would be {task.labels[best]} with {float(said[best]):.3f}.",
+                ),
+                (Figure(f"{whole.title}, 0 to {whole.largest:.3g}", drawn),),
+            )
+        )
+    return steps
+
+
+def _vector(body: Any, state: Tensor, attention: SeenAttention) -> Tensor:
+    """What the output layer reads of a block's states `(1, tokens, d_model)`, `(1, d_model)`."""
+    normed = body.norm(state)
+    found: Tensor = normed[:, 0] if attention.patches.leading else normed.mean(1)
+    return found
+
+
+def _maps(seen: Trace) -> list[Step]:
+    """The feature maps of each stage of a convolutional network."""
+    steps = []
+    for i, state in enumerate(seen.tensors("states")):
+        maps, rows, columns = state.shape[1:]
+        mean = state[0].float().mean(0).cpu()
+        shown = [Figure("mean of all maps", _heat(mean), max(1, _SIDE // max(rows, columns)))]
+        for k in state[0].float().mean((1, 2)).argsort(descending=True)[:3].tolist():
+            shown.append(Figure(f"map {k}", _heat(state[0, k].float().cpu()), max(1, _SIDE // 2 // max(rows, columns))))
+        steps.append(
+            Step(f"stage {i}", (f"{maps} feature maps of {rows} x {columns}; the strongest are shown.",), tuple(shown))
+        )
+    return steps
+
+
+def _label(
+    task: Images, model: PictureClassifier, seen: Trace, logits: Tensor, probabilities: Tensor,
+    attention: SeenAttention | None,
+) -> list[Step]:  # fmt: skip
+    d = model.output.in_features
+    body: Any = model.body
+    states = seen.tensors("states")
+    with torch.no_grad():
+        if attention is None:
+            vector, how = body.pooled(states[-1])[0], "the last feature maps, pooled"
+        else:
+            vector = _vector(body, states[-1], attention)[0]
+            read = "class token" if attention.patches.leading else "mean of the patches"
+            how = f"the {read} after the last normalisation"
+    ranked = probabilities.argsort(descending=True)[:_LABELS].tolist()
+    if task.sigmoid:
+        said = f"One output, {float(logits[0]):.3f}: its sigmoid is the probability of {task.labels[1]}."
+        rows = tuple((task.labels[i], f"{float(probabilities[i]):.4f}") for i in ranked)
+        table = StepTable(("label", "probability"), rows)
+    else:
+        said = f"{d} x {len(task.labels)} weights give a score for each label; softmax gives probabilities."
+        scored = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
+        table = StepTable(("label", "score", "probability"), scored)
+    return [
+        Step("the picture's vector", (f"{d} numbers: {how}.", _first(vector)), (_matrix("", vector[None]),)),
+        Step("sigmoid" if task.sigmoid else "softmax", (said,), (), table),
+    ]
+
+
+# Small pictures -----------------------------------------------------------------------------------------------
+
+
+def _first(vector: Tensor) -> str:
+    numbers = " ".join(f"{value:.3f}" for value in vector[:_FIRST].tolist())
+    return f"{numbers} ... ({len(vector)} numbers, norm {float(vector.float().norm()):.3f})"
+
+
+def _apart(picture: Array, grid: tuple[int, int], size: int, stride: int) -> Array:
+    """The patches of a picture with gaps between them."""
+    gap = max(1, size // 4)
+    height, width = (count * (size + gap) - gap for count in grid)
+    whole = np.full((height, width, picture.shape[2]), 225, dtype=np.uint8)
+    for row in range(grid[0]):
+        for column in range(grid[1]):
+            y, x = row * (size + gap), column * (size + gap)
+            whole[y : y + size, x : x + size] = picture[
+                row * stride : row * stride + size, column * stride : column * stride + size
+            ]
+    return whole
+
+
+def _matrix(caption: str, values: Tensor) -> Figure:
+    """A matrix as a picture with one pixel per number."""
+    cut = values.detach().float().cpu()[:_MOST_ROWS, :_MOST_COLUMNS]
+    more = ""
+    if cut.shape != values.shape:
+        more = f"; the first {cut.shape[0]} x {cut.shape[1]} of {values.shape[0]} x {values.shape[1]}"
+    times = max(1, min(8, 360 // max(cut.shape)))
+    return Figure(f"{caption or 'blue above 0, orange below'}{more}", _signed(cut), times)
+
+
+def _signed(values: Tensor) -> Array:
+    """Numbers in blue above 0 and orange below, darker for larger absolute values."""
+    largest = float(values.abs().max()) or 1.0
+    levels = (values / largest).tolist()
+    colors = [[palette.signed_shade(value) for value in row] for row in levels]
+    return np.array([[[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in row] for row in colors], dtype=np.uint8)
+
+
+def _heat(values: Tensor) -> Array:
+    """Numbers from 0 to the largest, as colours."""
+    largest = float(values.max())
+    levels = (values.clamp_min(0) / largest if largest > 0 else values * 0).numpy()
+    colors: Array = ramp()[0][np.round(levels * 255).astype(int)]
+    return colors

@@ -4,36 +4,45 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from markupsafe import Markup
 from numpy.typing import NDArray
+from PIL.Image import Image
 from torch import Tensor
 
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import input_texts
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.pictures.decode import PictureError
+from heed.data.pictures.decode import Array, PictureError
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
 from heed.data.readers import column_names
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError
 from heed.evaluation.measures import Outcomes, share
+from heed.observe.edits import Edit
+from heed.observe.looks import Choice
+from heed.observe.page import draw
+from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
+from heed.observe.picture_looks import GridPlace
+from heed.observe.shown import Shown
+from heed.tasks.base.capabilities import capability
+from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line, one_line
 from heed.tasks.base.report import interval, label_body, shown_errors
-from heed.tasks.images.look import LooksAtPictures
-from heed.tasks.images.model import PictureClassifier
-from heed.tasks.images.page import errors_page
-from heed.tasks.images.pictures import check_classes, places_of
-from heed.tasks.images.task import Images
+from heed.tasks.images.look import MOST_PICTURES, Looking, look_at_distances, look_at_picture
+from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
+from heed.tasks.images.task import Images, PictureClassifier
 from heed.visible import to_json
 
 _MOST_NUMBERS = 20_000_000
@@ -52,7 +61,7 @@ class NearestPicture:
         height, width, channels = store.sizing.shape
         self._step = 1 + (len(store) * height * width * channels) // _MOST_NUMBERS
         places = range(0, len(store), self._step)
-        self._known = np.concatenate([_rows(part) for part in store.parts(places)])
+        self._known = np.concatenate([part.reshape(len(part), -1) for part in store.parts(places)])
         self._labels = [labels[i] for i in places]
 
     @property
@@ -63,7 +72,8 @@ class NearestPicture:
 
     def predict(self, sized: NDArray[Any]) -> list[LabelPrediction]:
         """The label of each picture `(pictures, height, width, channels)`, without probabilities."""
-        nearest = [self._nearest(_rows(sized[i : i + _ROWS])) for i in range(0, len(sized), _ROWS)]
+        rows = sized.reshape(len(sized), -1)
+        nearest = [self._nearest(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)]
         chosen = [self._labels[i] for part in nearest for i in part.tolist()]
         return [LabelPrediction(label, (label,), 0.0, {}) for label in chosen]
 
@@ -79,10 +89,6 @@ class NearestPicture:
             nearer = values < best
             best, found = torch.where(nearer, values, best), torch.where(nearer, places + start, found)
         return found
-
-
-def _rows(sized: NDArray[Any]) -> NDArray[Any]:
-    return sized.reshape(len(sized), -1)
 
 
 TOP = 5
@@ -187,7 +193,7 @@ NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
 
-class ImagesRun(LooksAtPictures, LabelRun[Images, PictureClassifier]):
+class ImagesRun(LabelRun[Images, PictureClassifier]):
     """A trained picture classifier, or an ensemble, each member of which reads pictures at its own size."""
 
     task_class = Images
@@ -195,6 +201,99 @@ class ImagesRun(LooksAtPictures, LabelRun[Images, PictureClassifier]):
     ensemble = classmethod(label_ensemble)
     body = staticmethod(picture_body)
     errors = staticmethod(picture_errors)
+    looks_at_several = True
+    """True if several pictures can be looked at together (showing their mean attention distance)."""
+
+    def look(
+        self,
+        picture: Any,
+        *,
+        steps: bool = False,
+        edits: Sequence[Edit] = (),
+        mechanism: str | None = None,
+        layer: int | Literal["all"] = -1,
+        head: int | Literal["mean", "all"] = "mean",
+        map: Sequence[str] = (),
+        patch: GridPlace | str | None = None,
+        label: str | None = None,
+    ) -> Shown:
+        """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
+
+        Args:
+            picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
+                several, or a folder, for the mean attention distance of each layer over all of them.
+            steps: Show every step from the picture to its label.
+            edits: Changes of the attention weights (`heed.observe.edits`).
+            mechanism: Only this attention ("encoder").
+            layer: Which layer, from 0, from the end where negative, or "all".
+            head: Which head, from 0, the "mean" of all, or "all" one by one.
+            map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
+            patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
+            label: The label whose score gradients explain; by default the most probable.
+
+        Raises:
+            ConfigError: There is no such attention, patch, label or map.
+            DataError: The picture cannot be read.
+        """
+        capability(self, "look")
+        arrays, sources = self.opened(picture)
+        title = self.task.title
+        if len(arrays) != 1:
+            return look_at_distances(self.task, self.model, arrays, title)
+        look = look_at_picture(
+            self.task,
+            self.model,
+            arrays[0],
+            sources[0],
+            edits=edits,
+            choice=Choice(mechanism, layer, head),
+            maps=(map,) if isinstance(map, str) else tuple(map),
+            patch=place_of(patch) if isinstance(patch, str) else patch,
+            label=label,
+            steps=steps,
+            title=title,
+        )
+        return ShownPicture(look, steps)
+
+    def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
+        """The pixels and the name of each of the given pictures."""
+        pixels = self.task.access.pixels
+        several = pictures if isinstance(pictures, list | tuple) else [pictures]
+        if all(isinstance(one, str | Path) for one in several):
+            texts = list(map(str, several))
+            named = [pair for text in texts for pair in self._named(text)]
+            named = named[:: -(-len(named) // MOST_PICTURES)]
+            # `_named` has opened the run's data if one of its pictures is named.
+            return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
+        given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
+        examples = pictures_of(given, pixels)
+        return pixels.read([example.place for example in examples]), [example.origin for example in examples]
+
+    def _named(self, text: str) -> list[tuple[str, str]]:
+        """The places and names of the pictures that a text refers to.
+
+        "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
+        too. Anything else is a file, a folder or a pattern.
+        """
+        found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
+        own: Sequence[Picture] = ()
+        if Path(text).exists():  # the run's data stays closed: an imported run has none
+            pass
+        elif found is not None:
+            splits = self.task.split_names
+            if found[1] not in splits:
+                raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
+            own = self.examples(found[1])
+            if found[2] is not None:
+                if int(found[2]) >= len(own):
+                    raise ConfigError(
+                        f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0"
+                    )
+                own = [own[int(found[2])]]
+        elif "#" in text:
+            every = (one for split in reversed(self.task.split_names) for one in self.examples(split))
+            own = [one for one in every if text in (one.origin, one.place)][:1]
+        return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]
 
     def predict(self, pictures: Any, **options: Any) -> Any:
         """The label of a picture, or of each of several, as `Predictions`.
@@ -305,13 +404,10 @@ class ImagesRun(LooksAtPictures, LabelRun[Images, PictureClassifier]):
         return NearestPicture(self.task.sized("train"), [picture.label for picture in known])
 
     def outputs(self, options: Mapping[str, Any]) -> PictureOutputs:
-        """The writer of predictions."""
         return PictureOutputs(self, options)
 
     @classmethod
-    def examiner(cls) -> type[Any]:
-        from heed.tasks.images.comparison import ImagesExaminer
-
+    def examiner(cls) -> type[ImagesExaminer]:
         return ImagesExaminer
 
     @property
@@ -343,3 +439,61 @@ def _several(pictures: Any) -> Sequence[Any] | None:
     if shape is not None and (len(shape) == 4 or (len(shape) == 3 and shape[-1] not in (1, 3, 4))):
         return list(pictures)
     return None
+
+
+def place_of(text: str) -> GridPlace:
+    """Parse a place on a grid, such as "3,5".
+
+    Raises:
+        ConfigError: The text is not a row and a column.
+    """
+    parts = text.replace(" ", "").split(",")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
+    return int(parts[0]), int(parts[1])
+
+
+_MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}
+"""Maps of each run on a page: the first for every model, so that they can be compared, the second for models with
+attention."""
+
+
+class ImagesExaminer(LabelExaminer[ImagesRun, Picture, LabelPrediction]):
+    """Pictures, read by one of the runs for all of them."""
+
+    kind = "pictures"
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """Reads the pictures: the reader of the run that has its data open."""
+        owners = [run for run in self.runs if run.task.is_open]
+        return (owners or [*self.runs])[0].task.access.pixels
+
+    def _lengths(self) -> tuple[list[int], str]:
+        facts = self.pixels.facts([example.place for example in self.examples])
+        return [min(one.height, one.width) for one in facts], "pixels (shorter side)"
+
+    def predict(self, run: ImagesRun, examples: Sequence[Picture], beam_size: int | None) -> list[LabelPrediction]:
+        return [run.task.prediction(row) for row in run.probabilities(examples, self.pixels)]
+
+    def count_tokens(self, run: ImagesRun, outputs: Sequence[LabelPrediction]) -> int:
+        return len(outputs)
+
+    def source_html(self, index: int) -> Markup:
+        example = self.examples[index]
+        tag = picture_tag(np.asarray(self.pixels.read([example.place])[0]), example.origin)
+        return draw("named", tag, example.origin, source="tasks/images/draw.html")
+
+    def drawing(self, run: ImagesRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        example = self.examples[index]
+        picture = np.asarray(self.pixels.read([example.place])[0])
+        look = Looking(run.task, run.model, picture, ())
+        number = look.number_of(None)
+        shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
+        figures = []
+        for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
+            one = look.maps(name, Choice(), None, number)[0]
+            tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
+            figures.append((tag, _MAP_NAMES[name]))
+        summary = run.task.prediction(look.probabilities).summary()
+        return draw("outputs", summary, figures, source="tasks/images/draw.html")

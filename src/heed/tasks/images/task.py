@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.config import TokenizerConfig
 from heed.data.batch.pictures import PictureBatch, collate_pictures, updates_together
@@ -26,7 +26,8 @@ from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.augmentation import Augment
 from heed.data.pictures.store import PictureForm, PictureStore
 from heed.errors import ConfigError
-from heed.models.base import Body, ImageEncoder
+from heed.models.base import ImageConfig, ImageEncoder
+from heed.shapes import ReturnsTensor
 from heed.tasks.base.labels import (
     LabelHead,
     check_labels,
@@ -37,11 +38,19 @@ from heed.tasks.base.labels import (
     save_labels,
 )
 from heed.tasks.base.task import Task
-from heed.tasks.base.transfer import Parent, Started, Transfers, with_parents
+from heed.tasks.base.transfer import Parent, Started, with_parents
 from heed.tasks.images.config import ImagesConfig, ImagesHead
-from heed.tasks.images.model import PictureClassifier, check_head
-from heed.tasks.images.page import counts_of, overview_of, remarks_on, samples_page
-from heed.tasks.images.pictures import PictureAccess, PictureSplits, form_of, open_picture_splits, ordered_classes
+from heed.tasks.images.pictures import (
+    PictureAccess,
+    PictureSplits,
+    counts_of,
+    form_of,
+    open_picture_splits,
+    ordered_classes,
+    overview_of,
+    remarks_on,
+    samples_page,
+)
 from heed.threads import threads_for
 from heed.training.processes import current
 
@@ -67,38 +76,6 @@ class Interpolated:
         return {"from": list(self.old), "to": list(self.new), "rows": {n: list(rows) for n, rows in self.rows.items()}}
 
 
-class InterpolatesPositions(Transfers):
-    """Mixin of a task that adapts a parent's tensors to its own picture size (`ImageEncoder.adapted`)."""
-
-    body_class: Any
-    interpolated: Interpolated | None = None
-
-    def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
-        """Interpolate positions of patches if the picture size differs; tensors of a different model are unchanged.
-
-        Args as `Transfers.taken_from`.
-        """
-        body, task = self.body_class, parent.task
-        if task.body_class is not body:
-            return
-        both: tuple[Any, Any] = (task, self)
-        old, new = (one.model_and_head()[0] for one in both)
-        inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
-        adapted = {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}
-        sizes = (old.height, old.width), (new.height, new.width)
-        rows = {
-            name: (len(given[name]), len(tensor))
-            for name, tensor in adapted.items()
-            if tensor.shape != given[name].shape and sizes[0] != sizes[1]
-        }
-        self.interpolated = Interpolated(*sizes, rows) if rows else None
-        given |= adapted
-
-    def start(self, model: Any) -> dict[str, Started]:
-        started = super().start(model)
-        return started if self.interpolated is None else {**started, "interpolated": self.interpolated}
-
-
 _MINUTES, _EPOCHS = 2.0, 30
 """Minutes of a run; for few small pictures passes instead, so that runs are bit-identical."""
 _FEW = 2_000_000
@@ -117,71 +94,31 @@ _FEW_VALIDATED = 200
 """Largest number of validation pictures for which accuracy is too coarse: with 100 it soon is 100 %."""
 
 
-def is_imported(task: Images) -> bool:
-    """True if the run was imported and so has no training pictures."""
-    return getattr(task.config.data, "imported", None) is not None
-
-
-def size_for(task: Images) -> str:
-    """The named size for the training pictures: tiny for few large ones, otherwise small; base for imported models."""
-    if is_imported(task):
-        return "base"
-    return "tiny" if not is_small(task) and len(task.splits.examples["train"]) <= 3_000 else "small"
-
-
-def selected_by(task: Images) -> str:
-    """The validation score that chooses the best checkpoint."""
-    if is_imported(task):
-        return "accuracy"
-    return "loss" if len(task.splits.examples["valid"]) <= _FEW_VALIDATED else "accuracy"
-
-
-def patch_fields(body: type[Body], size: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The default patch size, if the model has patches and no size is given.
-
-    Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
-    """
-    if "patch_size" not in body.config_class.model_fields or "patch_size" in given or size in ("base", "large"):
-        return {}
-    height, width = given["height"], given["width"]
-    fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
-    small = [p for p in fitting if max(height, width) // p <= _LARGEST_GRID] or fitting
-    if not small:
-        return {}  # the model reports the sizes that fit
-    return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
-
-
-def is_small(task: Images) -> bool:
-    """True if the pictures are few and small and the model is not large, so that passes are fast."""
-    sizing, section = task.form.sizing, task.config.model
-    numbers = len(task.splits.examples["train"]) * sizing.height * sizing.width * sizing.channels
-    return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
-
-
-def with_training(task: Images, settled: ImagesConfig) -> ImagesConfig:
-    """The settled configuration, with defaults that suit the pictures and the model for fields not given."""
-    if is_imported(task):
-        return settled
-    training, augment, fields = settled.training, settled.augment, dict[str, Any]()
-    small, width = is_small(task), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
-    rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
-    fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
-    if training.minutes is None and training.steps is None and training.epochs is None:
-        fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
-        if small:
-            updates = math.ceil(len(task.train_batches(0)) / training.accumulate) * _EPOCHS
-            fields["validate_every"] = math.ceil(_VALIDATED * updates)
-        if small and not augment.model_fields_set:
-            # Shifting any picture by a pixel or two keeps its class.
-            augment = augment.model_copy(update={"crop": max(1, min(task.form.sizing.shape[:2]) // 8)})
-    fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})
-
-
 _SCORED = 4  # batch size of scoring, as a multiple of that of training
 
 
-class Images(InterpolatesPositions, Task[ImagesConfig, Picture], LabelHead):
+class Output(ReturnsTensor, nn.Linear):
+    """A linear layer that may have no outputs, for imported models without a classifier."""
+
+    def reset_parameters(self) -> None:
+        if self.out_features:
+            super().reset_parameters()
+
+
+class PictureClassifier(ReturnsTensor, nn.Module):
+    """An image model with `logits = V z + b`; two classes may share one output, the logit of the second."""
+
+    def __init__(self, body: ImageEncoder, num_outputs: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = Output(body.d_output, num_outputs)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Normalised pictures `(batch, channels, height, width)` to logits `(batch, num_outputs)`."""
+        return self.output(self.body(pixels))
+
+
+class Images(Task[ImagesConfig, Picture], LabelHead):
     """The images task: pictures, model, loss and scores."""
 
     targets = "pictures"
@@ -189,6 +126,7 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture], LabelHead):
     head_class = ImagesHead
     size_fields: ClassVar = {"channels": "num_channels", "height": "height", "width": "width"}
     units: ClassVar = {"height": "pixels from top to bottom", "width": "pixels from left to right"}
+    interpolated: Interpolated | None = None
 
     def __init__(
         self, config: ImagesConfig, form: PictureForm, labels: Sequence[str], splits: PictureSplits | None
@@ -281,29 +219,107 @@ class Images(InterpolatesPositions, Task[ImagesConfig, Picture], LabelHead):
     # Model ----------------------------------------------------------------------------------------------------
 
     @property
+    def is_imported(self) -> bool:
+        """True if the run was imported and so has no training pictures."""
+        return getattr(self.config.data, "imported", None) is not None
+
+    @property
+    def is_small(self) -> bool:
+        """True if the pictures are few and small and the model is not large, so that passes are fast."""
+        section, count = self.config.model, len(self.splits.examples["train"])
+        numbers = count * math.prod(self.form.sizing.shape)
+        return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
+
+    @property
     def auto_size(self) -> str:
-        return size_for(self)
+        """The named size: tiny for few large training pictures, otherwise small; base for imported models."""
+        if self.is_imported:
+            return "base"
+        return "tiny" if not self.is_small and len(self.splits.examples["train"]) <= 3_000 else "small"
 
     @property
     def selected_by(self) -> str:
-        return selected_by(self)
+        few = not self.is_imported and len(self.splits.examples["valid"]) <= _FEW_VALIDATED
+        return "loss" if few else "accuracy"
 
     def count_of(self, kind: str) -> int:
         return int(getattr(self.form.sizing, kind))
 
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
-        size = self.config.model.size
-        return patch_fields(self.body_class, self.auto_size if size == "auto" else size, given)
+        """The default patch size, if the model has patches and no size is given.
+
+        Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
+        """
+        size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
+        own = self.body_class.config_class.model_fields
+        if "patch_size" not in own or "patch_size" in given or size in ("base", "large"):
+            return {}
+        height, width = given["height"], given["width"]
+        fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
+        small = [p for p in fitting if max(height, width) // p <= _LARGEST_GRID] or fitting
+        if not small:
+            return {}  # the model reports the sizes that fit
+        return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
 
     def head_fields(self, head: ImagesHead, given: dict[str, Any]) -> dict[str, Any]:
-        check_head(head, self.labels)
+        """The fields of the head.
+
+        Raises:
+            ConfigError: The head is sigmoid and the number of classes is not two.
+        """
+        if head.head == "sigmoid" and len(self.labels) != 2:
+            raise ConfigError(
+                f"model.head sigmoid has one output for two classes, but there are {len(self.labels)} "
+                f"({', '.join(self.labels)}); use softmax"
+            )
         return dict(head.model_dump())
 
     def follows_from_data(self) -> tuple[str, ...]:
         return (*super().follows_from_data(), "head")
 
     def settled(self) -> ImagesConfig:
-        return with_training(self, super().settled())
+        """The settled configuration, with defaults that suit the pictures and the model for fields not given."""
+        settled = super().settled()
+        if self.is_imported:
+            return settled
+        training, augment, fields = settled.training, settled.augment, dict[str, Any]()
+        small, width = self.is_small, max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
+        rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
+        fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
+        if training.minutes is None and training.steps is None and training.epochs is None:
+            fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
+            if small:
+                updates = math.ceil(len(self.train_batches(0)) / training.accumulate) * _EPOCHS
+                fields["validate_every"] = math.ceil(_VALIDATED * updates)
+            if small and not augment.model_fields_set:
+                # Shifting any picture by a pixel or two keeps its class.
+                augment = augment.model_copy(update={"crop": max(1, min(self.form.sizing.shape[:2]) // 8)})
+        fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+        return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})
+
+    def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
+        """Interpolate positions of patches if the picture size differs (`ImageEncoder.adapted`).
+
+        Tensors of a different model are unchanged. Args as `Transfers.taken_from`.
+        """
+        body: Any = self.body_class
+        if parent.task.body_class is not body:
+            return
+        old, new = parent.task.model_and_head()[0], cast(ImageConfig, self.model_and_head()[0])
+        inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
+        adapted = {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}
+        sizes = (old.height, old.width), (new.height, new.width)
+        rows = {
+            name: (len(given[name]), len(tensor))
+            for name, tensor in adapted.items()
+            if tensor.shape != given[name].shape and sizes[0] != sizes[1]
+        }
+        self.interpolated = Interpolated(*sizes, rows) if rows else None
+        given |= adapted
+
+    def start(self, model: Any) -> dict[str, Started]:
+        started = super().start(model)
+        return started if self.interpolated is None else {**started, "interpolated": self.interpolated}
 
     def build_model(self) -> PictureClassifier:
         config, _ = self.model_and_head()

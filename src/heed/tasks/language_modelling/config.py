@@ -49,7 +49,7 @@ class MemoryDocuments(InMemory, DocumentsData):
 
 
 class MealsData(EmbeddedData):
-    """Embedded data: sentences of a grammar with known probabilities (`heed.tasks.language_modelling.meals`)."""
+    """Embedded data: sentences of a grammar with known probabilities (`heed.data.embedded.texts`)."""
 
     name: Literal["meals"] = "meals"
     """Which embedded data."""

@@ -32,19 +32,31 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
 from heed.tasks.language_modelling.look import look_at
-from heed.tasks.language_modelling.measures import FEW_DOCUMENTS, PER_TOKEN, PIECE, Trigram, Units, body, outcomes_of
 from heed.tasks.language_modelling.scoring import (
-    RankedChoice,
+    FEW_DOCUMENTS,
+    PER_TOKEN,
+    PIECE,
     ScoredText,
     TokenScores,
-    join,
-    rank,
+    Trigram,
+    Units,
+    body,
+    outcomes_of,
     score_each,
     score_texts,
     usual_stride,
 )
 from heed.tasks.language_modelling.task import LanguageModelling
-from heed.tasks.language_modelling.writing import Continuation, WritingOptions, context_of, continue_all, stream
+from heed.tasks.language_modelling.writing import (
+    Continuation,
+    RankedChoice,
+    WritingOptions,
+    context_of,
+    continue_all,
+    join,
+    rank,
+    stream,
+)
 from heed.visible import to_json
 
 
@@ -106,15 +118,9 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], 
         if length is None:
             context = context_of(self.task, self.model)
             length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
-        return WritingOptions(
-            length=length,
-            min_length=min_length if min_length is not None else given.min_length,
-            beam_size=beam_size,
-            length_penalty=length_penalty if length_penalty is not None else given.length_penalty,
-            sampling=sampling,
-            num_best=num_best,
-            **others,
-        )
+        least = given.min_length if min_length is None else min_length
+        penalty = given.length_penalty if length_penalty is None else length_penalty
+        return WritingOptions(length, least, beam_size, num_best, penalty, sampling, **others)
 
     def rank(self, prompt: str, choices: Sequence[str], end: bool = False) -> list[RankedChoice]:
         """Rank continuations of a prompt by log-probability, most probable first; see `ranking`.
@@ -265,16 +271,9 @@ def _parsed(line: str) -> Any:
         return None
 
 
-_SAMPLING = {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}
-_WRITING = {
-    "beam": None,
-    "sample": False,
-    **_SAMPLING,
-    "repetition-penalty": 1.0,
-    "stop": (),
-    "length": None,
-    "nbest": 1,
-}
+_SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
+_OTHERS = {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
+_WRITING = {"beam": None, "sample": False, **_SAMPLING, **_OTHERS}
 """Options of writing, and their values where they are not given."""
 
 
@@ -302,7 +301,7 @@ class LanguageModelOutputs(TextOutputs):
                 "num_best": options["nbest"],
                 "beam_size": options["beam"],
                 "length": options["length"],
-                "sampling": self._sampling(),
+                "sampling": SamplingOptions(*map(options.get, _SAMPLING)) if options["sample"] else None,
                 "repetition_penalty": options["repetition_penalty"],
                 "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
             }
@@ -310,7 +309,7 @@ class LanguageModelOutputs(TextOutputs):
 
     def _check(self) -> None:
         """Refuse options that do not apply."""
-        options, given = self.options, next(filter(self._given, _WRITING), None)
+        options, given = self.options, self._given(_WRITING)
         if options["score"]:
             if self._choices:
                 raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
@@ -319,26 +318,19 @@ class LanguageModelOutputs(TextOutputs):
         if self._choices and given:
             raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
         if not options["sample"]:
-            for name in filter(self._given, _SAMPLING):
+            if name := self._given(_SAMPLING):
                 value = options[name.replace("-", "_")]
                 raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
         elif options["beam"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
 
-    def _given(self, name: str) -> bool:
-        return bool(self.options[name.replace("-", "_")] != _WRITING[name])
-
-    def _sampling(self) -> SamplingOptions | None:
-        if not self.options["sample"]:
-            return None
-        return SamplingOptions(*(self.options[name.replace("-", "_")] for name in _SAMPLING))
+    def _given(self, flags: Mapping[str, Any]) -> str | None:
+        """The first of some flags that was given."""
+        found = (name.replace("_", "-") for name, default in flags.items() if self.options[name] != default)
+        return next(found, None)
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """Decide by the first line whether all are JSON lines, and whether they have choices.
-
-        Raises:
-            ConfigError: There is no input, or options do not apply to it.
-        """
+        """Decide by the first line whether all are JSON lines, and whether they have choices."""
         if not lines:
             what = "text to score" if self.options["score"] else "prompt"
             raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
@@ -346,17 +338,13 @@ class LanguageModelOutputs(TextOutputs):
         first: Any = None if where is None else _parsed(lines[0])
         self._in_json = isinstance(first, dict)
         self._chooses = self._in_json and first.get("choices") is not None
-        if self._ranks and self._writing and (given := next(filter(self._given, _WRITING), None)):
+        if self._ranks and self._writing and (given := self._given(_WRITING)):
             raise ConfigError(f"{where} has choices to rank, so --{given} does not apply")
         if self.options["end"] and not self._ranks:
             raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
 
     def check(self, text: str, place: str) -> None:
-        """Refuse a JSON line of another kind than the first line.
-
-        Raises:
-            ConfigError: The line is of another kind, or not valid.
-        """
+        """Refuse a JSON line of another kind than the first line, or one that is not valid."""
         self._question(text, place)
 
     @property
@@ -437,11 +425,10 @@ class LanguageModelOutputs(TextOutputs):
             lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
         if self._num_unread:
             length, read = self._unread
-            one = f"the prompt of {length:,} tokens is longer than the context of {context}:"
-            several = (
-                f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, with"
-            )
-            said = one if self._num_unread == 1 else f"{several} {length:,},"
+            said = f"the prompt of {length:,} tokens is longer than the context of {context}:"
+            if self._num_unread > 1:
+                said = f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, "
+                said += f"with {length:,},"
             lines.append(f"{said} only the last {read} were read")
         return lines
 

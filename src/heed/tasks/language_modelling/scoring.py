@@ -1,4 +1,4 @@
-"""The log-probability and the rank of every token of given texts; scored texts; ranked continuations.
+"""Scores of texts: log-probability and rank of every token, measures over documents, the trigram baseline, the report.
 
 A document longer than `data.context` is read in windows of that many tokens, which advance by `stride`:
 
@@ -10,25 +10,22 @@ beginning to its end; its context is everything before.
 
 Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows and what the stride costs.
 
-Given continuations of a prompt are ranked by
+Trigram model over a run's own tokens:
 
-    log p(choice | prompt) = sum of log p(token | all before it) over the tokens of the choice
+    p(c)       = (n(c) + 1) / (N + V)
+    p(c | b)   = (n(bc) + m p(c)) / (n(b.) + m)
+    p(c | ab)  = (n(abc) + m p(c | b)) / (n(ab.) + m)        m = 5
 
-Prompt and choice are cut into tokens together, as one text: how a text is cut depends on its surroundings. A token that
-spans the border belongs wholly to the choice. A space is added between the two where neither has one at the border (not
-between letters of scripts without spaces); it belongs to the choice.
-
-The total says which continuation the model finds most probable. It falls with every further token, so scores per token
-and per byte are given too, to compare choices of unequal length.
+Source: MacKay and Peto 1995, Natural Language Engineering 1 (3), hierarchical Dirichlet smoothing, with one fixed m.
 """
 
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -39,12 +36,12 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.batch.rows import pad_rows
-from heed.data.splits.survey import script_of
+from heed.data.kinds.documents import Document
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, TextTokenizer
-from heed.errors import ConfigError
+from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
-from heed.tasks.base.predictions import check_choices, one_line
+from heed.tasks.base.report import counted_are, span, with_interval
 from heed.threads import threads_for
 from heed.training.loss import PIECE_BYTES
 from heed.training.processes import current
@@ -52,29 +49,26 @@ from heed.visible import visible
 
 TOGETHER = 8_192
 """Tokens scored at once."""
-_MARK = "\u2581"
 _BATCHES = 64
 """Batches after which scores are written to the results."""
+_MARK = "\u2581"
 Ids = NDArray[Any]
 """`(tokens,)` integers."""
 
 
 class Scorer(Protocol):
-    """The part of a task that scoring needs."""
+    """The part of a `LanguageModelling` task that scoring needs."""
 
     tokenizer: TextTokenizer
 
     @property
-    def context(self) -> int:
-        """Tokens that the model sees at once."""
+    def context(self) -> int: ...
 
     @property
-    def first_token(self) -> int:
-        """The token before a document's first one."""
+    def first_token(self) -> int: ...
 
     @property
-    def end_token(self) -> bool:
-        """True if documents have an end token."""
+    def end_token(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +84,10 @@ class IdScores:
     log_probs: NDArray[np.float64]
     ranks: NDArray[np.int32] | None
     seen: NDArray[np.int32]
+
+    def part(self, part: slice) -> IdScores:
+        """The scores of some of the tokens."""
+        return IdScores(self.log_probs[part], None if self.ranks is None else self.ranks[part], self.seen[part])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,12 +116,7 @@ def score_texts(
 ) -> list[TokenScores]:
     """Score every token of each text, and its end token if the run has one.
 
-    Args:
-        task: Has the tokenizer and the context.
-        model: In evaluation mode.
-        texts: Any texts; a blank one has no tokens.
-        stride: Tokens by which a window advances; the context by default.
-        ranks: Compute ranks too.
+    A blank text has no tokens. `stride` is the number of tokens by which a window advances, by default the context.
     """
     end = [END] if task.end_token else []
     rows, spans = [], []
@@ -134,8 +127,8 @@ def score_texts(
     found = []
     for places, ids, scores in zip(spans, rows, score_ids(task, model, rows, stride, ranks), strict=True):
         count = len(places)
-        own = _part(scores, slice(0, count))
-        last = _part(scores, slice(count, None)) if end else None
+        own = scores.part(slice(0, count))
+        last = scores.part(slice(count, None)) if end else None
         found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], places, last))
     return found
 
@@ -199,24 +192,22 @@ def _window_groups(windows: _Window) -> list[_Window]:
 def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
     """Score one batch of windows."""
     read, wanted = [], []
-    for row, start, scored, stop in windows.tolist():
-        before = [task.first_token] if start == 0 else [int(rows[row][start - 1])]
-        read.append(before + rows[row][start : stop - 1].tolist())
-        wanted.append((scored - start, stop - start))
+    for row, start, _, stop in windows.tolist():
+        before = int(rows[row][start - 1]) if start else task.first_token
+        read.append([before, *rows[row][start : stop - 1].tolist()])
+        wanted.append(rows[row][start:stop].tolist())
     device = next(model.parameters()).device
-    tokens, mask = pad_rows(read)
-    labels, _ = pad_rows([rows[row][start:stop].tolist() for row, start, _, stop in windows.tolist()])
-    chosen = mask.clone()
-    for place, (first, _) in enumerate(wanted):
-        chosen[place, :first] = False
+    (tokens, chosen), (labels, _) = pad_rows(read), pad_rows(wanted)
+    for place, (_, start, scored, _) in enumerate(windows.tolist()):
+        chosen[place, : scored - start] = False
     with torch.no_grad(), threads_for(model, tokens.numel()):
         hidden = model(tokens.to(device))
         log_probs, found = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
     seen = (torch.arange(tokens.shape[1]) + 1).expand_as(tokens)[chosen].numpy().astype(np.int32)
-    pieces, at = [], 0
+    scores, pieces, at = IdScores(log_probs, found, seen), [], 0
     for row, _, scored, stop in windows.tolist():
         part = slice(at, at := at + stop - scored)
-        pieces.append((row, scored, _part(IdScores(log_probs, found, seen), part)))
+        pieces.append((row, scored, scores.part(part)))
     return pieces
 
 
@@ -258,7 +249,8 @@ def _of_tokens(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
     """Log-probabilities and ranks of `labels` `(positions,)` after `hidden` `(positions, d)`, piece by piece."""
     values, places = [], []
-    for part, label in _pieces(model, hidden, labels):
+    size = max(1, PIECE_BYTES // (4 * int(model.config.vocab_size)))  # type: ignore[attr-defined]
+    for part, label in zip(hidden.split(size), labels.split(size), strict=True):
         logits = model.logits(part)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         own = logits.gather(-1, label.unsqueeze(-1))
@@ -267,15 +259,6 @@ def _of_tokens(
             places.append(((logits > own).sum(-1) + 1).int().cpu().numpy())
     log_probs = np.concatenate(values) if values else np.zeros(0)
     return log_probs, (np.concatenate(places) if places else np.zeros(0, np.int32)) if ranks else None
-
-
-def _pieces(model: LanguageModel, hidden: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    size = max(1, PIECE_BYTES // (4 * int(model.config.vocab_size)))  # type: ignore[attr-defined]
-    return zip(hidden.split(size), labels.split(size), strict=True)
-
-
-def _part(scores: IdScores, part: slice) -> IdScores:
-    return IdScores(scores.log_probs[part], None if scores.ranks is None else scores.ranks[part], scores.seen[part])
 
 
 @dataclass(frozen=True)
@@ -314,7 +297,7 @@ class ScoredText:
     @property
     def num_bytes(self) -> int:
         """Bytes of the text in UTF-8."""
-        return num_bytes(self.text)
+        return len(self.text.encode("utf-8", "surrogatepass"))
 
     @property
     def bits_per_byte(self) -> float:
@@ -352,11 +335,6 @@ class ScoredText:
         return math.exp(min(700.0, -self.log_prob / len(self.tokens))) if self.tokens else math.nan
 
 
-def num_bytes(text: str) -> int:
-    """Bytes of a text in UTF-8."""
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
 def usual_stride(task: Scorer) -> int:
     """A quarter of the context: tokens are scored from at least three quarters of it, in a text as long as that."""
     return max(1, task.context // 4)
@@ -385,113 +363,235 @@ def score_each(
     ]
 
 
-_WITHOUT_BLANKS = frozenset({"CJK", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"})
-"""Scripts that put no space between words."""
+FEW_DOCUMENTS = 20
+"""With fewer documents than this, pieces of their text are resampled for intervals."""
+PIECE = 1_000
+"""Characters of a piece; the last one of a document has the rest."""
+_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
-class RankedChoice:
-    """A ranked continuation.
+class Units:
+    """Documents, or pieces of documents, whose borders do not depend on a tokenizer.
 
     Attributes:
-        choice: The continuation as it was given.
-        place: Its index among the given choices, from 0.
-        log_prob: Natural log-probability of all its tokens after the prompt, by which choices are ranked.
-        probability: Its probability among the given choices: the softmax of their totals.
-        tokens: Its tokens; the first may begin in the prompt.
-        log_probs: Natural log-probability of each.
-        num_bytes: Bytes of the text of these tokens in UTF-8, without an end token.
+        documents: All documents.
+        owner: `(units,)`, which document each unit is of.
+        starts: `(units,)`, its first character in that document.
+        stops: `(units,)`, one after its last character.
     """
 
-    choice: str
-    place: int
-    log_prob: float
-    probability: float
-    tokens: tuple[str, ...]
-    log_probs: tuple[float, ...]
-    num_bytes: int
+    documents: Sequence[Document]
+    owner: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> Units:
+        """Use the documents themselves if there are enough of them, else pieces of 1,000 characters."""
+        lengths = [len(document.text) for document in documents]
+        if len(lengths) >= FEW_DOCUMENTS:
+            count = len(lengths)
+            return cls(documents, np.arange(count), np.zeros(count, np.int64), np.array(lengths, np.int64))
+        begins = [(owner, start) for owner, length in enumerate(lengths) for start in range(0, max(1, length), PIECE)]
+        owner, starts = np.array(begins, np.int64).reshape(-1, 2).T
+        return cls(documents, owner, starts, np.minimum(starts + PIECE, np.array(lengths, np.int64)[owner]))
+
+    def __len__(self) -> int:
+        return len(self.owner)
 
     @property
-    def per_token(self) -> float:
-        """`log_prob` divided by the number of tokens."""
-        return self.log_prob / len(self.tokens)
+    def are_pieces(self) -> bool:
+        """True if the units are pieces, not documents."""
+        return len(self.documents) < FEW_DOCUMENTS
 
     @property
-    def per_byte(self) -> float:
-        """`log_prob` divided by the number of bytes."""
-        return self.log_prob / self.num_bytes
+    def name(self) -> str:
+        """Name of the units, in the plural."""
+        return f"pieces of {PIECE:,} characters" if self.are_pieces else "documents"
 
-    def as_json(self) -> dict[str, Any]:
-        """The values of `heed predict --choice --json`."""
-        numbers = {name: round(getattr(self, name), 6) for name in ("log_prob", "per_token", "per_byte", "probability")}
-        return {
-            "choice": self.choice,
-            **numbers,
-            "tokens": self.tokens,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-        }
+    @property
+    def texts(self) -> list[str]:
+        """The text of each unit."""
+        places = zip(self.owner.tolist(), self.starts.tolist(), self.stops.tolist(), strict=True)
+        return [self.documents[owner].text[start:stop] for owner, start, stop in places]
 
-    def line(self) -> str:
-        """A row of the table of `heed predict --choice`."""
-        numbers = f"{self.probability:11.4f}  {self.log_prob:8.3f}  {self.per_token:9.3f}  {self.per_byte:8.3f}"
-        return f"{numbers}  {len(self.tokens):6}  {one_line(self.choice)}"
+    @cached_property
+    def sizes(self) -> Array:
+        """Words, characters and bytes of each unit, `(units, 3)`; a word belongs to the unit that it begins in."""
+        sizes = np.zeros((len(self), 3))
+        sizes[:, 1] = self.stops - self.starts
+        sizes[:, 2] = [len(text.encode()) for text in self.texts]
+        if not self.are_pieces:
+            sizes[:, 0] = [len(document.text.split()) for document in self.documents]
+            return sizes
+        for number, document in enumerate(self.documents):
+            words = np.array([match.start() for match in _WORD.finditer(document.text)], dtype=np.int64)
+            np.add.at(sizes[:, 0], self.at(number, words), 1)
+        return sizes
+
+    def at(self, document: int, characters: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The unit that each of some characters of a document is in."""
+        first, last = np.searchsorted(self.owner, [document, document + 1])
+        found: NDArray[np.int64] = first + np.searchsorted(self.starts[first:last], characters, side="right") - 1
+        return found
 
 
-def rank(
-    task: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
-) -> list[list[RankedChoice]]:
-    """Rank the choices of each question.
+PER_TOKEN = ("perplexity",)
+"""Measures that cannot be compared between tokenizers."""
+
+
+def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -> Outcomes:
+    """Compute the measures of documents whose every token was scored.
 
     Args:
-        task: Has the tokenizer and the context.
-        model: In evaluation mode.
-        questions: Prompts with their choices; an empty prompt begins a document.
-        end: Also count the end token after each choice, so that a choice must end the document.
-
-    Returns:
-        Per question its choices, most probable first; equally probable ones as they were given.
-
-    Raises:
-        ConfigError: A question has no choices, a blank or a repeated one; or the run has no end token to count.
+        units: The documents, or their pieces.
+        scores: Scores of the tokens of each document.
+        changed: Number of documents whose text the tokenizer changes (case, normalisation).
     """
-    for _, choices in questions:
-        check_choices(choices, "choices")
-    if end and not task.end_token:
-        raise ConfigError("this run has no end token to count (data.end_token is false)")
-    texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
-    scored = iter(score_each(task, model, texts, ranks=False))
-    results = []
-    for prompt, choices in questions:
-        parts = [_after(next(scored), len(prompt), end) for _ in choices]
-        totals = [math.fsum(log_probs) for _, log_probs, _ in parts]
-        best = max(totals)
-        norm = math.fsum(math.exp(total - best) for total in totals)
-        ranked = [
-            RankedChoice(choice, place, total, math.exp(total - best) / norm, *part)
-            for place, (choice, total, part) in enumerate(zip(choices, totals, parts, strict=True))
-        ]
-        results.append(sorted(ranked, key=lambda one: -one.log_prob))
-    return results
+    nll, tokens, unknown = (np.zeros(len(units)) for _ in range(3))
+    for number, one in enumerate(scores):
+        places = units.at(number, one.spans[:, 0].astype(np.int64))
+        np.add.at(nll, places, -one.log_probs)
+        np.add.at(tokens, places, 1.0)
+        np.add.at(unknown, places, one.unknown)
+    words, characters, num_bytes = units.sizes.T
+    measures = (
+        rate("bits_per_byte", "bits per byte", nll / math.log(2), num_bytes, 3),
+        rate("perplexity", "perplexity", nll, tokens, 2, np.exp),
+        rate("word_perplexity", "perplexity per word", nll, words, 1, np.exp),
+    )
+    further = (
+        rate("bits_per_character", "bits per character", nll / math.log(2), characters, 3),
+        rate("loss", "loss", nll, tokens, 3),
+    )
+    ends = [one.end for one in scores if one.end is not None]
+    details: dict[str, Any] = {
+        "examples": len(units.documents),
+        "intervals_over": {"what": units.name, "count": len(units)},
+        "tokens": int(tokens.sum()),
+        "words": int(words.sum()),
+        "characters": int(characters.sum()),
+        "bytes": int(num_bytes.sum()),
+        "unknown_tokens": int(unknown.sum()),
+        "changed_documents": changed,
+        "end_tokens": len(ends),
+    }
+    if ends:
+        details["end_token_loss"] = -float(np.mean([end.log_probs.sum() for end in ends]))
+    details["by_place"] = _by_place(scores)
+    outputs = tuple(f"{bits:.3f} bits per byte" for bits in measures[0].each())
+    return Outcomes(outputs, measures, further, details=details)
 
 
-def join(prompt: str, choice: str) -> str:
-    """Join prompt and choice into one text."""
-    if not prompt or prompt[-1].isspace() or choice[0].isspace():
-        return prompt + choice
-    return prompt + ("" if _unspaced(prompt[-1]) and _unspaced(choice[0]) else " ") + choice
+def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
+    """The loss by position in the context, from 0, in ranges of doubling width: 0, 1, 2-3, 4-7, ..."""
+    places = np.concatenate([np.zeros(0, np.int32), *(one.seen for one in scores)]) - 1
+    nll = -np.concatenate([np.zeros(0), *(one.log_probs for one in scores)])
+    ranges: NDArray[np.int64] = np.frexp(places)[1].astype(np.int64)  # 0 for 0, else 1 + floor of the binary logarithm
+    found = []
+    for power in np.unique(ranges).tolist():
+        inside = ranges == power
+        first, last = (2 ** (power - 1), 2**power - 1) if power else (0, 0)
+        last = int(min(last, places.max()))
+        found.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
+    return found
 
 
-def _unspaced(character: str) -> bool:
-    """True for letters and marks of scripts without spaces."""
-    script = script_of(character)
-    return script in _WITHOUT_BLANKS or (not script and unicodedata.east_asian_width(character) in ("W", "F"))
+_STRENGTH = 5.0
+"""m above."""
+_MOST = 20_000_000
+"""Tokens that are counted: the first ones of the training data."""
 
 
-def _after(scored: ScoredText, border: int, end: bool) -> tuple[tuple[str, ...], tuple[float, ...], int]:
-    """Tokens, log-probabilities and number of bytes of the part of a text after its border."""
-    first = next(n for n, (_, stop) in enumerate(scored.spans) if stop > border)
-    tokens, log_probs = scored.tokens[first:], scored.log_probs[first:]
-    if end:
-        assert scored.end_log_prob is not None
-        tokens, log_probs = (*tokens, "</s>"), (*log_probs, scored.end_log_prob)
-    return tokens, log_probs, num_bytes(scored.text[scored.spans[first][0] :])
+class Trigram:
+    """Counts of a stream of tokens."""
+
+    def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
+        stream = np.asarray(ids[:_MOST], dtype=np.int64)
+        self._size = vocab_size
+        pairs = stream[:-1] * vocab_size + stream[1:]
+        triples = pairs[:-1] * vocab_size + stream[2:]
+        self._ones = np.bincount(stream, minlength=vocab_size)
+        self._before_pairs = np.bincount(stream[:-1], minlength=vocab_size)
+        self._pairs, self._triples, self._before_triples = (
+            np.unique(keys, return_counts=True) for keys in (pairs, triples, pairs[:-1])
+        )
+
+    def log_probs(self, ids: NDArray[np.int64], first_token: int) -> NDArray[np.float64]:
+        """Natural log-probability of each of the tokens of a document, `(tokens,)`, the first after `first_token`."""
+        read = np.concatenate([[first_token], ids]).astype(np.int64)
+        before, own = read[:-1], read[1:]
+        chances = (self._ones[own] + 1) / (self._ones.sum() + self._size)
+        pairs = before * self._size + own
+        chances = _mixed(_looked_up(self._pairs, pairs), self._before_pairs[before], chances)
+        if len(own) > 1:
+            triples = pairs[:-1] * self._size + own[1:]
+            seen = _looked_up(self._before_triples, pairs[:-1])
+            chances[1:] = _mixed(_looked_up(self._triples, triples), seen, chances[1:])
+        return np.log(chances)
+
+
+def _looked_up(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each key occurs, from the sorted known keys and how often each of these occurs."""
+    known, numbers = counts
+    if not len(known):
+        return np.zeros(len(keys), np.int64)
+    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    found: NDArray[np.int64] = np.where(known[places] == keys, numbers[places], 0)
+    return found
+
+
+def _mixed(count: NDArray[np.int64], total: NDArray[np.int64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    mixed: NDArray[np.float64] = (count + _STRENGTH * chances) / (total + _STRENGTH)
+    return mixed
+
+
+_LINES = {
+    "perplexity": "perplexity per token",
+    "word_perplexity": "perplexity per word",
+    "bits_per_character": "bits per character",
+    "bits_per_byte": "bits per byte",
+    "loss": "nats per token",
+}
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """Lines with the scores of one set."""
+    lines = [f"  {label:<20} {with_interval(report[name])}" for name, label in _LINES.items() if name in report]
+    counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
+    lines.append(f"  of {counts}; every token is scored once")
+    over = report["intervals_over"]
+    few = "" if over["what"] == "documents" else f", because there are fewer than {FEW_DOCUMENTS} documents"
+    lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
+    lines.append(f"  {_context(report)}")
+    if report["end_tokens"]:
+        ends = f"{report['end_tokens']:,} end token{'s' if report['end_tokens'] > 1 else ''}"
+        lines.append(f"  {ends} not counted above: {report['end_token_loss']:.4g} nats each")
+    if report["unknown_tokens"]:
+        lines.append(
+            f"  {counted_are(report['unknown_tokens'], 'token')} unknown to the tokenizer: the text they replace is "
+            "not scored, so bits and perplexity are not those of the raw text"
+        )
+    if report["changed_documents"]:
+        lines.append(
+            f"  {counted_are(report['changed_documents'], 'document')} normalised or lower-cased before reading: bits "
+            "are those of the changed text, per character and byte of the raw text"
+        )
+    lines.append("  nats per token by position in the context (0 is the first):")
+    for part in report["by_place"]:
+        lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
+    return lines
+
+
+def _context(report: dict[str, Any]) -> str:
+    """Describe how much text each token was predicted from."""
+    context, stride = report["context"], report["stride"]
+    if context is None:
+        return "each token is predicted from all earlier text of its document"
+    if stride == context:
+        hint = "a smaller evaluation.stride predicts tokens from more text"
+        return f"context {context}, stride {stride}: windows do not overlap; {hint}"
+    return (
+        f"context {context}, stride {stride}: each token is predicted from at least {context - stride} tokens before it"
+    )

@@ -1,14 +1,27 @@
-"""Continue prompts greedily, by sampling or with a beam, also past the context, in batches of unequal prompts.
+"""Continuations of prompts: written greedily, by sampling or with a beam; or given, and ranked.
 
 A model without carried state reads at most its context of c tokens. Of a longer prompt only the last c are read. Where
 prompt and output together grow longer, the oldest quarter of the context is dropped and the rest is read again, so
 that every token is written after at least three quarters of the context (where there is as much). That costs one pass
 over 3c/4 tokens for every c/4 tokens written. Models that carry their state read any length.
+
+Given continuations of a prompt are ranked by
+
+    log p(choice | prompt) = sum of log p(token | all before it) over the tokens of the choice
+
+Prompt and choice are cut into tokens together, as one text: how a text is cut depends on its surroundings. A token that
+spans the border belongs wholly to the choice. A space is added between the two where neither has one at the border (not
+between letters of scripts without spaces); it belongs to the choice.
+
+The total says which continuation the model finds most probable. It falls with every further token, so scores per token
+and per byte are given too, to compare choices of unequal length.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,12 +30,14 @@ from torch import Tensor
 
 from heed.data.batch.plan import plan_batches
 from heed.data.batch.rows import pad_rows
+from heed.data.splits.survey import script_of
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, Encoded
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
-from heed.tasks.base.predictions import Prediction, short
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
+from heed.tasks.language_modelling.scoring import ScoredText, Scorer, score_each
 
 if TYPE_CHECKING:
     from heed.tasks.language_modelling.task import LanguageModelling
@@ -304,11 +319,6 @@ def context_of(task: LanguageModelling, model: LanguageModel) -> int | None:
     return None if model.carries else task.context
 
 
-def never_written(task: LanguageModelling) -> tuple[int, ...]:
-    """Tokens that are not text; also the end token if documents have none."""
-    return (PADDING, UNKNOWN, START) if task.end_token else (PADDING, UNKNOWN, START, END)
-
-
 def _write(
     task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
 ) -> Generator[Step, None, None]:
@@ -317,7 +327,7 @@ def _write(
     An output whose context is full waits for the others; then all continue together, with windows of equal length.
     """
     model.eval()
-    context = context_of(task, model)
+    context, forbidden = context_of(task, model), _never_written(task)
     stops = Stops(task.tokenizer.decode, options.stop)
     waiting, keep = drafts, context
     while waiting:
@@ -338,32 +348,27 @@ def _write(
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
                 search = replace(
-                    options.search(tuple(rooms[i] for i in chosen), need, never_written(task)),
+                    options.search(tuple(rooms[i] for i in chosen), need, forbidden),
                     stop=stops.of([draft.written for draft in batch]),
                     read=tuple(tuple(draft.ids) for draft in batch),
                 )
-                yield from _write_on(model, batch, [windows[i] for i in chosen], search, options.sampling, stops)
+                sampling = options.sampling
+                if sampling is not None:
+                    seeds = tuple(_seed(sampling.seed, draft) for draft in batch)
+                    sampling = replace(sampling, seed=seeds)
+                tokens, lengths = _prompt(model, [windows[i] for i in chosen])
+                generated = yield from generate_steps(model, None, tokens, search, lengths, sampling)
+                for draft, (hypothesis,) in zip(batch, generated.hypotheses, strict=True):
+                    _extend(draft, hypothesis, stops)
         waiting = [
             draft for draft in waiting if not (draft.ended or draft.stopped or len(draft.written) >= options.length)
         ]
         keep = None if context is None else context - context // 4
 
 
-def _write_on(
-    model: LanguageModel,
-    batch: list[_Draft],
-    windows: list[list[int]],
-    search: SearchOptions,
-    sampling: SamplingOptions | None,
-    stops: Stops,
-) -> Generator[Step, None, None]:
-    """Write one leg of a batch."""
-    if sampling is not None:
-        sampling = replace(sampling, seed=tuple(_seed(sampling.seed, draft) for draft in batch))
-    tokens, lengths = _prompt(model, windows)
-    generated = yield from generate_steps(model, None, tokens, search, lengths, sampling)
-    for draft, (hypothesis,) in zip(batch, generated.hypotheses, strict=True):
-        _extend(draft, hypothesis, stops)
+def _never_written(task: LanguageModelling) -> tuple[int, ...]:
+    """Tokens that are not text; also the end token if documents have none."""
+    return (PADDING, UNKNOWN, START) if task.end_token else (PADDING, UNKNOWN, START, END)
 
 
 def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
@@ -392,7 +397,7 @@ def _search(
     results: list[list[_Draft]] = [[] for _ in drafts]
     for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
         tokens, lengths = _prompt(model, [windows[i] for i in chosen])
-        search = options.search(options.length, options.min_length, never_written(task))
+        search = options.search(options.length, options.min_length, _never_written(task))
         search = replace(search, stop=stops.of([[] for _ in chosen]))
         generated = generate(model, None, tokens, search, lengths)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
@@ -434,3 +439,115 @@ def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: 
         tuple(draft.written),
         draft.unread,
     )
+
+
+_WITHOUT_BLANKS = frozenset({"CJK", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan"})
+"""Scripts that put no space between words."""
+
+
+@dataclass(frozen=True)
+class RankedChoice:
+    """A ranked continuation.
+
+    Attributes:
+        choice: The continuation as it was given.
+        place: Its index among the given choices, from 0.
+        log_prob: Natural log-probability of all its tokens after the prompt, by which choices are ranked.
+        probability: Its probability among the given choices: the softmax of their totals.
+        tokens: Its tokens; the first may begin in the prompt.
+        log_probs: Natural log-probability of each.
+        num_bytes: Bytes of the text of these tokens in UTF-8, without an end token.
+    """
+
+    choice: str
+    place: int
+    log_prob: float
+    probability: float
+    tokens: tuple[str, ...]
+    log_probs: tuple[float, ...]
+    num_bytes: int
+
+    @property
+    def per_token(self) -> float:
+        """`log_prob` divided by the number of tokens."""
+        return self.log_prob / len(self.tokens)
+
+    @property
+    def per_byte(self) -> float:
+        """`log_prob` divided by the number of bytes."""
+        return self.log_prob / self.num_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """The values of `heed predict --choice --json`."""
+        numbers = {name: round(getattr(self, name), 6) for name in ("log_prob", "per_token", "per_byte", "probability")}
+        return {
+            "choice": self.choice,
+            **numbers,
+            "tokens": self.tokens,
+            "log_probs": [round(p, 6) for p in self.log_probs],
+        }
+
+    def line(self) -> str:
+        """A row of the table of `heed predict --choice`."""
+        numbers = f"{self.probability:11.4f}  {self.log_prob:8.3f}  {self.per_token:9.3f}  {self.per_byte:8.3f}"
+        return f"{numbers}  {len(self.tokens):6}  {one_line(self.choice)}"
+
+
+def rank(
+    task: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
+) -> list[list[RankedChoice]]:
+    """Rank the choices of each question.
+
+    Args:
+        task: Has the tokenizer and the context.
+        model: In evaluation mode.
+        questions: Prompts with their choices; an empty prompt begins a document.
+        end: Also count the end token after each choice, so that a choice must end the document.
+
+    Returns:
+        Per question its choices, most probable first; equally probable ones as they were given.
+
+    Raises:
+        ConfigError: A question has no choices, a blank or a repeated one; or the run has no end token to count.
+    """
+    for _, choices in questions:
+        check_choices(choices, "choices")
+    if end and not task.end_token:
+        raise ConfigError("this run has no end token to count (data.end_token is false)")
+    texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
+    scored = iter(score_each(task, model, texts, ranks=False))
+    results = []
+    for prompt, choices in questions:
+        parts = [_after(next(scored), len(prompt), end) for _ in choices]
+        totals = [math.fsum(log_probs) for _, log_probs, _ in parts]
+        best = max(totals)
+        norm = math.fsum(math.exp(total - best) for total in totals)
+        ranked = [
+            RankedChoice(choice, place, total, math.exp(total - best) / norm, *part)
+            for place, (choice, total, part) in enumerate(zip(choices, totals, parts, strict=True))
+        ]
+        results.append(sorted(ranked, key=lambda one: -one.log_prob))
+    return results
+
+
+def join(prompt: str, choice: str) -> str:
+    """Join prompt and choice into one text."""
+    if not prompt or prompt[-1].isspace() or choice[0].isspace():
+        return prompt + choice
+    return prompt + ("" if _unspaced(prompt[-1]) and _unspaced(choice[0]) else " ") + choice
+
+
+def _unspaced(character: str) -> bool:
+    """True for letters and marks of scripts without spaces."""
+    script = script_of(character)
+    return script in _WITHOUT_BLANKS or (not script and unicodedata.east_asian_width(character) in ("W", "F"))
+
+
+def _after(scored: ScoredText, border: int, end: bool) -> tuple[tuple[str, ...], tuple[float, ...], int]:
+    """Tokens, log-probabilities and number of bytes of the part of a text after its border."""
+    first = next(n for n, (_, stop) in enumerate(scored.spans) if stop > border)
+    tokens, log_probs = scored.tokens[first:], scored.log_probs[first:]
+    if end:
+        assert scored.end_log_prob is not None
+        tokens, log_probs = (*tokens, "</s>"), (*log_probs, scored.end_log_prob)
+    return tokens, log_probs, len(scored.text[scored.spans[first][0] :].encode("utf-8", "surrogatepass"))

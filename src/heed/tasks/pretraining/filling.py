@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from heed.data.tokens.special import CONTINUED, MASK, UNKNOWN
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
-from heed.tasks.pretraining.passages import FOLLOWS, plain_text
+from heed.tasks.pretraining.rows import FOLLOWS, plain_text
 from heed.threads import threads_for
 
 if TYPE_CHECKING:
@@ -114,12 +114,8 @@ class RankedWord:
         return f"{self.probability:11.4f}  {self.log_prob:8.3f}  {len(self.pieces):6}  {self.word}{cut}"
 
 
-def masks_in(text: str, tokenizer: TextTokenizer) -> int:
-    """Number of masks in a text: "[MASK]", or the tokenizer's own mask token."""
-    return len(_parts(text, tokenizer)) - 1
-
-
-def _parts(text: str, tokenizer: TextTokenizer) -> list[str]:
+def parts_of(text: str, tokenizer: TextTokenizer) -> list[str]:
+    """The parts of a text between its masks: "[MASK]", or the tokenizer's own mask token."""
     names = {MASK} if tokenizer.mask is None else {MASK, tokenizer.token(tokenizer.mask)}
     return re.split("|".join(map(re.escape, sorted(names))), text)
 
@@ -130,7 +126,7 @@ def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") ->
     Raises:
         ConfigError: The text has no mask.
     """
-    if not masks_in(text, tokenizer):
+    if len(parts_of(text, tokenizer)) < 2:
         raise InputError(
             f'{where} has no {MASK}: {short(text)}; write {MASK} for each word to fill in, as in "The man went to the '
             f'{MASK}."'
@@ -155,19 +151,17 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
     rows: list[list[int]] = []
     unread = []
     for text in texts:
-        if not text.strip():
-            rows.append([])
-            unread.append(0)
-            continue
-        check_masks(text, tokenizer)
-        ids = tokenizer.encode_masked(plain_text(text)[0])
+        ids: list[int] = []
+        if text.strip():
+            check_masks(text, tokenizer)
+            ids = tokenizer.encode_masked(plain_text(text)[0])
         rows.append(_window(task, ids, mask))
         unread.append(len(ids) - len(rows[-1]))
     scores = iter(_at_masks(model, rows, mask))
     results = []
     for text, row, left in zip(texts, rows, unread, strict=True):
         found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
-        parts = _parts(text, tokenizer)
+        parts = parts_of(text, tokenizer)
         words = [candidates[0].word.removeprefix(CONTINUED) for candidates in found]
         filled = parts[0] + "".join(word + part for word, part in zip(words, parts[1:], strict=False))
         results.append(FilledText(filled, text, tuple(found), left))
@@ -199,13 +193,19 @@ def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
     return ids[start : start + room]
 
 
+def _batches(model: Pretrainer, rows: Sequence[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of framed rows, each as tokens and mask on the model's device."""
+    device = next(model.parameters()).device
+    for start in range(0, len(rows), _TOGETHER):
+        tokens, real = pad_rows(rows[start : start + _TOGETHER])
+        yield tokens.to(device), real.to(device)
+
+
 def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[Tensor]:
     """The log-probabilities of the vocabulary at every mask, `(vocab_size,)` each, in the order of the texts."""
     assert model.words is not None
-    device = next(model.parameters()).device
     found: list[Tensor] = []
-    for start in range(0, len(rows), _TOGETHER):
-        tokens, real = (t.to(device) for t in pad_rows([frame(row) for row in rows[start : start + _TOGETHER]]))
+    for tokens, real in _batches(model, [frame(row) for row in rows]):
         with threads_for(model, tokens.numel()):
             scores = model.words(model(tokens, real)[tokens == mask]).float()
         found += log_softmax(scores, dim=-1).cpu().unbind()
@@ -234,15 +234,13 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     tokenizer, mask = task.tokenizer, _mask_of(task, model)
     check_choices(choices, "words")
     check_masks(text, tokenizer)
-    if (count := masks_in(text, tokenizer)) > 1:
+    if (count := len(parts_of(text, tokenizer)) - 1) > 1:
         raise InputError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
     ids = tokenizer.encode_masked(plain_text(text)[0])
     place = ids.index(mask)
     rows: list[list[int]] = []
-    all_pieces = []
-    for choice in choices:
-        pieces = _pieces(tokenizer, text, choice)
-        all_pieces.append(pieces)
+    all_pieces = [_pieces(tokenizer, text, choice) for choice in choices]
+    for pieces in all_pieces:
         for known in range(len(pieces)):
             masks = [mask] * (len(pieces) - known)
             rows.append(_window(task, [*ids[:place], *pieces[:known], *masks, *ids[place + 1 :]], mask))
@@ -264,7 +262,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
 
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     """The tokens of a word in place of the mask."""
-    before = _parts(text, tokenizer)[0]
+    before = parts_of(text, tokenizer)[0]
     blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens include the space before a word
     pieces = tokenizer.encode(blank + choice.strip()).ids
     if UNKNOWN in pieces or not pieces:
@@ -273,9 +271,6 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
             f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
         )
     return pieces
-
-
-_PAIRS_TOGETHER = 32
 
 
 @dataclass(frozen=True)
@@ -349,10 +344,8 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
             a = a[len(a) - min(len(a), room - len(b)) :]
         unread.append(total - len(a) - len(b))
         rows.append(frame(a, b, task.double_separator))
-    device = next(model.parameters()).device
     found: list[float] = []
-    for start in range(0, len(rows), _PAIRS_TOGETHER):
-        tokens, real = (tensor.to(device) for tensor in pad_rows(rows[start : start + _PAIRS_TOGETHER]))
+    for tokens, real in _batches(model, rows):
         logits = model.order_scores(model(tokens, real), real)
         found += softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
     return [NextSentence(*pair, share, left) for pair, share, left in zip(pairs, found, unread, strict=True)]

@@ -27,7 +27,7 @@ from heed.layers.embeddings import MaskedWords
 from heed.models.base import TokenEncoder
 from heed.models.bert import ACTIVATIONS
 from heed.tasks.pretraining.config import PretrainingHead
-from heed.tasks.pretraining.passages import Passages
+from heed.tasks.pretraining.rows import Passages
 
 _WINDOW = 5
 _MOST = 20_000_000
@@ -155,7 +155,7 @@ class Pretrainer(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """States of framed texts `(batch, length)`, `(batch, length, d)`."""
-        return self.body(tokens, mask)  # type: ignore[no-any-return]
+        return self.body(tokens, mask)
 
     def order_scores(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Scores of both answers `(batch, 2)` from the states of pairs; needs `order`."""

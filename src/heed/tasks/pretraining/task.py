@@ -1,44 +1,50 @@
-"""Pretraining: documents as framed rows, masked words and pairs of texts, the loss over both."""
+"""Pretraining: documents as framed rows, the loss over masked words and pairs, their scores, a baseline for pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, log_softmax
 
 from heed.config.sections import TokenizerConfig
 from heed.data.batch.plan import plan_pass
-from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
-from heed.data.splits.documents import open_documents
-from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.evaluation.measures import values_of
+from heed.evaluation.measures import Array, Outcomes, rate, share, values_of
 from heed.models.base import TokenEncoder
 from heed.tasks.base.documents import DocumentTask, learn_tokenizer
-from heed.tasks.base.report import printable
+from heed.tasks.base.report import interval, printable, with_interval
 from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.vocabulary import embedding_of
-from heed.tasks.pretraining.batch import MaskedBatch, Masking, Pass, collate_rows
-from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions, StoriesData
+from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions
 from heed.tasks.pretraining.model import Pretrainer, fill_from_neighbours
-from heed.tasks.pretraining.passages import (
+from heed.tasks.pretraining.rows import (
     FOLLOWS,
     FOLLOWS_NOT,
     NO_QUESTION,
     Cut,
+    MaskedBatch,
+    Masking,
+    Pass,
     Passages,
     Rows,
+    collate_rows,
     draw_rows,
     plain_text,
 )
-from heed.tasks.pretraining.scoring import DocumentScores, outcomes_of, score_passages
+from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
 
@@ -66,6 +72,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     head_class = PretrainingHead
     tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
+    draw = staticmethod(draw_stories)
 
     def __init__(self, config: PretrainingConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
@@ -96,17 +103,6 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         if splits.stream is None:
             task.pass_of(0)  # refuses documents without pairs before a run folder exists
         return task
-
-    @classmethod
-    def open_splits(
-        cls, config: PretrainingConfig, given: Mapping[str, Sequence[Document]] | None = None
-    ) -> Splits[Document]:
-        if isinstance(data := config.data, StoriesData):
-            drawn: dict[str, list[Document]] = {
-                split: draw_stories(split, getattr(data, split), data.seed) for split in SPLITS
-            }
-            return drawn_splits(drawn, data.name, "documents")
-        return open_documents(data, given)
 
     def passages(self, split: str) -> Passages:
         """The tokens of all documents of a split; for a stream, those of its newest window."""
@@ -259,8 +255,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return self.pass_of(max(self._passes, default=0))
 
     def describe(self, indices: list[int]) -> str:
-        one = self._newest
-        row = indices[0]
+        one, row = self._newest, indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
         return f"{len(indices)} rows, the first {text[:80]!r}"
 
@@ -282,10 +277,27 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         values = values_of((*outcomes.measures, *outcomes.further))
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
 
+    @torch.inference_mode()
     def scores_of(self, model: Pretrainer, passages: Passages) -> list[DocumentScores]:
-        """Score documents given as tokens."""
-        rows, size = self.rows_of(passages), 4 * self.config.training.batch_tokens
-        return score_passages(model, passages, rows, self.masking, self.double_separator, size)
+        """Score documents given as tokens: masked words in one pass, pairs, unmasked, in another."""
+        rows, size, double = self.rows_of(passages), 4 * self.config.training.batch_tokens, self.double_separator
+        was_training, device = model.training, next(model.parameters()).device
+        model.eval()
+        words, order = np.zeros((len(rows), 3)), np.zeros((len(rows), 3))
+        try:
+            if model.words is not None:
+                for indices in plan_pass(rows.lengths, size):
+                    batch = collate_rows(passages, rows, indices, self.masking, _SEEDS, double).to(device)
+                    _words(model, batch, words)
+            if model.order is not None:
+                for indices in plan_pass(rows.lengths, size, chosen=np.flatnonzero(rows.labels != NO_QUESTION)):
+                    batch = collate_rows(passages, rows, indices, None, _SEEDS, double).to(device)
+                    with threads_for(model, batch.tokens.numel()):
+                        logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)
+                    order[indices] = answers(log_softmax(logits.double(), dim=-1).cpu().numpy(), rows.labels[indices])
+        finally:
+            model.train(was_training)
+        return by_document(passages, rows, words, order)
 
     def rows_of(self, passages: Passages) -> Rows:
         """The rows in which documents are scored, always the same."""
@@ -295,3 +307,165 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     def finishing_work(self) -> float:
         tested = sum(len(self.passages(name)) for name in self.split_names if name not in ("train", "valid"))
         return 1.2 * tested / max(1, len(self.passages("valid")))
+
+
+_PIECE = 2**22
+"""Numbers of one piece of logits."""
+_SEEDS = 0, 2**32
+"""Seed and pass number for masking in scoring; no training pass has that number."""
+
+
+@dataclass(frozen=True)
+class DocumentScores:
+    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned.
+
+    Attributes:
+        masked: Number of masked words.
+        masked_right: Number of masked words that had the highest score.
+        masked_nats: Negative sum of their log-probabilities.
+        pairs: Number of pairs, which are read unmasked.
+        pairs_right: Number of pairs that were answered right.
+        pairs_nats: Negative sum of the log-probabilities of the right answers.
+        tokens: Number of tokens read.
+    """
+
+    masked: int = 0
+    masked_right: int = 0
+    masked_nats: float = 0.0
+    pairs: int = 0
+    pairs_right: int = 0
+    pairs_nats: float = 0.0
+    tokens: int = 0
+
+
+def _words(model: Pretrainer, batch: MaskedBatch, found: Array) -> None:
+    """Add to each row its number of masked words, how many were predicted right, and their nats, `(rows, 3)`."""
+    assert model.words is not None
+    with threads_for(model, batch.tokens.numel()):
+        states = model.words.states(model(batch.tokens, batch.mask).flatten(0, 1)[batch.places])
+    owner = np.asarray(batch.indices)[(batch.places // batch.tokens.shape[1]).cpu().numpy()]
+    size = max(1, _PIECE // model.words.output.weight.shape[0])
+    for start in range(0, len(states), size):
+        part, targets = states[start : start + size], batch.words[start : start + size]
+        with threads_for(model.words, len(part)):
+            scores = log_softmax(model.words.output(part).float(), dim=-1)
+        nats = -scores.gather(1, targets.unsqueeze(1)).squeeze(1).double()
+        right = (scores.argmax(1) == targets).double()
+        each = torch.stack([torch.ones_like(nats), right, nats], dim=1).cpu().numpy()
+        np.add.at(found, owner[start : start + size], each)
+
+
+def by_document(passages: Passages, rows: Rows, words: Array, order: Array) -> list[DocumentScores]:
+    """Sums over the rows of each document, of `(rows, 3)` counts, right answers and nats."""
+    owner = passages.document_at(rows.first)
+    sums = np.zeros((passages.num_documents, 7))
+    np.add.at(sums, owner, np.concatenate([words, order, rows.lengths[:, None]], axis=1))
+    return [DocumentScores(int(a), int(b), c, int(d), int(e), f, int(g)) for a, b, c, d, e, f, g in sums.tolist()]
+
+
+def answers(scores: Array, labels: NDArray[np.int64]) -> Array:
+    """For each pair 1, 1 if it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
+    nats = -scores[np.arange(len(labels)), labels]
+    right = nats < -scores[np.arange(len(labels)), 1 - labels]
+    return np.stack([np.ones(len(labels)), right, nats], axis=1)
+
+
+WORDS, PAIRS = ("masked_accuracy", "masked_loss"), ("next_accuracy", "next_loss")
+"""Measures of masked words, and of pairs."""
+_WORDS, _PAIRS = ("masked words right", "nats per masked word"), ("next sentences right", "nats per pair")
+"""Their labels."""
+
+
+def outcomes_of(scores: Sequence[DocumentScores]) -> Outcomes:
+    """Accuracies, and losses in nats per masked word and per pair; only those that the model learns.
+
+    A pair counts for the document of its first text.
+    """
+
+    def column(name: str) -> Array:
+        return np.array([*map(attrgetter(name), scores)], dtype=np.float64)
+
+    main, further, details = [], [], {}
+    for (right, nats), names, kind in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
+        counts = column(kind)
+        details[kind] = int(counts.sum())
+        if details[kind]:
+            main.append(share(right, names[0], column(f"{kind}_right").tolist(), counts.tolist()))
+            further.append(rate(nats, names[1], column(f"{kind}_nats"), counts, 3))
+    return Outcomes(tuple(map(_output, scores)), tuple(main), tuple(further), details=details)
+
+
+def _output(one: DocumentScores) -> str:
+    parts = [f"{one.masked_right} of {one.masked} masked words"] * bool(one.masked)
+    return ", ".join(parts + [f"{one.pairs_right} of {one.pairs} pairs"] * bool(one.pairs))
+
+
+NAME = "word overlap and lengths"
+_WORD = re.compile(r"\w+")
+_MOST = 20_000
+"""Largest number of training pairs that the classifier is fitted to."""
+_STEPS = 30
+
+
+class OverlapClassifier:
+    """A logistic regression on six numbers of a pair, fitted to pairs of the training set.
+
+    The numbers are the count of shared words, their share of all words of the two, and the distinct words and the
+    characters of each text, standardised.
+    """
+
+    def __init__(self, passages: Passages, rows: Rows, decode: Callable[[Sequence[int]], str]) -> None:
+        self._decode = decode
+        table, labels = self._table(passages, rows, _MOST)
+        self._mean, self._std = table.mean(0), table.std(0) + 1e-9
+        self._weights = _fitted(self._inputs(table), labels.astype(np.float64))
+
+    def scores(self, passages: Passages, rows: Rows) -> Array:
+        """Scores, for each row: 1 if it is a pair, 1 if it was answered right, and the nats, `(rows, 3)`."""
+        found = np.zeros((len(rows), 3))
+        asked = np.flatnonzero(rows.labels != NO_QUESTION)
+        if len(asked):
+            table, labels = self._table(passages, rows, len(asked))
+            logits = self._inputs(table) @ self._weights
+            found[asked] = answers(-np.logaddexp(0.0, np.stack([logits, -logits], axis=1)), labels)
+        return found
+
+    def _inputs(self, table: Array) -> Array:
+        return np.concatenate([(table - self._mean) / self._std, np.ones((len(table), 1))], axis=1)
+
+    def _table(self, passages: Passages, rows: Rows, most: int) -> tuple[Array, NDArray[np.int64]]:
+        """The six numbers of at most `most` pairs, evenly spaced, and their labels."""
+        asked = np.flatnonzero(rows.labels != NO_QUESTION)
+        asked = asked[:: max(1, -(-len(asked) // max(1, most)))]
+        table = np.zeros((len(asked), 6))
+        for n, row in enumerate(asked.tolist()):
+            texts = [
+                self._decode(passages.ids[start[row] : stop[row]].tolist()).lower()
+                for start, stop in ((rows.first, rows.first_end), (rows.second, rows.second_end))
+            ]
+            a, b = (set(_WORD.findall(text)) for text in texts)
+            both = len(a & b)
+            table[n] = both, both / max(1, len(a | b)), len(a), len(b), len(texts[0]), len(texts[1])
+        return table, rows.labels[asked]
+
+
+def _fitted(inputs: Array, labels: Array) -> Array:
+    """Fit the weights of a logistic regression by Newton's method, with a little decay."""
+    weights = np.zeros(inputs.shape[1])
+    decay = np.full(len(weights), 1e-3)
+    for _ in range(_STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
+        gradient = inputs.T @ (chance - labels) + decay * weights
+        curvature = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + np.diag(decay)
+        weights -= np.linalg.solve(curvature, gradient)
+    return weights
+
+
+def body(report: dict[str, Any]) -> list[str]:
+    """Lines with the scores of one set: masked words, and pairs."""
+    lines = []
+    for (right, nats), names, count in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
+        if right in report:
+            lines.append(f"  {names[0]:<22} {interval(report[right])}")
+            lines.append(f"  {names[1]:<22}  {with_interval(report[nats])}  of {report[count]:,}")
+    return lines
