@@ -128,11 +128,12 @@ def variants_of(*kinds):
 
 def in_turn(variants, *ways):
     """Every body as it comes in every way; each of its other variants in one way, in turn."""
-    seen = set()
-    for n, v in enumerate(variants):
-        for way in [ways[n % len(ways)]] if v.values[0] in seen else ways:
-            yield pytest.param(*v.values, way, id=f"{v.id}-{way}")
-        seen.add(v.values[0])
+    first = {v.values[0]: v for v in reversed(variants)}
+    return [
+        pytest.param(*v.values, way, id=f"{v.id}-{way}")
+        for n, v in enumerate(variants)
+        for way in (ways if v is first[v.values[0]] else [ways[n % len(ways)]])
+    ]
 
 
 every_decoder = pytest.mark.parametrize(("body", "config"), variants_of(DecoderBody))

@@ -62,6 +62,24 @@ EDITS = [
         "*(one.seen for one in scores)])",
         (LM("test_the_loss_by_place_begins_at_the_first_place"),),
     ),
+    Edit(
+        "language modelling: every chunk of a row begins without the state of the one before",
+        "begins=not chunks[0])",
+        "begins=True)",
+        (LM("test_the_loss_of_batches_with_carried_state_is_that_of_one_long_pass"),),
+    ),
+    Edit(
+        "language modelling: of states that a checkpoint holds, only the last group is restored",
+        "groups.setdefault(number, {})[key] = tensor",
+        "groups = {number: {**groups.get(number, {}), key: tensor}}",
+        (LM("test_each_row_goes_on_from_its_own_state_however_the_batch_is_divided"),),
+    ),
+    Edit(
+        "pretraining: no chosen token is read as a random one",
+        "is_random &= draw[1] < how.mask_token_share + how.random_token_share",
+        "is_random &= draw[1] < how.mask_token_share",
+        (ROW("test_fifteen_percent_are_chosen_of_which_most_are_masked_some_random_and_some_kept"),),
+    ),
     # pretraining: reading, scoring, validation
     Edit(
         "pretraining: sentences after the first start one character early",

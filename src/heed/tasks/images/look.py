@@ -423,9 +423,9 @@ def _blocks(
     steps = []
     for i, (before, after) in enumerate(pairwise(states)):
         with torch.no_grad():
-            vectors = [_vector(body, state, attention) for state in (before, after)]
-            said = task.probabilities(model.output(vectors[1]).float().cpu())[0]
-            moved = torch.cosine_similarity(*(vector.float() for vector in vectors), dim=-1)
+            read, last = (_vector(body, state, attention) for state in (before, after))
+            said = task.probabilities(model.output(last).float().cpu())[0]
+            moved = torch.cosine_similarity(read.float(), last.float(), dim=-1)
         best = int(said.argmax())
         whole = attention.mean_map(i, picture)
         drawn = laid_over(picture, whole, (picture.shape[0] * _times(picture), picture.shape[1] * _times(picture)))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import DocumentFiles, DocumentHub, DocumentReading, EmbeddedData, InMemory, by_name
+from heed.config.data import DocumentFiles, DocumentHub, EmbeddedData, InMemory, by_name
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
@@ -17,8 +17,8 @@ from heed.config.sections import (
 )
 
 
-class DocumentOptions(DocumentReading):
-    """How documents are read and cut into rows."""
+class RowOptions(Section):
+    """How documents are cut into rows."""
 
     end_token: bool = True
     """Put an end token after each document, and before the first; false joins documents without one."""
@@ -28,14 +28,14 @@ class DocumentOptions(DocumentReading):
     documents: Literal["mask", "run_on"] = "mask"
     """Attention in a training row of several documents: with mask a document sees only itself, with run_on also those
     before it. Models that carry a state always run on."""
+
+
+class DocumentsData(RowOptions, DocumentFiles):
+    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
+
     held_out: float = Field(0.1, gt=0, lt=1)
     """Share of a single training document that is held out for validation: its end, from character int(n * (1 -
     held_out)), as in nanoGPT."""
-
-
-class DocumentsData(DocumentOptions, DocumentFiles):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
-
     window: int = Field(10_000, gt=0)
     """Documents of a stream that are joined and batched together; one window is one pass."""
 
@@ -48,20 +48,15 @@ class MemoryDocuments(InMemory, DocumentsData):
     """Documents passed in Python; `columns` names the column of a data frame."""
 
 
-class MealsData(EmbeddedData):
+class MealsData(RowOptions, EmbeddedData):
     """Embedded data: sentences of a grammar with known probabilities (`heed.data.embedded.texts`)."""
 
     name: Literal["meals"] = "meals"
     """Which embedded data."""
     train: int = Field(20_000, gt=0)
     """Number of training examples."""
-    end_token: bool = True
-    """Put an end token after each sentence, and before the first; false joins sentences without one."""
     context: int = Field(16, gt=0)
     """Tokens that the model sees at once."""
-    documents: Literal["mask", "run_on"] = "mask"
-    """Attention in a training row of several sentences: with mask a sentence sees only itself, with run_on also those
-    before it. Models that carry a state always run on."""
 
 
 class DocumentTokenizer(TokenizerConfig):

@@ -301,7 +301,7 @@ class LanguageModelOutputs(TextOutputs):
                 "num_best": options["nbest"],
                 "beam_size": options["beam"],
                 "length": options["length"],
-                "sampling": SamplingOptions(*map(options.get, _SAMPLING)) if options["sample"] else None,
+                "sampling": SamplingOptions(*(options[name] for name in _SAMPLING)) if options["sample"] else None,
                 "repetition_penalty": options["repetition_penalty"],
                 "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
             }

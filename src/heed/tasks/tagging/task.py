@@ -339,7 +339,7 @@ class Tagger(nn.Module):
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), END)
         if features is not None:
             features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
-        return self.body(ended, read, features)[:, self.delay :]  # type: ignore[no-any-return]
+        return self.body(ended, read, features)[:, self.delay :]
 
     def _piece(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
         if not self.body.framed:
