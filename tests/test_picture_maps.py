@@ -62,9 +62,8 @@ def redness(sized):
     return torch.tensor(red.reshape(SIZE // PATCH, PATCH, SIZE // PATCH, PATCH).mean((1, 3)))
 
 
-@pytest.mark.parametrize(
-    ("orientation", "crop"), [*zip(range(1, 9), ["centre", "pad", "squash"] * 3, strict=False), (6, "centre")]
-)
+@pytest.mark.parametrize("crop", ["centre", "pad", "squash"])
+@pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_planted_patch_of_a_rotated_picture_that_is_not_square_is_where_the_drawn_map_has_it(orientation, crop):
     box = (8, 95, 23, 110)
     picture = decode(photo(orientation, box=box))
@@ -152,7 +151,7 @@ def test_without_a_class_token_a_map_is_the_share_of_all_attention_that_each_pat
     assert look.maps[0].title.startswith("mean of all patches") and look.maps[0].outside == 0
 
 
-@pytest.mark.parametrize("shape", [(60, 90, 3), (1, 1, 1), (3, 500, 3)])
+@pytest.mark.parametrize("shape", [(60, 90, 3), (3, 500, 1)])
 def test_every_form_is_complete(shape, tmp_path):
     picture = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
     _, _, look = make_look(picture)
@@ -160,7 +159,8 @@ def test_every_form_is_complete(shape, tmp_path):
     root = ElementTree.fromstring(shown.svg())
     texts = "".join(root.itertext())
     assert "a&b<c>.jpg: 7 0.900, 1 0.100" in texts and "layer 2, head 3" in texts
-    page = shown.html()
+    page, png = shown.html(), shown.png()
+    assert Image.open(io.BytesIO(png)).size[0] > 1000
     assert "a&amp;b&lt;c&gt;.jpg" in page and "http" not in page.replace("http://www.w3.org", "").replace(
         "http-equiv", ""
     )
@@ -172,8 +172,7 @@ def test_every_form_is_complete(shape, tmp_path):
     for ending in ("html", "svg", "png", "json", "txt"):
         shown.save(tmp_path / f"look.{ending}")
         assert (tmp_path / f"look.{ending}").stat().st_size > 1000
-    png = (tmp_path / "look.png").read_bytes()
-    assert Image.open(io.BytesIO(png)).size[0] > 1000 and shown.png() == png and shown.html() == page
+    assert (tmp_path / "look.png").read_bytes() == png and (tmp_path / "look.html").read_text() == page
     with pytest.raises(ConfigError, match=r"ends in '.gif'; valid: .html, .svg, .png, .json, .txt"):
         shown.save(tmp_path / "look.gif")
 
