@@ -101,8 +101,8 @@ EDITS = [
     ),
     Edit(
         "pretraining: the loss of pairs is per masked word",
-        'rate(PAIRS[1], "nats per pair", column("pairs_nats"), pairs, 3)',
-        'rate(PAIRS[1], "nats per pair", column("pairs_nats"), masked, 3)',
+        'rate(nats, names[1], column(f"{kind}_nats"), counts, 3)',
+        'rate(nats, names[1], column(f"{kind}_nats"), column("masked"), 3)',
         (PRETRAINING("test_scores_of_words_and_pairs_worked_out_by_hand"),),
     ),
     Edit(
