@@ -334,7 +334,7 @@ EDITS = [
         "rollout multiplies the layers in the wrong order",
         "mixed if not states else mixed @ states[-1]",
         "mixed if not states else states[-1] @ mixed",
-        ("tests/test_rollout.py",),
+        ("tests/test_picture_maps.py",),
     ),
     Edit(
         "lesson mess: held-out reviews are also in the training text",
