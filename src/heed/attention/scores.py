@@ -2,21 +2,13 @@
 
 A score has three parts, so that nothing is computed more often than needed: `project` for each query, `prepare` for
 each key (once per source, whatever the number of queries), `scores` for every pair. If `scores` is a scaled dot
-product, `scale` is its factor and a fused kernel may compute it; otherwise `scale` is None.
-
-| name | score of query q and key k | source |
-|---|---|---|
-| dot | q'k | Luong et al. 2015, section 3.1 |
-| scaled_dot | q'k / sqrt(d) | Vaswani et al. 2017, equation 1 |
-| general | q'Wk | Luong et al. 2015, section 3.1 |
-| key_query | (W_q q)'(W_k k) | lecture notes (docs/systems.md, B2) |
-| additive | v' tanh(W_q q + W_k k + b) | Bahdanau et al. 2015, appendix A.1.2 |
-| concat | v' tanh(W [q ; k]) | Luong et al. 2015, section 3.1 |
+product, `scale` is its factor and a fused kernel may compute it; otherwise `scale` is None. `SCORES` has them by name.
 """
 
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -58,12 +50,18 @@ def additive_scores(
 
 
 class Score(nn.Module):
-    """Compares queries with keys; the module docstring lists the scores. Subclasses override the parts that differ.
+    """Compares queries with keys. Subclasses override the parts that differ.
 
     Attributes:
+        formula: The score of query q and key k, for `heed models --scores`.
+        source: Paper and place, for the same table.
+        widths: How many of the widths of query, key and projection its constructor takes.
         scale: The factor if `scores(p, k) = scale * p k'`, which a fused kernel can compute; None otherwise.
     """
 
+    formula: ClassVar[str]
+    source: ClassVar[str]
+    widths: ClassVar[int] = 3
     scale: float | None = None
 
     def project(self, query: Tensor) -> Tensor:
@@ -91,6 +89,9 @@ class Dot(Score):
     Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "dot".
     """
 
+    formula = "q'k"
+    source = "Luong et al. 2015, section 3.1"
+    widths = 0
     scale = 1.0
 
 
@@ -100,6 +101,10 @@ class ScaledDot(Score):
     Products of independent unit-variance vectors have variance d; the scale brings it back to 1.
     Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
     """
+
+    formula = "q'k / sqrt(d)"
+    source = "Vaswani et al. 2017, equation 1"
+    widths = 1
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -112,6 +117,10 @@ class General(Score):
     W is applied to the keys, once per source, instead of to every query; the product is the same.
     Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "general" (scale 1).
     """
+
+    formula = "q'Wk"
+    source = "Luong et al. 2015, section 3.1"
+    widths = 2
 
     def __init__(self, d_query: int, d_key: int, scale: float = 1.0) -> None:
         super().__init__()
@@ -143,6 +152,8 @@ class KeyQuery(Projected):
     Source: the lecture notes on attention (docs/systems.md, B2: k_i = W_k h_i, q = W_q s, score k_i'q).
     """
 
+    formula = "(W_q q)'(W_k k)"
+    source = "lecture notes (docs/systems.md, B2)"
     scale = 1.0
 
 
@@ -155,6 +166,9 @@ class Additive(Projected):
     Source: Bahdanau et al. 2015 (arXiv:1409.0473), appendix A.1.2.
     Differs from the paper: a bias b is added unless `bias=False`.
     """
+
+    formula = "v' tanh(W_q q + W_k k + b)"
+    source = "Bahdanau et al. 2015, appendix A.1.2"
 
     def __init__(self, d_query: int, d_key: int, d: int, bias: bool = True) -> None:
         super().__init__(d_query, d_key, d, bias)
@@ -174,14 +188,17 @@ class Concat(Additive):
     Source: Luong et al. 2015 (arXiv:1508.04025), section 3.1, "concat".
     """
 
+    formula = "v' tanh(W [q ; k])"
+    source = "Luong et al. 2015, section 3.1"
+
     def __init__(self, d_query: int, d_key: int, d: int) -> None:
         super().__init__(d_query, d_key, d, bias=False)
 
 
-SCORES: dict[str, Callable[[int, int, int], Score]] = {
-    "dot": lambda d_query, d_key, d: Dot(),
-    "scaled_dot": lambda d_query, d_key, d: ScaledDot(d_query),
-    "general": lambda d_query, d_key, d: General(d_query, d_key),
+SCORES: dict[str, type[Score]] = {
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": General,
     "key_query": KeyQuery,
     "additive": Additive,
     "concat": Concat,
@@ -201,4 +218,6 @@ def make_score(name: str, d_query: int, d_key: int, d: int) -> Score:
             f"score '{name}' needs equal widths, but the query has {d_query} and the key {d_key}; "
             "score 'general' (q'Wk) allows unequal widths"
         )
-    return SCORES[name](d_query, d_key, d)
+    kind: Any = SCORES[name]
+    made: Score = kind(*(d_query, d_key, d)[: kind.widths])
+    return made

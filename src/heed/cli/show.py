@@ -12,7 +12,7 @@ from typing import Any
 
 import heed
 from heed import folder
-from heed.attention import scores
+from heed.attention import SCORES
 from heed.cli.options import options_of, read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, suggest
@@ -193,9 +193,8 @@ def model_text(name: str) -> str:
 
 def list_scores_text() -> str:
     """The table of attention scores: name, formula, source."""
-    table = [line for line in (scores.__doc__ or "").splitlines() if line.startswith("|")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-    return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in [rows[0], *rows[2:]])
+    rows = [("name", "score of query q and key k", "source"), *((n, s.formula, s.source) for n, s in SCORES.items())]
+    return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
 
 
 def _fits(task: str, body: type[Body]) -> bool:
