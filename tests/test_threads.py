@@ -144,6 +144,11 @@ def test_more_cores_are_climbed_step_by_step():
     for _ in range(600):
         pace.done(1, {1: 0.4, 2: 0.25, 4: 0.15, 8: 0.2}[pace.next])
     assert pace.next == 4
+    pace, tried = Pace(1, 8), set()
+    for _ in range(60):
+        tried.add(pace.next)
+        pace.done(1, {1: 0.1, 2: 0.3, 4: 0.3, 8: 0.3}[pace.next])
+    assert tried == {1, 2}  # no further ones after one that was slower
     assert choices(8) == [1, 2, 4, 8] and choices(6) == [1, 2, 4, 6] and choices(1) == [1]
 
 

@@ -140,11 +140,6 @@ def complete_size(incomplete: str) -> list[str]:
     return _beginning(incomplete, get_args(ModelSection.model_fields["size"].annotation))
 
 
-def complete_file(incomplete: str) -> list[str]:
-    """Complete a file or a folder."""
-    return _files(incomplete)
-
-
 def _runs() -> list[str]:
     return ["last", *sorted(str(path.parent) for path in Path("runs").glob("*/format.json"))]
 

@@ -71,7 +71,8 @@ class DecoderStack(nn.ModuleList):
                 x, grown = block.read(x, cache, state.position, given, turn)
             else:
                 memory = state.memory[n] if state.memory else None
-                x, grown = block(x, cache, memory, state.rows, state.position, given, turn)
+                assert isinstance(block, DecoderBlock)
+                x, grown = block.run(x, cache, memory, state.rows, state.position, given, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
             caches.append(replace(grown, mask=mask) if hides and mask is not None else grown)
@@ -98,7 +99,7 @@ class DecoderStack(nn.ModuleList):
                 x, _ = block.read(x, None, first, seen, turn)
             else:
                 assert isinstance(block, DecoderBlock)
-                x, _ = block(x, None, None, None, first, seen, turn)
+                x, _ = block.run(x, None, None, None, first, seen, turn)
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
         return x

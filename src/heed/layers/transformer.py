@@ -16,7 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
 from heed.kernels import BlockSettings, BlockWeights, Linear, encoder_block, trains_packed
@@ -73,7 +75,20 @@ class FeedForward(ReturnsTensor, nn.Module):
         return self.outer(active)
 
 
-class EncoderBlock(ReturnsTensor, nn.Module):
+class Recomputable(nn.Module):
+    """A block whose inside may be computed again in the backward pass instead of being kept."""
+
+    recomputed = False
+    """Set by `training.device.recompute_blocks`."""
+
+    def run(self, *given: Any, **named: Any) -> Any:
+        """Call the block; observers see each call once."""
+        if self.recomputed and watch.slot is None and torch.is_grad_enabled():
+            return checkpoint(self, *given, use_reentrant=False, **named)
+        return self(*given, **named)
+
+
+class EncoderBlock(ReturnsTensor, Recomputable):
     """Self-attention over a whole sequence, then feed-forward.
 
     `dropout` applies to sublayer outputs and, with `drops_inner`, to the inner layer of the feed-forward network (GPT-2
@@ -135,8 +150,7 @@ class EncoderBlock(ReturnsTensor, nn.Module):
         plain = f.activation in PLAIN.values() and f.dropout is None and not around[0].first and same
         layers = around[0].norm, a.w_query, a.w_key, a.w_value, a.w_out, around[1].norm, f.inner, f.outer
         weights: list[Any] = [getattr(layer, part, None) for layer in layers for part in ("weight", "bias")]
-        recomputed = "forward" in vars(self)
-        if not plain or recomputed or any(weight is None for weight in weights) or not trains_packed(x, name):
+        if not plain or self.recomputed or any(weight is None for weight in weights) or not trains_packed(x, name):
             return None
         assert a.score.scale is not None
         settings = a.num_heads, a.score.scale, around[0].norm.eps, name, around[0].dropout.p, a.dropout
@@ -158,7 +172,8 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
         `only_first` allows a stack of pre-norm blocks to compute the first position only, unless the pass is watched.
         """
         for n, block in enumerate(self, start=1):
-            x = block(x, mask, only_first=only_first and watch.slot is None and n == len(self))
+            assert isinstance(block, Recomputable)
+            x = block.run(x, mask, only_first=only_first and watch.slot is None and n == len(self))
             if watch.slot is not None:
                 watch.slot.tensor(self, "states", x)
         return x
@@ -207,7 +222,7 @@ class CausalSelfAttention(MultiHeadAttention):
         return x + self.after(self(x, cache, causal=True, offset=position, turn=turn)), cache
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(Recomputable):
     """Causal self-attention, cross-attention to a memory (unless `cross` is off), then feed-forward.
 
     `bias` applies to all linear layers. Other arguments as for `EncoderBlock`.

@@ -122,7 +122,9 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     """
     kind = checkpoint_class(run.config.task)
     if kind is None or len(run.members) > 1:
-        raise ConfigError(_unavailable(run))
+        names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
+        what = "an ensemble" if len(run.members) > 1 else run.config.task
+        raise ConfigError(f"export to huggingface is not available for {what}; it is for {names}")
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
         raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
@@ -151,12 +153,6 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
         exportable.notes, bool(vocabularies),
     )  # fmt: skip
-
-
-def _unavailable(run: Run[Any, Any]) -> str:
-    names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
-    what = "an ensemble" if len(run.members) > 1 else run.config.task
-    return f"export to huggingface is not available for {what}; it is for {names}"
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -213,7 +213,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         warn(f"{weights} has no checksum; using it anyway (--force)", HeedWarning, stacklevel=3)
     if not is_final:
         check_can_be_used(path, finished)
-    with _weights_verified(path, force) if is_final else _nothing():
+    with _weights_verified(path, force) if is_final else nullcontext():
         folders.verify(path, [name for name in folders.read_by_commands(path) if name != folders.WEIGHTS], force)
         config = check_config(*folders.read_settings(path))
         kind = run_class(config.task)
@@ -239,11 +239,6 @@ def _weights_verified(path: Path, force: bool) -> Iterator[None]:
         yield
         if verified.result():
             folders.verify(path, [folders.WEIGHTS], force)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def open_together(names: Sequence[str | Path], force: bool = False) -> Run[Any, Any]:

@@ -36,12 +36,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
 
 from heed.attention import watch
 from heed.config import TrainingConfig
 from heed.errors import ConfigError
-from heed.layers.transformer import DecoderBlock, EncoderBlock
+from heed.layers.transformer import Recomputable
 from heed.memory import memory_explained
 from heed.training.processes import Processes
 
@@ -166,51 +165,37 @@ def _choose(model: nn.Module, plain: Callable[..., Any], fast: Callable[..., Any
     return forward(*given, **named)
 
 
-_WITHIN = "_keeps_its_inside"
-
-
 def recompute_blocks(model: nn.Module, name: str) -> None:
-    """Recompute every block of a model in the backward pass; its weights keep their names.
+    """Recompute every block of a model in the backward pass.
 
     Raises:
         ConfigError: The model has no blocks.
     """
-    blocks = [module for module in model.modules() if isinstance(module, EncoderBlock | DecoderBlock)]
+    blocks = [module for module in model.modules() if isinstance(module, Recomputable)]
     if not blocks:
         raise ConfigError(
             f"training.activation_checkpointing is true, but model '{name}' has no Transformer blocks to recompute "
             "(transformer, encoder, bert, gpt and vit have them); set it to false"
         )
     for block in blocks:
-        block.forward = partial(_twice, block, block.forward)  # type: ignore[method-assign]
+        block.recomputed = True
 
 
-def recomputed_blocks(model: nn.Module) -> list[nn.Module]:
+def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
     """The blocks that are recomputed, except those of `kept_inside`."""
-    return [
-        module
-        for module in model.modules()
-        if isinstance(vars(module).get("forward"), partial) and _WITHIN not in vars(module)
-    ]
+    return [module for module in model.modules() if isinstance(module, Recomputable) and module.recomputed]
 
 
 @contextmanager
-def kept_inside(blocks: list[nn.Module]) -> Iterator[None]:
+def kept_inside(blocks: list[Recomputable]) -> Iterator[None]:
     """Context manager within which these blocks are not recomputed."""
     for block in blocks:
-        vars(block)[_WITHIN] = True
+        block.recomputed = False
     try:
         yield
     finally:
         for block in blocks:
-            del vars(block)[_WITHIN]
-
-
-def _twice(block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    # A trace or edit must see each call only once.
-    if _WITHIN in vars(block) or watch.slot is not None or not torch.is_grad_enabled():
-        return forward(*given, **named)
-    return checkpoint(forward, *given, use_reentrant=False, **named)
+            block.recomputed = True
 
 
 _KEPT = 100 * 2**20
@@ -247,7 +232,7 @@ def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> in
     1 for a recurrent model (each part would need as many steps as the whole), with batch normalisation, and on a GPU,
     where fewer rows are slower.
     """
-    in_blocks = any(isinstance(module, EncoderBlock | DecoderBlock) for module in model.modules())
+    in_blocks = any(isinstance(module, Recomputable) for module in model.modules())
     divides = in_blocks and device.type == "cpu" and not normalises_batches(model)
     return max(1, math.ceil(kept / _KEPT)) if divides else 1
 

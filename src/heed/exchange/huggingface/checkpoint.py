@@ -76,7 +76,7 @@ class Checkpoint:
         family = family_of(settings)
         settings.accept({"quantization_config": (None,), **family.accepts})
         files = TensorFiles(folder, family.ignored)
-        family.complete_names(files)
+        files.with_prefix(family.prefix, family.head_names)
         architecture = _architecture(settings, family, files)
         vocabularies = family.tokenizers(folder, settings)
         assert all(len(numbering) == one.vocab_size for one, numbering in vocabularies.values())

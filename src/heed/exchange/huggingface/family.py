@@ -99,10 +99,6 @@ class Family(ABC):
         """The error about a field of our model that the family does not support."""
         return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
 
-    def complete_names(self, files: TensorFiles) -> None:
-        """Add the prefix to the body's tensors if a checkpoint of the body alone lacks it."""
-        files.with_prefix(self.prefix, self.head_names)
-
     def guess(self, files: TensorFiles) -> str:
         """The architecture of a checkpoint whose configuration does not name it: the body alone, by default."""
         return self.architectures[frozenset()]

@@ -447,7 +447,8 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
         if absent := [name for name, found in zip(line.theirs, names, strict=True) if found is None]:
             missing += absent
             continue
-        wanted = [one.shape for one in line.transform.to_theirs(_empty(line.ours, shapes))]
+        empty = [torch.empty(shapes[name], device="meta") for name in line.ours]
+        wanted = [one.shape for one in line.transform.to_theirs(empty)]
         theirs = []
         for name, shape in zip(names, wanted, strict=True):
             assert name is not None
@@ -481,10 +482,6 @@ def _found(line: Entry, place: int, files: TensorFiles) -> str | None:
     """The name under which a tensor of a line is in the files."""
     names = (line.theirs[place], *(line.also if place == 0 else ()))
     return next((name for name in names if name in files), None)
-
-
-def _empty(names: Sequence[str], shapes: Mapping[str, torch.Size]) -> list[Tensor]:
-    return [torch.empty(shapes[name], device="meta") for name in names]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ class Numbering:
         theirs: The checkpoint's id of each of our tokens; None if its vocabulary lacks the token. If one of its tokens
             stands for two of ours (Marian's padding is also its start token), the first is written back.
         size: Rows of the checkpoint's embedding.
-        settings: Further settings of its tokenizer files, to be written back.
+        settings: Its tokenizer ("state", as JSON) and further settings of its files, to be written back.
     """
 
     theirs: list[int | None]
@@ -110,9 +110,9 @@ _ROLES = {
 }
 """Their special tokens for each of ours; the first existing one is used. A token has one role, the first here: of
 GPT-2, whose only special token ends texts, the others are absent."""
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 _UNUSED = "<unused row {}>"
 """Names a row of their embedding for which they have no token. A text is never cut into a name with blanks in it."""
-_IS_UNUSED = re.compile(r"<unused row \d+>\Z")
 
 
 def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> tuple[TextTokenizer, Numbering]:
@@ -163,7 +163,7 @@ def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -
         {
             "id": i,
             "content": name,
-            **_flags(added.get(-1 if place is None else place)),
+            **{flag: bool(getattr(added.get(-1 if place is None else place), flag, False)) for flag in _FLAGS},
             "special": i < len(SPECIAL_TOKENS) or (name in hidden and name in MASKS),
         }
         for i, (name, place) in enumerate(zip([*new, *(texts[i] for i in last)], theirs, strict=True))
@@ -174,8 +174,7 @@ def renumbered(library: Tokenizer, roles: Mapping[str, str], size: int | None) -
     if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
     state |= {"truncation": None, "padding": None, "post_processor": None}
-    special = [token.content for i, token in sorted(added.items()) if token.special]
-    return TextTokenizer(Tokenizer.from_str(json.dumps(state))), Numbering(theirs, size, {"special": special})
+    return TextTokenizer(Tokenizer.from_str(json.dumps(state))), Numbering(theirs, size, {"state": library.to_str()})
 
 
 def _first(library: Tokenizer, roles: Mapping[str, str], size: int) -> dict[int, int | None]:
@@ -199,15 +198,6 @@ def _absent_names(first: Mapping[int, int | None], known: set[str], pieces: bool
     return result
 
 
-def _flags(token: AddedToken | None) -> dict[str, bool]:
-    return {
-        "single_word": token is not None and token.single_word,
-        "lstrip": token is not None and token.lstrip,
-        "rstrip": token is not None and token.rstrip,
-        "normalized": token is not None and token.normalized,
-    }
-
-
 def _keep_apart(state: dict[str, Any], names: Sequence[str]) -> None:
     """Split the names of special tokens in two, since Unigram would find them in a text."""
     whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names if len(name) > 1)
@@ -220,34 +210,6 @@ def _steps(cut: Any) -> list[Any]:
     if cut is None:
         return []
     return list(cut["pretokenizers"]) if cut["type"] == "Sequence" else [cut]
-
-
-def numbered_back(tokenizer: TextTokenizer, numbering: Numbering) -> dict[str, Any]:
-    """The JSON of a renumbered tokenizer in the checkpoint's numbering, the inverse of `renumbered`."""
-    state: dict[str, Any] = json.loads(tokenizer.text)
-    model = state["model"]
-    in_list = isinstance(model["vocab"], list)
-    scores = dict(model["vocab"]) if in_list else {}
-    places = numbering.ours
-    texts = {i: tokenizer.token(ours) for i, ours in places.items()}
-    used = [i for i, text in texts.items() if not _IS_UNUSED.match(text)]
-    end = max(used, default=-1) + 1
-    known = {token["content"]: token for token in state["added_tokens"]}
-    model_size = tokenizer.library.get_vocab_size(with_added_tokens=False)
-    inside = next((i for i in range(end) if i not in texts or places[i] >= model_size), end)
-    special = {*numbering.settings.get("special", ())}
-    state["added_tokens"] = [
-        {**known[text], "id": i, "special": text in special}
-        for i, text in sorted(texts.items())
-        if i < end and text in known
-    ]
-    if in_list:
-        model["vocab"] = [[texts[i], scores[texts[i]]] for i in range(inside)]
-        model["unk_id"] = numbering.theirs[UNKNOWN]
-        state["pre_tokenizer"] = _joined(state["pre_tokenizer"]["pretokenizers"][:-1])
-    else:
-        model["vocab"] = {texts[i]: i for i in range(inside)}
-    return state
 
 
 def unwrapped(state: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import read_json
-from heed.exchange.huggingface.numbering import Numbering, numbered_back, renumbered, unwrapped
+from heed.exchange.huggingface.numbering import Numbering, renumbered, unwrapped
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -465,8 +465,7 @@ def write_tokenizer(
     if numbering is None or "form" not in numbering.settings:
         state, settings = _own(tokenizer, family)
     else:
-        state, settings = numbered_back(tokenizer, numbering), dict(numbering.settings)
-    state = unwrapped(state)
+        state, settings = json.loads(numbering.settings["state"]), dict(numbering.settings)
     roles: dict[str, str] = settings["roles"]
     state["post_processor"] = settings.get("post_processor") or _frame(state, roles, family)
     fields: dict[str, Any] = {"tokenizer_class": settings.get("name", settings["form"]), **roles}
@@ -484,7 +483,7 @@ def write_tokenizer(
 
 def _own(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The JSON of a tokenizer in our order, and how it is to be read."""
-    state: dict[str, Any] = json.loads(tokenizer.text)
+    state = unwrapped(json.loads(tokenizer.text))
     names = [tokenizer.token(i) for i in (PADDING, UNKNOWN, START, END)]
     roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), names, strict=True))
     roles |= {"bos_token": names[START], "eos_token": names[END]}
