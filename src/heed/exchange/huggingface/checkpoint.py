@@ -127,7 +127,7 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
 
 
 ORIGIN = "huggingface.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
