@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from heed.runs.imported import import_checkpoint
+from heed.runs.checkpoints import import_checkpoint
 
 WORDS = "the man went to store bought milk he it was good very bad film said in of and not one two three".split()
 PIECES = ["##ing", "##ed", "##er", ",", ".", "!", "?", "'"]

@@ -19,7 +19,7 @@ from checkpoints import (
 )
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
-from heed.runs.imported import import_checkpoint
+from heed.runs.checkpoints import import_checkpoint
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)

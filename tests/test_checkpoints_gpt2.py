@@ -14,7 +14,7 @@ from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.numbering import Numbering
 from heed.models.gpt import GPTConfig
 from heed.observe.trace import trace
-from heed.runs.imported import import_checkpoint
+from heed.runs.checkpoints import import_checkpoint
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)

@@ -15,7 +15,7 @@ from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import _alternating as alternating
 from heed.observe.trace import trace
-from heed.runs.imported import import_checkpoint
+from heed.runs.checkpoints import import_checkpoint
 
 pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")

@@ -320,7 +320,7 @@ def test_exports_refuse_what_does_not_belong_together(classifier, tmp_path):
 
 
 def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeypatch):
-    from heed.runs import exported
+    from heed.runs import checkpoints as exported
 
     def spoiled(table, ours):
         tensors = whole(table, ours)

@@ -293,7 +293,7 @@ def test_weights_have_the_permissions_of_other_files(tmp_path):
 
 def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
     from heed.exchange.huggingface.files import Loaded
-    from heed.runs.imported import _fill
+    from heed.runs.checkpoints import _fill
 
     model = torch.nn.Linear(2, 3)
     tensors = {"weight": torch.tensor([[0.0, 1.0], [2.0, float("nan")], [3.0, 4.0]]), "bias": torch.zeros(3)}

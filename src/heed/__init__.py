@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.trace import edit, trace
-    from heed.runs.exported import export
-    from heed.runs.imported import import_model
+    from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
     from heed.runs.resume import check_run
     from heed.runs.train import train
@@ -40,8 +39,8 @@ _HOMES = {
     "check_run": "heed.runs.resume",
     "compare": "heed.comparison",
     "ensemble": "heed.runs.loading",
-    "export": "heed.runs.exported",
-    "import_model": "heed.runs.imported",
+    "export": "heed.runs.checkpoints",
+    "import_model": "heed.runs.checkpoints",
     "load": "heed.runs.loading",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",

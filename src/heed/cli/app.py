@@ -189,7 +189,7 @@ def import_(
     """
     from heed.cli.terminal import show
     from heed.config import apply_overrides
-    from heed.runs.imported import import_checkpoint
+    from heed.runs.checkpoints import import_checkpoint
 
     show(import_checkpoint(source, out, apply_overrides({}, settings or [])))
 

@@ -117,7 +117,7 @@ def prepare_run(
         if unfinished is None:
             task.save(path)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
-                from heed.runs.imported import carry_origin  # knows every family, and so most models
+                from heed.runs.checkpoints import carry_origin  # knows every family, and so most models
 
                 carry_origin(parent, path)
         else:
