@@ -1,4 +1,4 @@
-"""Run folders made from Hugging Face checkpoints, and exports of runs: checkpoints for `transformers`, and CTranslate2."""
+"""Run folders from Hugging Face checkpoints, and exports of runs: checkpoints for `transformers`, and CTranslate2."""
 
 from __future__ import annotations
 
