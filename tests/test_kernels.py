@@ -82,7 +82,7 @@ def dropping():
         field = type(config).model_fields.get("attention_dropout")
         of_weights = {} if field is None or field.default is None else {"attention_dropout": 0.3}
         yield pytest.param(body, with_dropout(config, **({"attention_dropout": None} | of_weights)), id=variant.id)
-        if "attention_dropout" in type(config).model_fields and config.num_layers == 2:
+        if "attention_dropout" in type(config).model_fields and variant.id in BODIES:
             yield pytest.param(body, with_dropout(config, attention_dropout=0.0), id=f"{variant.id}-whole-weights")
 
 
