@@ -168,13 +168,13 @@ EDITS = [
         "dropout is scaled by the drop rate",
         "return 256 / (256 - threshold)",
         "return 256 / threshold",
-        ("tests/test_dropout.py",),
+        ("tests/test_norm.py",),
     ),
     Edit(
         "the gradient of relu and dropout is not scaled",
         "return operation(grad_outputs[0], result, 0).mul_(ctx.scale), None",
         "return operation(grad_outputs[0], result, 0), None",
-        ("tests/test_dropout.py", "tests/test_kernels.py"),
+        ("tests/test_norm.py", "tests/test_kernels.py"),
     ),
     Edit(
         "the gradient of a normalisation omits the standard deviation",
