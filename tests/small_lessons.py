@@ -12,4 +12,5 @@ def shrink(patch):
         patch.setattr(lesson, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
     patch.setattr(cat, "_NOUNS", [*cat._WORDS, *(noun for noun in cat._NOUNS if noun not in cat._WORDS)][:NOUNS])
     patch.setattr(mess, "_EACH", 6)
-    patch.setattr(politics, "_SIZES", {"train": 60, "valid": 6, "test": 12})
+    for lesson in (mess, politics):
+        patch.setattr(lesson, "_SIZES", {"train": 60, "valid": 6, "test": 12})

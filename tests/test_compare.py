@@ -492,6 +492,7 @@ def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
     assert os.listdir("full") == ["letter.txt"]
 
 
+@pytest.mark.usefixtures("compared_here")
 def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
     words += ["training.steps=60", "training.validate_every=60", "--sentences", "0"]

@@ -111,14 +111,6 @@ def test_drawings_of_equal_curves_have_equal_bytes_and_serve_both_schemes():
     assert rows == [(' class="kept"', "4", "6.5"), ("", "8", "2.5")]
 
 
-def test_names_of_runs_cannot_break_a_drawing():
-    line = Line("<b>\x1b[31m", ((1.0, 1.0), (2.0, 2.0)))
-    drawn = Curves("<i>&\x07", (), "update", (Panel("loss", (line,)),))
-    for made in (curves_to_svg(drawn), curves_to_html(drawn)):
-        assert "<b>" not in made and "<i>" not in made and "\x1b" not in made and "\x07" not in made
-    assert "\x1b" not in curves_to_text(drawn)
-
-
 # --- what is drawn
 
 

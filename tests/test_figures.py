@@ -12,7 +12,7 @@ from PIL import Image, ImageFont
 import heed
 from heed.errors import ConfigError
 from heed.observe import png
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, panel_scene
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, panel_scene
 from heed.observe.draw_html import shading_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
 from heed.observe.page import Cell, Row, draw, page
@@ -134,7 +134,9 @@ def test_an_axis_covers_intervals_seeds_and_levels():
 
 def drawn_pages():
     line = Line(HOSTILE, ((1.0, 1.0), (2.0, 2.0)), dots=True)
-    yield curves_to_html(Curves(HOSTILE, (HOSTILE,), HOSTILE, (Panel(HOSTILE, (line,), (1.0, HOSTILE)),)))
+    curves = Curves(HOSTILE, (HOSTILE,), HOSTILE, (Panel(HOSTILE, (line,), (1.0, HOSTILE)),))
+    yield from (curves_to_html(curves), to_svg(curves_scene(curves)))
+    assert lines(curves_to_text(curves)) == curves_to_text(curves)
     yield draw(
         "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", said=HOSTILE)])]
     )
