@@ -91,9 +91,8 @@ def stages() -> tuple[Stage, ...]:
     turned = _table("probability of a translation, and of the one for the other sentence", SPANISH, columns, said)
     of_who = {"right": who[:, :2], "apart": who[:, 2], "accuracy": who[:, 3]}
     of_spanish = {"probability": said[:, :4], "apart": said[:, 4], "exact_match": said[:, 5]}
-    sizes: dict[str, Any] = {"train": len(drawn["train"]), "test": len(drawn["test"])}
     return (
-        _stage("sentences", lines=_PAIR, nouns=len(_NOUNS), **sizes),
+        _stage("sentences", lines=_PAIR, nouns=len(_NOUNS), train=len(drawn["train"]), test=len(drawn["test"])),
         _stage("who", of_who, right, nouns=len(_NOUNS)),
         _stage("spanish", of_spanish, turned, lines=lines),
         _verdict(who, said),
