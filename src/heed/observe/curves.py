@@ -145,10 +145,10 @@ def curves_to_text(curves: Curves, width: int = 100) -> str:
     column = min(24, max(map(len, names), default=0))
     first, last = _x_ends(curves)
     count = max(8, min(_BARS_WIDTH, width - column - 30))
-    lines = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
+    lines = [curves.title, *curves.facts]
     for panel in curves.panels:
         scale = scale_of(_heights(panel), whole=panel.whole)
-        lines += ["", f"{clean(panel.title)}: {_BARS[0]} {number(scale.low)} to {_BARS[-1]} {number(scale.high)}"]
+        lines += ["", f"{panel.title}: {_BARS[0]} {number(scale.low)} to {_BARS[-1]} {number(scale.high)}"]
         for line in panel.lines:
             label = cut(clean(line.label) or clean(panel.title), column)
             ends = f"{number(line.points[0][1])} -> {number(line.points[-1][1])}"
@@ -156,7 +156,7 @@ def curves_to_text(curves: Curves, width: int = 100) -> str:
         if panel.mark is not None:
             lines.append(f"  {panel.mark[1]}: {curves.x} {number(panel.mark[0])}")
     across = ", ".join(label for _, label in curves.ticks) or f"{_place(first)} to {_place(last)}"
-    return "\n".join([*lines, "", f"from left to right: {curves.x} {across}"])
+    return "\n".join(map(clean, [*lines, "", f"from left to right: {curves.x} {across}"]))
 
 
 def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> str:
