@@ -36,27 +36,20 @@ def turn_frames(
     for n, (part, (states, vector)) in enumerate(zip(tokens.axis.parts, words, strict=True)):
         labels = tokens.axis.labels[part.start : part.stop]
         held = {f"{i + 1} {label}": states[i] for i, label in enumerate(labels)}
-        held |= {"turn": vector}
-        held |= {f"dialogue{_number(net, dialogue)}": net.hidden[n] for net in dialogue}
-        gates = {
-            f"{name}{_number(net, dialogue)}": float(gate[n]) for net in dialogue for name, gate in net.gates.items()
-        }
+        held |= {"turn": vector, **{f"dialogue{net.label}": net.hidden[n] for net in dialogue}}
+        gates = {f"{name}{net.label}": float(gate[n]) for net in dialogue for name, gate in net.gates.items()}
         text = ("" if tokens.axis.kind == "character" else " ").join(labels)
         frames.append(EncoderFrame(n, f"{turns.labels[n]}: {text}", held, gates))
     return tuple(frames)
 
 
-def _number(net: Network, of: Sequence[Network]) -> str:
-    return f" layer {net.layer}" if len(of) > 1 else ""
-
-
 def _dialogue(seen: Trace, num_turns: int) -> list[Network]:
-    """The layers of the network over the turns."""
+    """The layers of the network over the turns, whose label names the layer if there are several."""
+    found = {name: gates for name, gates in seen.gates().items() if name.startswith("turns.forward_cells.")}
     nets = []
-    for name, gates in seen.gates().items():
-        if name.startswith("turns.forward_cells."):
-            rows = {gate: values[0, :num_turns] for gate, values in gates.items()}
-            nets.append(Network.of("turns", int(name.rsplit(".", 1)[1]), "turns", rows))
+    for name, gates in found.items():
+        layer, rows = int(name.rsplit(".", 1)[1]), {gate: values[0, :num_turns] for gate, values in gates.items()}
+        nets.append(Network.of("turns", layer, f" layer {layer}" if len(found) > 1 else "", rows))
     return nets
 
 
