@@ -37,10 +37,10 @@ from heed.evaluation.alignment import symmetrize as symmetrized
 from heed.evaluation.significance import shown
 from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder
-from heed.observe.edits import attention_of
 from heed.tasks.base.looking import Words, watched
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText
+from heed.tasks.translation.supervision import source_attention
 from heed.tasks.translation.task import Translation
 
 Array = NDArray[np.float32]
@@ -86,8 +86,7 @@ def layers_of(model: PairDecoder, name: str) -> list[int]:
     Raises:
         ConfigError: No layer attends to the source.
     """
-    layers = sorted({module.layer for module in attention_of(model).values() if module.mechanism == "cross"})
-    if not layers:
+    if not (layers := sorted(source_attention(model))):
         raise ConfigError(f"model '{name}' has no attention to the source, so it cannot align words")
     return layers
 
@@ -332,10 +331,7 @@ class Direction:
                 raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
             self.layers = [self.layers[layer]]
         chosen = usual.layer if layer is None else self.layers[0]
-        modules = attention_of(run.model).values()
-        num_heads = next(
-            getattr(one, "num_heads", 1) for one in modules if one.mechanism == "cross" and one.layer == chosen
-        )
+        num_heads = getattr(source_attention(run.model)[chosen], "num_heads", 1)
         if isinstance(head, int) and not 0 <= head < num_heads:
             are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
             raise ConfigError(f"no head {head}: there {are} in '{run.folder}', counted from 0")

@@ -120,6 +120,11 @@ def supervised_weights(seen: Trace, section: AlignmentSection) -> Tensor:
     return (weights if heads == "mean" else weights[:, heads]).mean(1)
 
 
+def source_attention(model: PairDecoder) -> dict[int, Any]:
+    """The modules that attend to the source, by layer."""
+    return {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
+
+
 def check_model(model: PairDecoder, section: AlignmentSection, field: str, name: str) -> None:
     """Refuse a model that lacks the attention to the source that `section` asks for.
 
@@ -131,7 +136,7 @@ def check_model(model: PairDecoder, section: AlignmentSection, field: str, name:
             f"{field} needs attention to the source, but model '{name}' has none; choose a model with attention "
             "(heed models), or remove the field"
         )
-    layers = {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
+    layers = source_attention(model)
     numbers = sorted(layers)
     if not -len(numbers) <= section.layer < len(numbers):
         have = "1 layer that attends" if len(numbers) == 1 else f"{len(numbers)} layers that attend"
