@@ -343,7 +343,7 @@ class Tagger(nn.Module):
 
     def _piece(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
         if not self.body.framed:
-            return self.body(tokens, mask, features)  # type: ignore[no-any-return]
+            return self.body(tokens, mask, features)
         return unframed(self.body(*framed(tokens, mask), None if features is None else framed_features(features)))
 
 
