@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 
+import contract
 import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
@@ -154,10 +155,7 @@ def test_continued_pretraining_keeps_the_tokenizer(folder, parent):
 
 
 LAYERS = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 2, "dropout": 0.0}
-STEADY = {
-    "steps": 1, "optimizer": "sgd", "learning_rate": 0.5, "schedule": "constant", "warmup": 0, "clip": None,
-    "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1,
-}  # fmt: skip
+STEADY = {"optimizer": "sgd", "learning_rate": 0.5, "schedule": "constant", "clip": None}
 
 
 @pytest.fixture(scope="module")
@@ -170,17 +168,10 @@ def labelled(tmp_path_factory):
 
 
 def config_of(labelled, model=None, **training):
-    return check_config(
-        {
-            "task": "classification",
-            "data": {"train": str(labelled / "texts.txt"), "valid": 8},
-            "tokenizer": {"kind": "word", "min_count": 1},
-            "model": {"name": "encoder", "pooling": "mean", **LAYERS, **(model or {})},
-            "training": {**STEADY, **training},
-            "evaluation": {"bootstrap": 5},
-        },
-        "the test",
-    )
+    model = model if "name" in (model or {}) else {"name": "encoder", "pooling": "mean", **LAYERS, **(model or {})}
+    data, tokenizer = {"train": str(labelled / "texts.txt"), "valid": 8}, {"kind": "word", "min_count": 1}
+    training = {**STEADY, **training}
+    return contract.config_of("classification", data, tokenizer=tokenizer, model=model, training=training)
 
 
 class Said(Quiet):
@@ -298,14 +289,7 @@ def test_patience_waits_until_everything_is_trained(labelled):
 )
 def test_the_layers_of_other_bodies(labelled, name, count, embeddings, top):
     fields = {"num_layers": 2} if name in ("rnn", "bag") else {}
-    values = {
-        "task": "classification",
-        "data": {"train": str(labelled / "texts.txt"), "valid": 8},
-        "tokenizer": {"kind": "word", "min_count": 1},
-        "model": {"name": name, **fields},
-        "training": {"steps": 1},
-    }
-    body = task_class("classification").prepare(check_config(values, "the test")).build_model().body
+    body = contract.task_and_model(config_of(labelled, {"name": name, **fields}))[1].body
     layers = layers_of(body)
     assert num_layers(body) == count
     assert {n.split(".")[0] for n, layer in layers.items() if layer == -1} == embeddings

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
+import contract
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.runs.train import train_config
-from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
 
 SMALL = {"name": "bert", "d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 2, "max_length": 12, "dropout": 0.0}
-TRAINING = {"steps": 2, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1}
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +23,12 @@ def folder(tmp_path_factory):
 
 
 def config_of(folder, task, file, tokenizer=None, **model):
-    values = {
-        "task": task,
-        "data": {"train": str(folder / file), "valid": 8},
-        "tokenizer": tokenizer or {"kind": "word", "min_count": 1},
-        "model": {**SMALL, **model},
-        "training": TRAINING,
-        "evaluation": {"bootstrap": 5},
-    }
-    return check_config(values, "the test")
+    data, tokenizer = {"train": str(folder / file), "valid": 8}, tokenizer or {"kind": "word", "min_count": 1}
+    return contract.config_of(task, data, tokenizer=tokenizer, model={**SMALL, **model}, training={"steps": 2})
 
 
 def made(folder, task, file, tokenizer=None, **model):
-    made = task_class(task).prepare(config_of(folder, task, file, tokenizer, **model))
-    torch.manual_seed(1)
-    return made, made.build_model().eval()
+    return contract.task_and_model(config_of(folder, task, file, tokenizer, **model), seed=1)
 
 
 @pytest.mark.parametrize("pooling", ["auto", "last", "first", "attention"])

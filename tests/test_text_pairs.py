@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import heed
+from contract import config_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
@@ -49,14 +50,10 @@ def run(folder):
 
 
 def prepared(folder, file, columns, **model):
-    values = {
-        "task": "classification",
-        "data": {"train": str(folder / file), "valid": 8, "columns": columns},
-        "tokenizer": {"kind": "word", "min_count": 1},
-        "model": model or {"name": "bert", **{key.removeprefix("model."): value for key, value in SMALL.items()}},
-        "training": {"steps": 1},
-    }
-    return task_class("classification").prepare(check_config(values, "the test"))
+    data = {"train": str(folder / file), "valid": 8, "columns": columns}
+    model = model or {"name": "bert", **{key.removeprefix("model."): value for key, value in SMALL.items()}}
+    config = config_of("classification", data, tokenizer={"kind": "word", "min_count": 1}, model=model)
+    return task_class("classification").prepare(config)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import heed
+from contract import config_of
 from heed.data.tokens.special import UNKNOWN
 from heed.data.word_vectors import read_word_vectors, vector_width
 from heed.errors import ConfigError, DataError
@@ -99,13 +100,9 @@ def folder(tmp_path_factory):
 
 def prepared(folder, task="classification", tokenizer=None, **model):
     ending = "txt" if task == "classification" else "conll"
-    values = {
-        "task": task,
-        "data": {name: str(folder / f"{name}.{ending}") for name in ("train", "valid")},
-        "model": {"word_vectors": str(folder / "vectors.txt"), "size": "tiny", **model},
-        "tokenizer": tokenizer or {},
-    }
-    return task_class(task).prepare(check_config(values, "test"))
+    data = {name: str(folder / f"{name}.{ending}") for name in ("train", "valid")}
+    model = {"word_vectors": str(folder / "vectors.txt"), "size": "tiny", **model}
+    return task_class(task).prepare(config_of(task, data, model=model, tokenizer=tokenizer or {}))
 
 
 TEXT_MODELS = [(name, body) for name, body in list_models() if body.interface == "encoder"]
