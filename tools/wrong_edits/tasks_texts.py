@@ -273,7 +273,7 @@ EDITS = [
         "classification: a look shows a label's own weights, not their difference from the mean over labels",
         "return weight[number] - weight.mean(0)",
         "return weight[number]",
-        ("tests/test_classification_ngrams.py::test_a_run_learns_loads_looks_and_starts_another",),
+        ("tests/test_claims.py",),
     ),
     Edit(
         "classification: tokens that are cut from a pair are not counted",
