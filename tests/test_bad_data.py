@@ -130,7 +130,8 @@ def test_windows_1252_is_recognised_and_read_where_that_is_said(tmp_path):
     files = write(tmp_path, with_line(7, "le café noir \x96 déjà".encode("latin-1")))
     said = problem(files)
     assert "byte 0xe9 at position 7 (after 'le caf') is not UTF-8; it looks like Windows-1252 ('le café noir" in said
-    assert "; data.encoding=windows-1252 reads such lines" in said and said.endswith(SKIP)
+    assert "; convert the file (iconv -f WINDOWS-1252 -t UTF-8); data.encoding=windows-1252 reads such lines" in said
+    assert said.endswith(SKIP)
     pairs, counts, _ = opened(files, encoding="windows-1252")
     assert counts["train"].read == 60 and not set(counts["train"].filtered) - {"held out for validation"}
     assert Pair("le café noir \u2013 déjà", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]

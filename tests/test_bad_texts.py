@@ -1,11 +1,12 @@
 """Labelled texts and tagged columns that fight back: the same mechanism as for pairs, left out whole and counted."""
 
-import gzip
 import os
+import random
 
 import pytest
 
-from heed.cli import main
+import commands
+import heed
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
@@ -116,25 +117,6 @@ def test_repeats_overlap_and_texts_with_two_labels_are_said(tmp_path):
     assert not set(train) & {text.text for text in splits.examples["test"]}
 
 
-def test_scripts_of_texts_are_told_as_those_of_pairs(tmp_path):
-    path, test = tmp_path / "a.txt", tmp_path / "t.txt"
-    path.write_text("\n".join([*GOOD, "pos שלום"]), encoding="utf-8")
-    test.write_text("pos кот\n", encoding="utf-8")
-    splits = opened(path, test=[str(test)])
-    assert "train, texts: Hebrew letters, written right to left; tokens are in reading order: 1 text" in splits.notes
-    assert "warning: test, texts: Cyrillic letters, which do not occur in the training set: 1 text" in splits.notes
-
-
-def test_a_cut_off_archive_of_texts_is_read_up_to_there_if_asked_for(tmp_path):
-    path = tmp_path / "a.txt.gz"
-    packed = gzip.compress("".join(f"pos text {n * n}\n" for n in range(20_000)).encode())
-    path.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(DataError, match=r"is cut off or damaged after line \d+: .*; data.bad_lines=skip uses the"):
-        opened(path)
-    splits = opened(path, bad_lines="skip")
-    assert 0 < splits.counts["train"].kept < 20_000 and "warning: train, a.txt.gz: cut off" in splits.notes
-
-
 # --- columns
 
 
@@ -173,29 +155,132 @@ def test_an_empty_tag_takes_its_sentence_with_it(tmp_path):
     assert kept == [("a",), ("d",)] and findings.left_out == {"empty tag": 1}
 
 
-def test_columns_in_another_encoding_are_read_where_that_is_said(tmp_path):
-    kept, findings = sentences(tmp_path, "café B-x\rbar O\r\r".encode("windows-1252"), encoding="windows-1252")
-    assert kept == [("café", "bar")]
-    assert {f.what for f in findings.found} >= {"not UTF-8, read as windows-1252"}
+# --- what people's labelled files get wrong, from the command line
 
 
-def test_check_and_training_of_labelled_files_say_what_was_left_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.txt").write_bytes("".join(f"{line}\n" for line in GOOD).encode() + b"pos caf\xe9\n\n")
-    words = ["classification", "a.txt", "--valid", "8", "tokenizer.min_count=1"]
-    for command, fields, code, message in [
-        ("check", [], 2, "line 41: byte 0xe9 at position 8 (after 'pos caf') is not UTF-8; it looks like Windows-1252"),
-        ("check", ["data.bad_lines=skip"], 0, "    not UTF-8, left out: 1 line (41)"),
-        ("train", ["training.steps=1", "--size", "tiny"], 2, "line 41: byte 0xe9"),
-        (
-            "train",
-            ["training.steps=1", "--size", "tiny", "data.encoding=windows-1252", "evaluation.bootstrap=5"],
-            0,
-            "a.txt: not UTF-8, read as windows-1252: 1 line (41)",
-        ),
-    ]:
-        with pytest.raises(SystemExit) as ended:
-            main([command, *words, *fields])
-        out, err = capsys.readouterr()
-        assert (ended.value.code or 0) == code, err
-        assert message in " ".join((out + err).split()) or message in out + err
+FILLER = "the of and film story it was we saw plot".split()
+COMMON = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 10, "model.size": "tiny"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    rng = random.Random(1)
+    for name, count in (("train", 60), ("valid", 10)):
+        texts = [" ".join(rng.choices(FILLER, k=5)) + (" great." if n % 2 else " awful.") for n in range(count)]
+        lines = [f"{'pos' if n % 2 else 'neg'} {text}\n" for n, text in enumerate(texts)]
+        (folder / f"{name}.txt").write_text("".join(lines))
+        rows = ["".join(f"{w}\t{'B-x' if w in ('film', 'plot') else 'O'}\n" for w in text.split()) for text in texts]
+        (folder / f"{name}.conll").write_text("\n".join(rows))
+    return folder
+
+
+def trained(folder, task, out, **settings):
+    ending = "txt" if task == "classification" else "conll"
+    return heed.train(
+        task, train=folder / f"train.{ending}", valid=folder / f"valid.{ending}", steps=2, out=out,
+        settings=COMMON | settings, quiet=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def han(folder):
+    return trained(folder, "classification", folder / "han", **{"model.name": "han"})
+
+
+@pytest.fixture(scope="module")
+def tagger(folder):
+    return trained(folder, "tagging", folder / "tagger")
+
+
+def call(capsys, *words):
+    code, out, err = commands.call(capsys, *words)
+    assert "Traceback" not in err
+    return code, out, err
+
+
+def test_an_unknown_label_at_test_time_is_named_with_its_line(folder, han, capsys, tmp_path):
+    (tmp_path / "test.txt").write_text("pos a film\nneutral a plot\n")
+    code, out, err = call(capsys, "evaluate", han.folder, tmp_path / "test.txt")
+    assert (code, out) == (2, "")
+    assert "test.txt:2: label 'neutral' was never seen in training; valid: neg, pos" in err
+    words = ["train", "classification", folder / "train.txt", "--test", tmp_path / "test.txt", "--out", tmp_path / "r"]
+    code, _, err = call(capsys, *words, "training.steps=1")
+    assert code == 2 and "test.txt:2: label 'neutral'" in err and not (tmp_path / "r").exists()  # before any training
+
+
+def test_an_unknown_type_of_entity_at_test_time_counts_as_missed_and_is_listed(tagger, capsys, tmp_path):
+    (tmp_path / "test.conll").write_text("the\tO\nfilm\tB-y\n")
+    code, out, _ = call(capsys, "evaluate", tagger.folder, tmp_path / "test.conll")
+    assert code == 0 and "never seen in training, so never predicted: B-y" in out
+
+
+def test_ragged_columns_are_named_with_their_line(folder, tagger, capsys, tmp_path):
+    (tmp_path / "ragged.conll").write_text("the\tO\nfilm\tNN\tB-x\n")
+    said = r"ragged.conll' line 2 has 3 columns ('film\tNN\tB-x'), but the lines before it have 2"
+    for words in (["evaluate", tagger.folder], ["train", "tagging"]):
+        code, _, err = call(capsys, *words, tmp_path / "ragged.conll")
+        assert code == 2 and said in err
+
+
+def test_an_illegal_tag_sequence_is_read_as_scorers_read_it_and_told(folder, capsys, tmp_path):
+    text = (folder / "train.conll").read_text() + "\nold\tO\nplot\tI-x\nfilm\tB-x\n"
+    (tmp_path / "illegal.conll").write_text(text)
+    code, out, _ = call(capsys, "check", "tagging", tmp_path / "illegal.conll")
+    line = text.count("\n") - 2
+    assert code == 0
+    told = next(row for row in out.splitlines() if "tags that BIO does not allow, read as in seqeval" in row)
+    assert told.endswith(f"1 sentence ({line})"), told
+
+
+@pytest.mark.parametrize("text", ["", "   ", "<br /><br />", "<br />"])
+def test_an_empty_document_has_no_label(han, capsys, text):
+    prediction = han.predict(["great film.", text])[1]
+    assert prediction.label == "" and prediction.probabilities == {} and prediction.uncertainty == 1.0
+    code, out, _ = call(capsys, "predict", han.folder, "great film.", text)
+    assert code == 0 and out.splitlines()[1] == ""
+    code, _, err = call(capsys, "look", han.folder, text)
+    assert code == 2 and "the text is blank" in err
+
+
+def test_an_empty_document_of_a_file_is_left_out_and_counted(folder, capsys, tmp_path):
+    (tmp_path / "some.csv").write_text('text,label\n"a film",pos\n" ",neg\n"<br />",neg\n"a plot",neg\n"we saw",pos\n')
+    code, out, _ = call(capsys, "check", "classification", tmp_path / "some.csv", "--valid", folder / "valid.txt")
+    assert code == 0 and "train: 3 of 5 texts kept, 2 left out: blank" in out
+
+
+def test_one_class_is_nothing_to_tell_apart(capsys, tmp_path):
+    (tmp_path / "one.txt").write_text("".join(f"pos film {n}\n" for n in range(30)))
+    code, _, err = call(capsys, "train", "classification", tmp_path / "one.txt", "--out", tmp_path / "r")
+    assert code == 2 and "every training example has the label 'pos'; training needs at least two different" in err
+    (tmp_path / "one.conll").write_text("".join(f"{n}\tO\nfilm\tO\n\n" for n in range(30)))
+    code, _, err = call(capsys, "train", "tagging", tmp_path / "one.conll", "--out", tmp_path / "r")
+    assert code == 2 and "every training example has the label 'O'; training needs at least two different labels" in err
+    assert not (tmp_path / "r").exists()
+
+
+LONG = " ".join(["we saw the film and it was great."] * 1_250)
+"""10,000 words."""
+
+
+def test_a_document_of_10000_words_is_read_up_to_a_length_and_told(folder, han, tmp_path, capsys):
+    assert han.predict(LONG).label in ("neg", "pos")
+    notes = han.look(LONG).look.notes
+    assert any("only the first 1000 tokens are read (data.max_length); 10250 more are not" in note for note in notes)
+    (tmp_path / "long.txt").write_text(f"pos {LONG}\nneg {LONG.replace('.', '')}\n")
+    code, out, _ = call(capsys, "evaluate", han.folder, tmp_path / "long.txt")
+    assert code == 0 and "2 texts are longer than data.max_length; the rest was not read" in out
+    code, _, err = call(
+        capsys, "train", "classification", folder / "train.txt", "--test", tmp_path / "long.txt", "--model", "mlp",
+        "--out", tmp_path / "mlp", "training.steps=1", "training.threads=1", "training.device=cpu",
+    )  # fmt: skip
+    assert code == 2 and "is longer than the window of mlp (50 tokens); set data.max_length=50" in err
+
+
+def test_a_sentence_of_10000_words_is_tagged_whole_and_not_trained_on(folder, tagger, tmp_path, capsys):
+    prediction = tagger.predict(LONG)
+    assert len(prediction.tags) == 11_250
+    rows = "".join(f"{word}\tO\n" for word in LONG.split())
+    (tmp_path / "long.conll").write_text((folder / "train.conll").read_text() + "\n" + rows)
+    code, out, _ = call(capsys, "check", "tagging", tmp_path / "long.conll", "--valid", folder / "valid.conll")
+    assert code == 0 and "1 left out: longer than data.max_length 500 tokens" in out

@@ -138,10 +138,12 @@ def test_a_configuration_with_a_field_twice_is_refused(tmp_path):
     assert read_config(path)["b"] == {"x": 2}
 
 
-@pytest.mark.parametrize("value", ["inf", "nan", ".inf", "1e300"])
-@pytest.mark.parametrize("command", [("train", "translation", "data.name=copy"), ("demo",)])
+@pytest.mark.parametrize(
+    ("value", "command"), [("inf", "demo"), ("nan", "train"), (".inf", "train"), ("1e300", "train")]
+)
 def test_a_budget_without_end_is_refused(call, command, value):
-    code, _, err = call(*command, "--minutes", value)
+    words = [] if command == "demo" else ["translation", "data.name=copy"]
+    code, _, err = call(command, *words, "--minutes", value)
     assert code == 2 and "Traceback" not in err
     if value != ".inf":  # which is no number on a command line
         assert "minutes" in err
@@ -169,7 +171,7 @@ SMALL = {
 @pytest.mark.parametrize(("rate", "warned"), [(30.0, True), (0.003, False)])
 def test_a_learning_rate_that_makes_the_loss_grow_is_said(call, tmp_path, rate, warned):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(SMALL))
-    schedule = ("training.optimizer=sgd", "training.clip=null") if warned else ()
+    schedule = ("training.optimizer=sgd", "training.clip=null") if warned else ("training.steps=20",)
     code, _, err = call("train", "a.yaml", f"training.learning_rate={rate}", *schedule, "--out", tmp_path / "run")
     assert code == 0, err
     said = [line for line in err.splitlines() if line.startswith("warning: the training loss")]

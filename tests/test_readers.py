@@ -191,23 +191,6 @@ def test_json_pairs_come_back(folder, pairs, escaped):
 # --- what is wrong
 
 
-def test_different_numbers_of_lines(tmp_path):
-    paths = write(tmp_path, a__en=b"1\n2\n3\n", a__yo=b"1\n2\n")
-    for order in (paths, paths[::-1]):
-        message = problem(order)
-        assert f"'{paths[1]}' has 2 lines but '{paths[0]}' has 3" in message
-
-
-def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path):
-    bad, good = write(tmp_path, a__en="x\ncafé noir\n".encode("windows-1252"), a__yo=b"1\n2\n")
-    for paths in ([bad, good], [good, bad]):
-        message = problem(paths)
-        assert f"'{bad}' line 2: byte 0xe9 at position 4 (after 'caf') is not UTF-8" in message
-        assert "iconv -f WINDOWS-1252 -t UTF-8" in message
-    (packed,) = write(tmp_path, b__tsv__gz=gzip.compress(b"\xef\xbb\xbf\xff\tx\n"))
-    assert f"'{packed}' line 1: byte 0xff at position 1" in problem([packed])
-
-
 @relaxed
 @given(
     st.lists(one_line, max_size=3), one_line, st.sampled_from([b"\xff", b"\xc3(", b"\xed\xa0\x80", b"\x80"]), one_line
@@ -307,17 +290,9 @@ def test_json_that_is_not_a_pair(tmp_path, line, message):
     assert f"'{path}' {message}" in problem([path])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('a,b\n"c,d\ne,f\n', "line 2 is not CSV: unexpected end of data (read up to line 3)"),
-        ('a,b\n"c"d,e\n', "line 2 is not CSV: ',' expected after '\"'"),
-        ('a,b\nc,"' + ("d" * 70_000 + "\n") * 2 + '"\n', "line 2 is not CSV: field larger than field limit"),
-    ],
-)
-def test_csv_that_is_quoted_wrongly_is_named_where_it_begins(tmp_path, text, message):
-    (path,) = write(tmp_path, a__csv=text.encode())
-    assert f"'{path}' {message}" in problem([path])
+def test_csv_that_is_quoted_wrongly_is_named_where_it_begins(tmp_path):
+    (path,) = write(tmp_path, a__csv=b'a,b\n"c"d,e\n')
+    assert f"'{path}' line 2 is not CSV: ',' expected after '\"'" in problem([path])
 
 
 @pytest.mark.parametrize("limit", [1_000, 2**40])

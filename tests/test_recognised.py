@@ -215,16 +215,19 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
+def small_classifier(folder, name, content):
+    (folder / name).write_text(content)
+    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
+    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
+    given = {"train": folder / name, "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
+    heed.train("classification", **given, quiet=True)
+    return folder / "run"
+
+
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):
     """A classifier trained on the recognised columns `descr` and `kind`."""
-    folder = tmp_path_factory.mktemp("descr")
-    (folder / "a.csv").write_text(table([("descr", "kind"), *ROWS]))
-    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
-    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
-    given = {"train": folder / "a.csv", "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
-    heed.train("classification", **given, quiet=True)
-    return folder / "run"
+    return small_classifier(tmp_path_factory.mktemp("descr"), "a.csv", table([("descr", "kind"), *ROWS]))
 
 
 def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, capsys):
@@ -307,12 +310,6 @@ def pairs(folder, name, content, encoding="utf-8", **columns):
 def test_pairs_are_recognised_too(tmp_path, name, content, said):
     found, findings = pairs(tmp_path, name, content)
     assert found == PAIRS and findings.remarks == [said]
-
-
-def test_pairs_as_excel_exports_them(tmp_path):
-    accented = [(a, f"{b} été") for a, b in PAIRS]
-    found, findings = pairs(tmp_path, "a.csv", table(accented, ";"), "windows-1252")
-    assert found == accented and "not UTF-8, read as windows-1252: 60 lines" in str(findings.found[0])
 
 
 @pytest.mark.parametrize("names", [("en", "fr"), ("source", "target")])
@@ -456,13 +453,6 @@ def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, 
     assert said in err
 
 
-def test_check_says_the_same_of_a_test_set(sides, capsys, monkeypatch):
-    monkeypatch.chdir(sides)
-    with pytest.raises(SystemExit):
-        main(["check", "translation", "my.en", "my.af", "--test", "test.en,test.en"])
-    assert "warning: test: the targets read like the training sources" in capsys.readouterr().out
-
-
 # --- numbers
 
 FLOWERS = [(round(1 + 0.01 * n, 2), round(7 - 0.03 * n, 2), ("setosa", "virginica")[n % 2]) for n in range(40)]
@@ -533,13 +523,7 @@ def predict(capsys, *words):
 
 @pytest.fixture(scope="module")
 def labeller(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("labels")
-    (folder / "a.tsv").write_text(tabbed(ROWS))
-    small = {"model.d_hidden": 8, "model.d_embedding": 8, "training.threads": 1, "training.device": "cpu"}
-    small |= {"evaluation.bootstrap": 5, "tokenizer.min_count": 1}
-    train = {"train": folder / "a.tsv", "model": "rnn", "steps": 1, "out": folder / "run", "settings": small}
-    heed.train("classification", **train, quiet=True)
-    return folder / "run"
+    return small_classifier(tmp_path_factory.mktemp("labels"), "a.tsv", tabbed(ROWS))
 
 
 @pytest.mark.parametrize(
