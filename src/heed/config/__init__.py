@@ -13,9 +13,9 @@ from heed.config.data import (
     OwnData,
     TagOptions,
 )
-from heed.config.explain import check_section
 from heed.config.reading import (
     apply_overrides,
+    check_section,
     config_text,
     data_files,
     read_config,

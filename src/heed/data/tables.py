@@ -148,7 +148,7 @@ class Table(ABC):
     names: Sequence[str] = ()
     plain = False
     """True if a text needs no further check."""
-    unit = "column"
+    column_word = "column"
     """Name of a column, for messages."""
 
     def __init__(self, findings: Findings) -> None:
@@ -372,7 +372,7 @@ class CsvTable(_File):
 class JsonTable(_File):
     """A file of JSON objects, one a line; a field of a nested object is a column too, as in "translation.en"."""
 
-    unit = "field"
+    column_word = "field"
 
     def __init__(self, path: Path, findings: Findings) -> None:
         super().__init__(findings)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from heed.data.embedded.generated import Split, split_of
 from heed.data.examples import Picture
-from heed.data.pictures.source import digest_of
+from heed.data.pictures.source import picture_digest
 from heed.errors import DataError
 
 DIGITS = "digits"
@@ -54,7 +54,7 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
     """
     images, labels = handwritten()
     examples = [
-        Picture(digest_of(image), label, f"{DIGITS}#{i}", f"{DIGITS}#{i}")
+        Picture(picture_digest(image), label, f"{DIGITS}#{i}", f"{DIGITS}#{i}")
         for i, (image, label) in enumerate(zip(images, labels, strict=True))
     ]
     order = sorted(range(len(examples)), key=lambda i: hashlib.blake2b(f"{seed}:{i}".encode(), digest_size=8).digest())

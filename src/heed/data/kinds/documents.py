@@ -83,7 +83,7 @@ def document_reader(data: Any) -> Reader[Document]:
                 raise DataError(f"'{table.path}': {found}")
             table.columns = {"text": found.name}
             numbered = "; the file has no header, so columns are counted from 0" if isinstance(found.name, int) else ""
-            table.findings.remark(f"{table.unit}s: text is {found.shown}{numbered}")
+            table.findings.remark(f"{table.column_word}s: text is {found.shown}{numbered}")
 
     def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
         root = path if path.is_dir() else None

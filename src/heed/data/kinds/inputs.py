@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import Column, Facts, facts_of, pick, pick_text
+from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import column_names
@@ -75,8 +75,7 @@ def input_texts(
         if column is None and isinstance(given, int) and given < len(rows[0]) and sure:
             column = given
         if column is None:
-            first: Sequence[int | str] = rows[0] if table.header else range(len(rows[0]))
-            columns = facts_of(rows[1:] if table.header else rows, first, known)
+            columns = table.facts(known)
             sure = sure or any(facts.known >= 0.5 for facts in columns)
             found = _found(columns) if sure and (table.header or known or len(rows) >= _FEW) else None
             column = None if found is None else found.name

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Facts, facts_of, is_number, regular_rows, some
+from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_of, is_number, regular_rows, some
 from heed.data.examples import Example
 from heed.data.findings import Findings
 from heed.data.readers import HeldTable, column_names, python_value
@@ -45,14 +45,14 @@ class NumberLayout:
     separator: str
     decimal_comma: bool = False
     header: bool = True
-    label: int | str | None = None
+    label: Column = None
     said: tuple[str, ...] = ()
 
 
 def number_layout(
     path: Path,
     wanted: Sequence[int | str] | None,
-    label: int | str | None,
+    label: Column,
     findings: Findings,
     known: Collection[str] = (),
 ) -> NumberLayout:
@@ -127,7 +127,6 @@ def _label(columns: Sequence[Facts], path: Path) -> Facts | None:
     return None
 
 
-Column = int | str
 _LARGEST = 1e150
 """Largest accepted magnitude; sums of many squares stay finite."""
 
@@ -179,8 +178,8 @@ class Numbers(Lazy[NumberRow]):
 
 def read_numbers(
     path: Path,
-    wanted: Sequence[Column] | None,
-    label: Column | None = None,
+    wanted: Sequence[int | str] | None,
+    label: Column = None,
     *,
     labelled: bool = True,
     known: Collection[str] = (),
@@ -202,8 +201,8 @@ def read_numbers(
 
 def iter_numbers(
     path: Path,
-    wanted: Sequence[Column] | None,
-    label: Column | None = None,
+    wanted: Sequence[int | str] | None,
+    label: Column = None,
     most: int | None = None,
     *,
     labelled: bool = True,
@@ -291,7 +290,7 @@ def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tupl
         raise DataError(f"'{path}' line {reader.line_num} is not CSV: {error}") from None
 
 
-def _place(has: str, names: Sequence[str], column: Column, field: str, hint: str) -> int:
+def _place(has: str, names: Sequence[str], column: int | str, field: str, hint: str) -> int:
     """The number of a column; `has` begins messages, as in "'a.csv' line 1 names"."""
     if isinstance(column, int):
         if not 0 <= column < len(names):
@@ -410,7 +409,7 @@ def _is_finite(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1e300
 
 
-def hold_numbers(data: Any, split: str, wanted: Sequence[Column] | None, label: Column | None = None) -> Numbers:
+def hold_numbers(data: Any, split: str, wanted: Sequence[int | str] | None, label: Column = None) -> Numbers:
     """The `wanted` columns of numbers (by default all but the label and dates), and the label if there is one.
 
     Args:
@@ -459,7 +458,7 @@ class NamedSeries(Numbers):
     name: str = ""
 
 
-def hold_series(data: Any, split: str, wanted: Sequence[Column] | None) -> list[NamedSeries]:
+def hold_series(data: Any, split: str, wanted: Sequence[int | str] | None) -> list[NamedSeries]:
     """One series in the forms of `hold_numbers`, or a list of several: data frames, dicts of columns, arrays.
 
     Raises:

@@ -157,7 +157,7 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
         table.choose({"source": source, "target": target})
     if table.columns["source"] == table.columns["target"]:
         name = Path(table.path).name
-        where = f"{table.unit}, '{table.columns['source']}'"
+        where = f"{table.column_word}, '{table.columns['source']}'"
         table.findings.remark(f"warning: source and target are the same {where} of '{name}'; {COPY}")
 
 

@@ -44,7 +44,7 @@ from heed.data.pictures.files import (
     labels_beside,
     read_idx,
 )
-from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, digest_of
+from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
 from heed.data.tables import CsvTable, Head, Row, described, is_table
 from heed.data.text_files import ending_of
@@ -52,7 +52,7 @@ from heed.errors import DataError, suggest
 
 
 @dataclass(frozen=True)
-class Entry:
+class PictureFile:
     """A file to read as a picture: its class, its place, and its name in messages, inside the given path."""
 
     label: str
@@ -60,7 +60,7 @@ class Entry:
     name: str
 
 
-def entries_of(listing: Listing, findings: Findings) -> list[Entry]:
+def entries_of(listing: Listing, findings: Findings) -> list[PictureFile]:
     """The files of a listing with the class of each: the name of its folder under the root.
 
     Raises:
@@ -77,7 +77,7 @@ def entries_of(listing: Listing, findings: Findings) -> list[Entry]:
             message = f"'{listing.place((*root, name))}' is next to the class folders; move it into one of them"
             bad = findings.bad("in no class folder", listing.path, name, message, things="pictures")
             findings.leave_out(bad.rule)
-    entries = [Entry(parts[len(root)], listing.place(parts), "/".join(parts[len(root) :])) for parts in within]
+    entries = [PictureFile(parts[len(root)], listing.place(parts), "/".join(parts[len(root) :])) for parts in within]
     deeper = next((parts for parts in within if len(parts) > len(root) + 2), None)
     if deeper is not None:
         folder, label = "/".join(deeper[len(root) : -1]), deeper[len(root)]
@@ -124,7 +124,7 @@ PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", 
 """Usual names of columns with paths of pictures."""
 
 
-def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) -> Iterator[Entry]:
+def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) -> Iterator[PictureFile]:
     """The pictures named in the rows of a table, with paths relative to its folder.
 
     Raises:
@@ -133,7 +133,7 @@ def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) 
     table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
     _choose(table, columns, advice)
 
-    def entry(row: Row) -> Entry | None:
+    def entry(row: Row) -> PictureFile | None:
         if row.blank:
             return None
         cell, label = row.text("path").strip(), row.text("label").strip()
@@ -144,7 +144,7 @@ def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) 
         if not os.path.exists(place):
             message = f"{row.where} names '{cell}', but there is no file '{place}'; paths are relative to the table"
             raise row.bad("missing file", message)
-        return Entry(label, place, row.origin)
+        return PictureFile(label, place, row.origin)
 
     return table.made(entry)
 
@@ -276,7 +276,7 @@ def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pix
         place = str(Path(value).expanduser().absolute())
         data = pixels.get(place)
         pixels.examine(place, data)
-        return Picture(digest_of(data), label, place, where)
+        return Picture(picture_digest(data), label, place, where)
     if isinstance(value, bytes | bytearray):
         stored: bytes | NDArray[np.uint8] = bytes(value)
         pixels.examine(where, stored)
@@ -287,7 +287,7 @@ def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pix
     else:
         raise PictureError("not a picture", f"is {described(value)}, {_FORMS}")
     held.append(stored)
-    return Picture(digest_of(stored), label, f"{name}#{len(held) - 1}", where)
+    return Picture(picture_digest(stored), label, f"{name}#{len(held) - 1}", where)
 
 
 def _unstacked(data: Any) -> Any:
@@ -367,7 +367,7 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
             pixels.examine(place, stored)
         except PictureError as error:
             raise row.bad(error.rule, f"{row.where} {error}", "pictures") from None
-        return Picture(digest_of(stored), str(label).strip(), place, row.origin)
+        return Picture(picture_digest(stored), str(label).strip(), place, row.origin)
 
     return table.made(picture)
 
@@ -495,7 +495,7 @@ class _Reading:
             self._refuse_texts(entries, path)
         yield from self._examined(entries, path, findings)
 
-    def _refuse_texts(self, entries: Sequence[Entry], path: str) -> None:
+    def _refuse_texts(self, entries: Sequence[PictureFile], path: str) -> None:
         """Refuse a folder whose files have no names of pictures and cannot be decoded."""
         errors = []
         for entry in entries[:8]:
@@ -506,18 +506,18 @@ class _Reading:
                 errors.append(f"'{entry.place}' {error}")
         raise DataError(f"'{path}' contains no pictures: {errors[0]}; {_EXPECTED}{self.advice('labelled', Path(path))}")
 
-    def _examined(self, entries: Iterable[Entry], path: str, findings: Findings) -> Iterator[Picture]:
+    def _examined(self, entries: Iterable[PictureFile], path: str, findings: Findings) -> Iterator[Picture]:
         """The pictures that can be decoded; other files are bad lines."""
 
-        def one(entry: Entry) -> tuple[Entry, str, PictureFacts | PictureError]:
+        def one(entry: PictureFile) -> tuple[PictureFile, str, PictureFacts | PictureError]:
             try:
                 data = self.pixels.get(entry.place)
                 facts = self.pixels.examine(entry.place, data)
             except PictureError as error:
                 return entry, "", error
-            return entry, digest_of(data), facts
+            return entry, picture_digest(data), facts
 
-        def picture(examined: tuple[Entry, str, PictureFacts | PictureError]) -> Picture:
+        def picture(examined: tuple[PictureFile, str, PictureFacts | PictureError]) -> Picture:
             entry, digest, facts = examined
             bad = partial(findings.bad, where=path, place=entry.name, things="pictures")
             if isinstance(facts, PictureError):

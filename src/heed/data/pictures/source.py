@@ -244,7 +244,7 @@ def bytes_of(path: Path) -> bytes:
         raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
 
 
-def digest_of(data: bytes | NDArray[Any]) -> str:
+def picture_digest(data: bytes | NDArray[Any]) -> str:
     """A hash that identifies a picture: of its file's bytes, or of an array's shape and values."""
     digest = hashlib.blake2b(digest_size=16)
     if isinstance(data, bytes):
