@@ -544,19 +544,6 @@ def test_an_almost_empty_vocabulary_is_a_warning(tmp_path, capsys):
     assert f"warning: 100% of the source tokens of train are unknown; {hint}" in out
 
 
-def test_one_token_that_is_most_of_the_text_is_a_warning(tmp_path, capsys):
-    source, target = (f"ah ah ah ah ah {n}" for n in range(60)), (f"w{n} w{n + 1}" for n in range(60))
-    out = check(capsys, tmp_path, source, target, "tokenizer.kind=word", "tokenizer.min_count=1")
-    assert "warning: 83% of the source tokens of train are ▁ah" in out
-
-
-def test_a_test_set_that_is_mostly_unknown_is_a_warning(tmp_path, capsys):
-    test = write(tmp_path, lines(["кот и пёс"] * 3), lines(["a"] * 3), name="t")
-    words = ["--test", ",".join(map(str, test)), "tokenizer.kind=word", "tokenizer.min_count=1"]
-    out = check(capsys, tmp_path, *zip(*CLEAN, strict=True), *words)
-    assert "warning: 100% of the source tokens of test are unknown; check that it is in the language and script" in out
-
-
 def test_samples_show_what_cannot_be_seen(tmp_path, capsys):
     out = check(capsys, tmp_path, [f"the \u202ecat\u200b {n}" for n in range(40)], (f"w {n}" for n in range(40)))
     assert "source  the \\u202ecat\\u200b 0" in out and "\u202e" not in out

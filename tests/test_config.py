@@ -278,11 +278,10 @@ def test_embedded_data_and_own_files_at_once_are_refused():
         check_config({"data": {"name": "dates", "train": ["a", "b"]}}, "my.yaml")
 
 
-@pytest.mark.parametrize("task", task_names())
-def test_a_configuration_is_read_without_torch(task):
+def test_configurations_are_read_without_torch():
     script = (
-        f"import sys\nfrom heed.tasks import config_class\nprint(config_class({task!r}).__name__)\n"
+        "import sys\nfrom heed.tasks import config_class, task_names\nfor task in task_names(): config_class(task)\n"
         "print(sorted({'torch', 'numpy', 'babel', 'tokenizers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.stdout.splitlines()[1:] == ["[]"], done.stderr
+    assert done.stdout.splitlines() == ["[]"], done.stderr
