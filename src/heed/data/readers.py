@@ -287,13 +287,7 @@ class HeldTable(Table):
     """Data passed in Python, as columns; `names` are empty if they are known by position only."""
 
     def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
-        """Read the data in any of the forms above.
-
-        Args:
-            data: The data.
-            split: Name of the data in messages.
-            shape: The fields of an example, in the order of a tuple.
-            findings: Policy for values that cannot be used, and counts of them.
+        """Read the data in any of the forms above; `shape` are the fields of an example in the order of a tuple.
 
         Raises:
             DataError: The data has none of these forms, is empty, or its columns differ in length.

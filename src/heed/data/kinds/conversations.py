@@ -56,12 +56,9 @@ def conversation_reader(data: Any) -> Reader[Conversation]:
 def read_conversations(
     files: Sequence[str | Path], data: Any = None, findings: Findings | None = None
 ) -> Iterator[Conversation]:
-    """Read conversations, those of one turn and of none included.
+    """Read conversations, those of one turn and of none included; bad lines are errors without `findings`.
 
-    Args:
-        files: Read one after the other.
-        data: A `data` section, which gives their format; by default, and in sections of other tasks, all is recognised.
-        findings: Policy for bad lines; without it they are errors.
+    A `data` section gives their format; without one, or with that of another task, all is recognised.
 
     Raises:
         DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
@@ -98,15 +95,9 @@ def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> It
 def conversation_of(
     value: Any, columns: ConversationColumns, where: str, origin: str, path: Path | str, findings: Findings
 ) -> Conversation:
-    """The conversation in an object with a list of turns, or in the list itself.
+    """The conversation in a value from JSON or Python: an object with a list of turns, or the list itself.
 
-    Args:
-        value: A value from JSON or Python.
-        columns: Names of its fields.
-        where: Its name in messages.
-        origin: Of the conversation.
-        path: The file that findings are counted under, "" for none.
-        findings: Policy for what cannot be used.
+    Messages call it `where`; findings are counted under `path`, "" for none.
 
     Raises:
         DataError: The value is not a conversation.

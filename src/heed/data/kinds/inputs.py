@@ -121,12 +121,9 @@ def parted(text: str) -> tuple[str, str]:
 
 
 def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
-    """Pairs passed in Python, each as one text.
+    """Pairs passed in Python, each as one text: tuples of two, texts with a tab, or a data frame with both columns.
 
-    Args:
-        data: Tuples of two texts, texts with a tab between both, or a data frame with both columns.
-        what: Name of the data in messages.
-        columns: The columns of both texts in the run's own data.
+    `columns` are those of the run's own data; messages call the data `what`.
 
     Raises:
         DataError: An item is not a pair; the message names its position.

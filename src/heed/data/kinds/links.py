@@ -112,14 +112,8 @@ def checked(
 ) -> list[WordLink]:
     """The links between words of the pair; other links are errors, or left out and counted, as the findings say.
 
-    Args:
-        links: The links of the pair, counted from 0.
-        pair: The pair; its words are separated by spaces.
-        path: The file that the links were read from.
-        number: Their line in it.
-        findings: Policy for a link to a missing word.
-        base: Number of the first word in the file, for messages.
-        other_base: Setting for a file that counts words from 1, for messages.
+    Links are counted from 0, and were read from line `number` of a file whose first word is `base`; `other_base` is the
+    setting for files that count from 1, for messages.
 
     Raises:
         DataError: A link names a word beyond the last, and bad lines are not skipped.

@@ -56,14 +56,10 @@ def number_layout(
     findings: Findings,
     known: Collection[str] = (),
 ) -> NumberLayout:
-    """The layout of a file of numbers.
+    """The layout of a file of which the columns `wanted` and `label` will be read, as far as they are known.
 
-    Args:
-        path: The file.
-        wanted: The columns that will be read, if they are known.
-        label: The column of labels; if no column is named "label", the default, it is recognised by content.
-        findings: Records a recognised encoding.
-        known: The labels of the training set.
+    If no column is named "label", the default, labels are recognised by content, or as the `known` ones of the training
+    set. A recognised encoding is recorded in the findings.
 
     Raises:
         DataError: The label column is unclear.

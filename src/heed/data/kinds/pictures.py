@@ -209,13 +209,7 @@ class HeldPictures(Held[Picture]):
 
 
 def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> HeldPictures:
-    """The examples of one split.
-
-    Args:
-        data: Pictures with labels, in one of the forms above.
-        split: Name of the data in messages.
-        section: The `data` section, of which `columns`, `classes` and `max_pixels` are used.
-        findings: Policy for pictures that cannot be used, and counts of them.
+    """Pictures with labels in one of the forms above; of the `data` section `columns` and `max_pixels` are used.
 
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
