@@ -34,8 +34,7 @@ from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
 from heed.data.batch.plan import plan_batches
-from heed.data.batch.rows import pad_rows
-from heed.data.batch.texts import fit, frame
+from heed.data.batch.texts import fit, frame, pad_rows
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig

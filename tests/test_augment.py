@@ -8,10 +8,8 @@ from PIL import Image, ImageEnhance, ImageOps
 from scipy import stats
 
 from heed.config.pictures import AugmentSection
-from heed.data.pictures import operations as colour
-from heed.data.pictures import operations as geometry
-from heed.data.pictures.augmentation import OPERATIONS, Augment, beta, erase, mix, randaugment
-from heed.data.pictures.operations import Draws
+from heed.data.pictures import augmentation as ops
+from heed.data.pictures.augmentation import OPERATIONS, Augment, Draws, beta, erase, mix, randaugment
 
 SHAPES = [(32, 32, 3), (28, 28, 1), (17, 40, 3)]
 
@@ -44,11 +42,11 @@ def affine(picture: Image.Image, *matrix: float) -> Image.Image:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shears_and_translations_are_pillows_to_the_bit(shape):
     batch, by = pictures(6, *shape), np.array([0.3, -0.3, 0.1, 0.0, -0.21, 0.07])
-    assert np.array_equal(geometry.shear_x(batch, by), by_pillow(batch, lambda p, i: affine(p, 1, by[i], 0, 0, 1, 0)))
-    assert np.array_equal(geometry.shear_y(batch, by), by_pillow(batch, lambda p, i: affine(p, 1, 0, 0, by[i], 1, 0)))
+    assert np.array_equal(ops.shear_x(batch, by), by_pillow(batch, lambda p, i: affine(p, 1, by[i], 0, 0, 1, 0)))
+    assert np.array_equal(ops.shear_y(batch, by), by_pillow(batch, lambda p, i: affine(p, 1, 0, 0, by[i], 1, 0)))
     moves = np.array([3.7, -3.7, 0.5, 12.0, -1.0, 0.0])
     whole = moves.astype(int)
-    x, y = geometry.translate_x(batch, moves), geometry.translate_y(batch, moves)
+    x, y = ops.translate_x(batch, moves), ops.translate_y(batch, moves)
     assert np.array_equal(x, by_pillow(batch, lambda p, i: affine(p, 1, 0, whole[i], 0, 1, 0)))
     assert np.array_equal(y, by_pillow(batch, lambda p, i: affine(p, 1, 0, 0, 0, 1, whole[i])))
 
@@ -59,17 +57,17 @@ def test_rotation_is_pillows(shape):
     batch = pictures(5, *shape)
     # Pillow rounds the matrix to 15 digits, which decides a pixel on the border of two.
     wanted = by_pillow(batch, lambda p, i: p.rotate(degrees[i]))
-    assert (geometry.rotate(batch, degrees) != wanted).any(-1).mean() < 0.005
+    assert (ops.rotate(batch, degrees) != wanted).any(-1).mean() < 0.005
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     ("ours", "pillows"),
     [
-        (colour.brightness, ImageEnhance.Brightness),
-        (colour.contrast, ImageEnhance.Contrast),
-        (colour.colour, ImageEnhance.Color),
-        (colour.sharpness, ImageEnhance.Sharpness),
+        (ops.brightness, ImageEnhance.Brightness),
+        (ops.contrast, ImageEnhance.Contrast),
+        (ops.colour, ImageEnhance.Color),
+        (ops.sharpness, ImageEnhance.Sharpness),
     ],
 )
 def test_strengths_of_colours_are_pillows(shape, ours, pillows):
@@ -83,14 +81,14 @@ def test_strengths_of_colours_are_pillows(shape, ours, pillows):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_operations_by_a_table_are_pillows(shape):
     batch = np.concatenate([pictures(4, *shape), np.full((1, *shape), 90, dtype=np.uint8)])
-    assert np.array_equal(colour.autocontrast(batch), by_pillow(batch, lambda p, i: ImageOps.autocontrast(p)))
-    assert np.array_equal(colour.equalize(batch), by_pillow(batch, lambda p, i: ImageOps.equalize(p)))
+    assert np.array_equal(ops.autocontrast(batch), by_pillow(batch, lambda p, i: ImageOps.autocontrast(p)))
+    assert np.array_equal(ops.equalize(batch), by_pillow(batch, lambda p, i: ImageOps.equalize(p)))
     for bits in (4, 6, 8):
         wanted = by_pillow(batch, lambda p, i, bits=bits: ImageOps.posterize(p, bits))
-        assert np.array_equal(colour.posterize(batch, np.full(5, float(bits))), wanted)
+        assert np.array_equal(ops.posterize(batch, np.full(5, float(bits))), wanted)
     thresholds = np.array([0.0, 100.0, 127.5, 200.0, 255.0])
     wanted = by_pillow(batch, lambda p, i: ImageOps.solarize(p, thresholds[i]))
-    assert np.array_equal(colour.solarize(batch, thresholds), wanted)
+    assert np.array_equal(ops.solarize(batch, thresholds), wanted)
 
 
 def test_a_crop_is_cut_out_of_the_picture_with_a_black_border():
@@ -98,14 +96,14 @@ def test_a_crop_is_cut_out_of_the_picture_with_a_black_border():
     tops, lefts = (part.reshape(-1) for part in np.meshgrid(np.arange(5), np.arange(5), indexing="ij"))
     wide = np.pad(batch, ((0, 0), (2, 2), (2, 2), (0, 0)))
     wanted = [wide[i, top : top + 6, left : left + 9] for i, (top, left) in enumerate(zip(tops, lefts, strict=True))]
-    assert np.array_equal(geometry.crop(batch, 2, tops, lefts), np.stack(wanted))
-    large = geometry.crop(batch[:1], 20, np.array([0]), np.array([40]))
+    assert np.array_equal(ops.crop(batch, 2, tops, lefts), np.stack(wanted))
+    large = ops.crop(batch[:1], 20, np.array([0]), np.array([40]))
     assert not large.any()  # a border wider than the picture may be all that is cut
 
 
 def test_a_flip_mirrors_left_and_right_of_the_chosen():
     batch = pictures(3, 4, 5, 1)
-    flipped = geometry.flip(batch, np.array([True, False, True]))
+    flipped = ops.flip(batch, np.array([True, False, True]))
     assert np.array_equal(flipped[0], batch[0][:, ::-1]) and np.array_equal(flipped[1], batch[1])
     assert np.array_equal(flipped[2], batch[2][:, ::-1])
 

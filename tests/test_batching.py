@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from heed.data.batch.pairs import TokenPair, collate_pairs
 from heed.data.batch.plan import plan_batches
-from heed.data.batch.rows import positions_in_groups
+from heed.data.batch.texts import positions_in_groups
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.layers.ragged import length_groups
 

@@ -8,12 +8,12 @@ import pytest
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
 from heed.data.batch.plan import plan_pass
-from heed.data.batch.rows import pad_nested, pad_rows, pad_shifted
+from heed.data.batch.texts import pad_nested, pad_rows, pad_shifted
 from heed.data.examples import Example, Pair, Sentence, Text
 from heed.data.kinds.numbers import NumberRow
 from heed.data.readers import Reader
 from heed.data.sequences import select
-from heed.data.splits.lengths import lengths_of
+from heed.data.splits.encoded import lengths_of
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples

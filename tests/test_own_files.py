@@ -17,7 +17,7 @@ from heed.cli import main
 from heed.data.examples import Pair
 from heed.errors import ConfigError
 from heed.evaluation.significance import shown
-from heed.evaluation.translation_scores import text_measure
+from heed.evaluation.text_scores import text_measure
 from heed.observe.edits import Uniform
 from heed.observe.maps import MERGED
 from heed.runs.card import scores_text

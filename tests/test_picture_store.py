@@ -8,11 +8,10 @@ import torch
 from PIL import Image
 
 from heed.config.pictures import AugmentSection
-from heed.data.batch.pictures import PictureBatch, collate_pictures, updates_together
 from heed.data.pictures.augmentation import Augment
 from heed.data.pictures.sizing import Box, Normalisation, Sizing, settled_size
 from heed.data.pictures.source import Arrays, Pixels
-from heed.data.pictures.store import PictureForm, PictureStore
+from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures, updates_together
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]

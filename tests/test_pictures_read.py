@@ -261,14 +261,14 @@ def test_a_folder_in_an_archive_can_be_given(tmp_path):
 
 
 def test_a_large_archive_is_unpacked_into_the_cache_once(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("heed.data.pictures.archives._SMALL", 2_000)
+    monkeypatch.setattr("heed.data.pictures.files._SMALL", 2_000)
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
     archive = packed(photos, tmp_path / "photos.tar.gz")
     splits, pixels = opened(archive, valid=2)
     place = splits.examples["train"][3].place
     assert len(list((tmp_path / "cache" / "entries").glob("*/members.bin"))) == 1
     before = pixels.read([place])[0]
-    monkeypatch.setattr("heed.data.pictures.archives._Unpacking.read", None)  # not again
+    monkeypatch.setattr("heed.data.pictures.files._Unpacking.read", None)  # not again
     assert (Pixels().read([place])[0] == before).all()
 
 

@@ -15,7 +15,7 @@ from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.evaluation.entities import tag_measures
+from heed.evaluation.labels import tag_measures
 from heed.tasks.tagging.config import ColumnsData
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))

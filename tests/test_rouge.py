@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heed.evaluation.measures import Outcomes, share
-from heed.evaluation.rouge import commonest_outputs, commonest_share, distinct, rouge_measures, rouge_words
 from heed.evaluation.significance import intervals, summarise
+from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct, rouge_measures, rouge_words
 
 
 def scores(outputs, references, **options):

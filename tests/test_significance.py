@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, pooled, share
 from heed.evaluation.significance import interval, randomisation_test, resampled
-from heed.evaluation.translation_scores import text_measure
+from heed.evaluation.text_scores import text_measure
 
 WORDS = ["der", "Hund", "sieht", "die", "Katze", "und", "geht", "nach", "Hause", "heute"]
 

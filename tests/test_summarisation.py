@@ -20,7 +20,7 @@ from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
-from heed.evaluation.rouge import rouge_measures
+from heed.evaluation.text_scores import rouge_measures
 from heed.generation import SearchOptions, generate
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class

@@ -14,10 +14,10 @@ import reference as ref
 from heed.config import TokenizerConfig
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import ColumnFile, entities, find_scheme, may_follow, read_sentences, write_tags
+from heed.data.tokens.special import split_words
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.data.tokens.words import split_words
 from heed.errors import DataError
-from heed.evaluation.entities import entity_errors, tag_measures, tag_outcomes
+from heed.evaluation.labels import entity_errors, tag_measures, tag_outcomes
 from heed.evaluation.significance import summarise
 from heed.layers import LinearChainCRF
 from heed.tasks.tagging.config import ColumnsData

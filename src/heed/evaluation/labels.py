@@ -1,13 +1,17 @@
-"""Scores of predicted labels against true ones, by scikit-learn, with bootstrap intervals over the examples."""
+"""Scores of predicted labels and tags: by scikit-learn, entities by seqeval's default mode, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from heed.data.examples import OUTSIDE, is_entity_tag
+from heed.data.kinds.tagged import Entity, entities
 from heed.evaluation.measures import Measure, Outcomes, share, values_of
+from heed.evaluation.significance import intervals
 
 Array = np.ndarray[Any, Any]
 _BINS = 15
@@ -111,3 +115,177 @@ def _calibration(true: Array, predicted: Array, probabilities: Array, several: b
 def _calibration_gap(sums: Array) -> Array:
     gap: Array = np.abs(sums[:, :_BINS]).sum(1) / np.maximum(1, sums[:, _BINS])
     return gap
+
+
+Tags = Sequence[Sequence[str]]
+
+
+def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...]:
+    """Entity F1 (all types together, exact spans and types), precision, recall and accuracy; plain tags: only accuracy.
+
+    Args:
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        plain: True if tags mark no entities (parts of speech).
+    """
+    right = [sum(t == p for t, p in zip(*pair, strict=True)) for pair in zip(true, predicted, strict=True)]
+    accuracy = share("accuracy", "accuracy of tags", right, [len(tags) for tags in true])
+    if plain:
+        return (accuracy,)
+    both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
+    hits, said, there = [len(t & p) for t, p in both], [len(p) for _, p in both], [len(t) for t, _ in both]
+    counts = np.array([hits, said, there], dtype=np.float64).T
+    return (
+        Measure("entity_f1", "entity F1", counts, _f1, is_share=True),
+        share("precision", "precision", hits, said),
+        share("recall", "recall", hits, there),
+        accuracy,
+    )
+
+
+def _f1(sums: Array) -> Array:
+    """2 P R / (P + R), computed in seqeval's order to round alike; 0 without correct entities, NaN without entities."""
+    hits, said, there = sums.T
+    precision, recall = hits / np.maximum(said, 1), hits / np.maximum(there, 1)
+    f1: Array = 2.0 * precision * recall / np.where(hits > 0, precision + recall, 1.0)
+    return np.where(said + there > 0, f1, np.nan)
+
+
+def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: bool) -> Outcomes:
+    """Tags of sentences with their scores.
+
+    Args:
+        outputs: Readable outputs.
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        plain: True if tags mark no entities.
+
+    Returns:
+        `tag_measures`; the details have words, and for entities precision, recall, macro_f1 and per_type, for plain
+        tags per_tag. Undefined ratios (the precision of a type that was never predicted) are 0.
+    """
+    details: dict[str, Any] = {"words": sum(map(len, true))}
+    measures = tag_measures(true, predicted, plain)
+    if plain:
+        details["per_tag"] = _plain_report(true, predicted)
+        return Outcomes(tuple(outputs), measures, details=details)
+    from seqeval.metrics import classification_report
+
+    sides = [[list(tags) for tags in side] for side in (true, predicted)]
+    found = any(entities(tags) for side in sides for tags in side)
+    values = (
+        classification_report(*sides, output_dict=True, zero_division=0)
+        if found
+        else {"micro avg": _NOTHING, "macro avg": _NOTHING}
+    )
+    macro = _numbers(values.pop("macro avg"))
+    for mean in ("micro avg", "weighted avg"):
+        values.pop(mean, None)
+    details |= values_of(measures[1:3])
+    details |= {"macro_f1": macro["f1"], "per_type": {kind: _numbers(numbers) for kind, numbers in values.items()}}
+    return Outcomes(tuple(outputs), measures, details=details)
+
+
+_NOTHING = {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "precision": float(values["precision"]),
+        "recall": float(values["recall"]),
+        "f1": float(values["f1-score"]),
+        "support": int(values["support"]),
+    }
+
+
+def _plain_report(true: Tags, predicted: Tags) -> dict[str, Any]:
+    from sklearn.metrics import classification_report
+
+    flat = [[tag for tags in side for tag in tags] for side in (true, predicted)]
+    names = sorted(set(flat[0]) | set(flat[1]))
+    values = classification_report(*flat, labels=names, output_dict=True, zero_division=0)
+    return {name: _numbers(values[name]) for name in names}
+
+
+def score_words(
+    words: Sequence[Sequence[str]], true: Tags, predicted: Tags, chosen: Sequence[str], resamples: int = 1000
+) -> dict[str, Any]:
+    """Tag accuracy of chosen words, with intervals over the sentences.
+
+    Args:
+        words: The words of each sentence.
+        true: The true tags of each sentence.
+        predicted: The predicted tags of each sentence.
+        chosen: The words to score.
+        resamples: Bootstrap resamples for the intervals.
+
+    Returns:
+        For each chosen word, its number of occurrences and the share of correct tags (NaN if it never occurs).
+    """
+    measures = []
+    for word in chosen:
+        there = [[i for i, one in enumerate(sentence) if one == word] for sentence in words]
+        right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(there, true, predicted, strict=True)]
+        measures.append(share(word, word, right, [len(at) for at in there]))
+    return {
+        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": asdict(one)}
+        for measure, one in zip(measures, intervals(measures, resamples), strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class EntityError:
+    """One wrong entity.
+
+    Attributes:
+        kind: "missed", "spurious", "type" (right words, wrong type) or "span" (overlapping words).
+        true: The true entity, or None.
+        predicted: The predicted entity, or None.
+    """
+
+    kind: str
+    true: Entity | None
+    predicted: Entity | None
+
+    def context(self, words: Sequence[str], around: int = 5) -> str:
+        """The entity with `around` words on both sides, true entities in [ ], predicted ones in { }."""
+        spans = [span for span in (self.true, self.predicted) if span is not None]
+        first, last = min(span[1] for span in spans), max(span[2] for span in spans)
+        shown = []
+        for i in range(max(0, first - around), min(len(words), last + around)):
+            word = words[i]
+            for entity, signs in ((self.predicted, "{}"), (self.true, "[]")):
+                if entity is not None:
+                    word = (signs[0] if i == entity[1] else "") + word + (signs[1] if i == entity[2] - 1 else "")
+            shown.append(word)
+        return " ".join(shown)
+
+
+def entity_errors(true: Sequence[str], predicted: Sequence[str]) -> list[EntityError]:
+    """Every entity of one sentence that was missed, is spurious, or has a wrong type or span."""
+    there, said = entities(true), entities(predicted)
+    errors = []
+    used: set[Entity] = set()
+    for entity in there:
+        if entity in said:
+            continue
+        over = [other for other in said if other not in there and other[1] < entity[2] and entity[1] < other[2]]
+        nearest = next((o for o in over if o[1:] == entity[1:]), over[0] if over else None)
+        if nearest is None:
+            errors.append(EntityError("missed", entity, None))
+        else:
+            used.update(over)
+            errors.append(EntityError("type" if nearest[1:] == entity[1:] else "span", entity, nearest))
+    errors += [EntityError("spurious", None, other) for other in said if other not in there and other not in used]
+    return sorted(errors, key=lambda error: (error.true or error.predicted or ("", 0, 0))[1])
+
+
+def mark_entities(words: Sequence[str], tags: Sequence[str]) -> str:
+    """A sentence with its entities in brackets, `[Ann Lee]person left .`; plain tags as `word/tag`."""
+    if not all(tag == OUTSIDE or is_entity_tag(tag) for tag in tags):
+        return " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
+    shown = list(words)
+    for kind, start, end in entities(tags):
+        shown[start] = "[" + shown[start]
+        shown[end - 1] += f"]{kind}"
+    return " ".join(shown)

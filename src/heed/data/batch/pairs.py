@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from heed.data.batch.rows import Batch, pad_rows, pad_shifted, positions_in_groups
+from heed.data.batch.texts import Batch, pad_rows, pad_shifted, positions_in_groups
 from heed.data.sequences import take
 
 

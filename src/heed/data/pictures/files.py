@@ -1,24 +1,36 @@
-"""Files of pictures by name (pictures, archives, ignored ones), and the idx format of MNIST and similar sets.
+"""Files of pictures: by name (pictures, archives, ignored ones), the idx format of MNIST and similar sets, archives.
 
 An idx file has numbers of one type in any number of dimensions. Source: LeCun, Cortes and Burges, the MNIST database of
 handwritten digits, "FILE FORMATS".
+
+Archives are read in place: zip and plain tar by offset, compressed tar unpacked once. The members of a compressed tar
+stay in memory if they are small together; a larger tar is unpacked into a file of the cache folder, keyed by its
+content.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import re
 import struct
+import tarfile
+import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.pictures.decode import PictureError
 from heed.errors import DataError
+from heed.storage.cache import contents_of, find_entry, key_of, make_entry
 
 ENDINGS = frozenset(
     ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
@@ -62,17 +74,17 @@ def split_in(name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-_TYPES = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
+_NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 
 def is_idx(path: Path) -> bool:
     """True if a file begins like an idx file: two zero bytes, a type, a number of dimensions."""
     try:
-        with _opened(path) as file:
+        with _open_idx(path) as file:
             head = file.read(4)
     except (OSError, EOFError, zlib.error):
         return False
-    return len(head) == 4 and head[:2] == b"\0\0" and head[2] in _TYPES and 1 <= head[3] <= 4
+    return len(head) == 4 and head[:2] == b"\0\0" and head[2] in _NUMBERS and 1 <= head[3] <= 4
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -82,7 +94,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         DataError: The file cannot be read, is not an idx file of bytes, or is cut off.
     """
     try:
-        with _opened(path) as file:
+        with _open_idx(path) as file:
             data = file.read()
     except FileNotFoundError:
         raise DataError(f"no file '{path}'") from None
@@ -90,12 +102,12 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         raise DataError(f"cannot read '{path}': {error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
         raise DataError(f"'{path}' is cut off or damaged: {error}") from None
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _NUMBERS:
         raise DataError(
             f"'{path}' is not an idx file: it begins with {data[:4].hex(' ') or 'nothing'}, expected 00 00 08"
         )
     if data[2] != 0x08:
-        raise DataError(f"'{path}' contains numbers of type {_TYPES[data[2]]}, expected bytes (00 00 08)")
+        raise DataError(f"'{path}' contains numbers of type {_NUMBERS[data[2]]}, expected bytes (00 00 08)")
     dimensions = data[3]
     start = 4 + 4 * dimensions
     if len(data) < start:
@@ -119,7 +131,222 @@ def labels_beside(images: Path) -> list[Path]:
     return found
 
 
-def _opened(path: Path) -> Any:
+def _open_idx(path: Path) -> Any:
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path) if packed else path.open("rb")
+
+
+_SMALL = 256 * 2**20
+"""Most bytes of unpacked members that stay in memory."""
+_LARGEST = 2**30
+"""Most bytes of a member; a zip can declare more than fits in memory."""
+
+
+class Archive:
+    """The members of one archive, by name.
+
+    `names` are its regular files, in order; `problem` says why it ends too soon, else "".
+    """
+
+    _members: Mapping[str, Any]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its regular files."""
+        return list(self._members)
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a member.
+
+        Raises:
+            PictureError: There is no such member, or it cannot be read.
+        """
+        raise NotImplementedError
+
+
+class ZipPictures(Archive):
+    """A zip archive."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._files: dict[int, zipfile.ZipFile] = {}
+        self._lock = Lock()
+        self._members = {one.filename.replace("\\", "/"): one for one in self._file().infolist() if not one.is_dir()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "problem": self.problem}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+
+    def _file(self) -> zipfile.ZipFile:
+        """The file as opened by this process, since forked processes would share its position."""
+        with self._lock:
+            if os.getpid() not in self._files:
+                try:
+                    self._files = {os.getpid(): zipfile.ZipFile(self.path)}
+                except (zipfile.BadZipFile, NotImplementedError) as error:
+                    raise DataError(f"'{self.path}' is not a zip archive, or is cut off: {error}") from None
+            return self._files[os.getpid()]
+
+    def get(self, key: str) -> bytes:
+        member = self._members.get(key)
+        if member is None:
+            raise PictureError("missing file", f"is not in {self.path.name}")
+        if member.flag_bits & 1:
+            raise PictureError("encrypted file", "is encrypted; unpack the archive with its password")
+        if member.file_size > _LARGEST:
+            raise PictureError("too large", f"has {member.file_size:,} bytes, more than any picture")
+        try:
+            return self._file().read(member)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise PictureError("damaged picture", f"cannot be unpacked: {error}") from None
+
+
+class TarPictures(Archive):
+    """A plain tar, or the unpacked content of a compressed one: bytes in a file or in memory, by offset."""
+
+    def __init__(
+        self, path: Path, members: Mapping[str, tuple[int, int]], held: Path | bytearray, problem: str = ""
+    ) -> None:
+        super().__init__(path)
+        self._members, self._held, self.problem = members, held, problem
+        self._open: dict[int, int] = {}
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_open", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _open={}, _lock=Lock())
+
+    def get(self, key: str) -> bytes:
+        if key not in self._members:
+            raise PictureError("missing file", f"is not in {self.path.name}")
+        start, size = self._members[key]
+        if isinstance(self._held, bytearray):
+            return bytes(memoryview(self._held)[start : start + size])
+        try:
+            data = os.pread(self._descriptor(self._held), size, start)
+        except OSError as error:
+            raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+        if len(data) < size:
+            raise PictureError("damaged picture", f"is cut off: only {len(data):,} of its {size:,} bytes are present")
+        return data
+
+    def _descriptor(self, path: Path) -> int:
+        with self._lock:
+            if os.getpid() not in self._open:
+                self._open[os.getpid()] = os.open(path, os.O_RDONLY)
+            return self._open[os.getpid()]
+
+    def __del__(self) -> None:
+        if (descriptor := self._open.pop(os.getpid(), None)) is not None:
+            os.close(descriptor)
+
+
+def open_archive(path: Path) -> Archive:
+    """Open an archive, unpacking a compressed tar.
+
+    Raises:
+        DataError: The file is missing or not an archive, or the cache folder has no room for its content.
+    """
+    try:
+        if zipfile.is_zipfile(path):
+            return ZipPictures(path)
+        with path.open("rb") as file:
+            magic = file.read(6)
+        if magic[:2] == b"\x1f\x8b" or magic[:3] == b"BZh" or magic == b"\xfd7zXZ\0":
+            return _unpacked(path)
+        return _plain(path)
+    except FileNotFoundError:
+        raise DataError(f"no file '{path}'") from None
+    except IsADirectoryError:
+        raise DataError(f"'{path}' is a folder; expected an archive") from None
+    except OSError as error:
+        raise DataError(f"cannot read '{path}': {error.strerror or error}") from None
+
+
+def _plain(path: Path) -> TarPictures:
+    members: dict[str, tuple[int, int]] = {}
+    problem = ""
+    try:
+        with tarfile.open(path, "r:") as tar:
+            for member in tar:
+                if member.isreg():
+                    members[_clean(member.name)] = (member.offset_data, member.size)
+    except tarfile.TarError as error:
+        problem = str(error)
+    if not members:
+        raise DataError(f"'{path}' is not a readable archive{f': {problem}' if problem else ', or is empty'}")
+    size = path.stat().st_size
+    if any(start + length > size for start, length in members.values()):
+        problem = "unexpected end of data"
+    return TarPictures(path, members, path, problem)
+
+
+@dataclass
+class _Unpacking:
+    """State of unpacking a compressed tar."""
+
+    members: dict[str, tuple[int, int]] = field(default_factory=dict)
+    size: int = 0
+    problem: str = ""
+
+    def read(self, path: Path, write: Callable[[bytes], object]) -> Iterator[int]:
+        """Write the members one after the other; yields the total size after each."""
+        try:
+            with tarfile.open(path, "r|*") as tar:
+                for member in tar:
+                    if not member.isreg() or member.size > _LARGEST:
+                        continue
+                    file = tar.extractfile(member)
+                    data = b"" if file is None else file.read()
+                    if len(data) < member.size:
+                        raise EOFError(f"'{member.name}' has {len(data):,} of its {member.size:,} bytes")
+                    write(data)
+                    self.members[_clean(member.name)] = (self.size, len(data))
+                    self.size += len(data)
+                    yield self.size
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None and not isinstance(error, EOFError):
+                raise
+            self.problem = str(error) or type(error).__name__
+
+
+def _unpacked(path: Path) -> TarPictures:
+    """A compressed tar, with its members in memory or, if they are large, in the cache folder."""
+    contents = contents_of([path]) if path.stat().st_size > _SMALL // 4 else None
+    key = None if contents is None else key_of(kind="pictures", contents=contents)
+    entry = None if key is None else find_entry(key)
+    if entry is None:
+        unpacking, held = _Unpacking(), bytearray()
+        if all(size <= _SMALL for size in unpacking.read(path, held.extend)):
+            if not unpacking.members:
+                why = unpacking.problem or "it contains no file"
+                raise DataError(f"'{path}' is not a readable archive: {why}")
+            return TarPictures(path, unpacking.members, held, unpacking.problem)
+        del held
+
+        def make(folder: Path) -> dict[str, Any]:
+            whole = _Unpacking()
+            with (folder / "members.bin").open("wb") as file:
+                for _ in whole.read(path, file.write):
+                    pass
+            (folder / "members.json").write_text(json.dumps(whole.members), encoding="utf-8")
+            return {"problem": whole.problem, "file": str(path.absolute())}
+
+        entry = make_entry(key or key_of(kind="pictures", contents=contents_of([path])), make)
+    members = json.loads((entry.path / "members.json").read_text(encoding="utf-8"))
+    known = {name: (start, size) for name, (start, size) in members.items()}
+    return TarPictures(path, known, entry.path / "members.bin", entry.record["problem"])
+
+
+def _clean(name: str) -> str:
+    """The name of a member without a leading "./"."""
+    return name.removeprefix("./").replace("\\", "/")

@@ -21,9 +21,19 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.pictures.archives import Archive, open_archive
 from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
-from heed.data.pictures.files import SPLITS, archive_in, is_archive, is_hidden, is_idx, is_picture, read_idx, split_in
+from heed.data.pictures.files import (
+    SPLITS,
+    Archive,
+    archive_in,
+    is_archive,
+    is_hidden,
+    is_idx,
+    is_picture,
+    open_archive,
+    read_idx,
+    split_in,
+)
 from heed.errors import DataError
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The sized pictures of a split: kept in memory if they fit, else read and decoded on access.
+"""The pictures of a split in a model's form, kept in memory if they fit, else decoded on access; and their batches.
 
 A run's sizing and normalisation are saved as `pictures.json`: size, channels, crop, mean, deviation.
 """
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
+from heed.data.batch.texts import Batch
+from heed.data.pictures.augmentation import Augment
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Normalisation, Sizing
 from heed.data.pictures.source import Pixels
@@ -25,7 +28,7 @@ from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_object
 
 FILE = "pictures.json"
-_LARGEST = 1 << 14
+_WIDEST = 1 << 14
 """Most pixels of a side."""
 
 
@@ -75,7 +78,7 @@ class PictureForm:
             if unknown := values.keys() - asdict(form.sizing).keys():
                 raise ValueError(f"it has an unknown field {min(unknown)!r}")
             sides = [side for side in (form.sizing.height, form.sizing.width, form.sizing.shorter) if side is not None]
-            if not (0 < min(sides) <= max(sides) <= _LARGEST and form.sizing.channels in (1, 3)):
+            if not (0 < min(sides) <= max(sides) <= _WIDEST and form.sizing.channels in (1, 3)):
                 raise ValueError(f"its pictures have {sides} pixels a side and {form.sizing.channels} channels")
             if not all(math.isfinite(one) for one in mean + deviation) or min(deviation, default=1.0) <= 0:
                 raise ValueError("a mean is not finite, or a deviation is not above 0")
@@ -188,3 +191,74 @@ class PictureStore:
         # Read one by one, so that only one picture in its original size is in memory.
         (picture,) = self._pixels.read([self._places[index]], self.sizing.channels)
         return self.sizing.apply(picture)
+
+
+_VALUES, _MOST = 2**17, 16
+"""Most values of pictures that are read and changed together, and most updates for which they are."""
+
+
+@dataclass(frozen=True)
+class PictureBatch(Batch):
+    """Normalised pictures.
+
+    Attributes:
+        pixels: `(batch, channels, height, width)`, float32.
+        targets: `(batch,)` label ids, or `(batch, num_labels)` shares of labels that sum to 1, if pictures were mixed.
+    """
+
+    indices: list[int]
+    pixels: Tensor
+    targets: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """Number of pictures."""
+        return len(self.indices)
+
+    @property
+    def padding_share(self) -> float:
+        return 0.0
+
+
+def collate_pictures(
+    store: PictureStore,
+    targets: Tensor,
+    batches: Sequence[list[int]],
+    form: PictureForm,
+    augment: Augment | None = None,
+    *,
+    num_labels: int = 0,
+    epoch: int = 0,
+) -> list[PictureBatch]:
+    """Batches of some pictures of a split.
+
+    Pictures of all batches are read and changed together, which is faster if they are small. Each batch has its own
+    tensors, so that computations on it do not depend on the others.
+
+    Args:
+        store: The pictures of the split.
+        targets: Label ids of the split `(pictures,)`.
+        batches: Indices of the pictures of each batch.
+        form: Normalisation.
+        augment: Random changes, in training.
+        num_labels: Number of labels, needed if pictures are mixed.
+        epoch: The pass for which changes are drawn.
+    """
+    change = None
+    if augment is not None and augment.config.changes_pictures:
+        change = partial(augment.pictures, epoch=epoch)
+    pictures = store.take(np.array([i for indices in batches for i in indices], dtype=np.int64), change)
+    made, start = [], 0
+    for indices in batches:
+        pixels = form.normalisation.tensor(pictures[start : start + len(indices)])
+        chosen = targets[indices]
+        if augment is not None:
+            pixels, chosen = augment.batch(pixels, chosen, num_labels, indices, epoch)
+        made.append(PictureBatch(indices, pixels, chosen))
+        start += len(indices)
+    return made
+
+
+def updates_together(num_pictures: int, shape: tuple[int, int, int]) -> int:
+    """Number of updates, of `num_pictures` each, whose batches are made at once: more for small pictures."""
+    return max(1, min(_MOST, _VALUES // max(1, num_pictures * shape[0] * shape[1] * shape[2])))

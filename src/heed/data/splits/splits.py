@@ -9,15 +9,25 @@ Further training corpora (back-translations, another domain) are weighted, perha
 is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again in each
 pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever tokenized into it,
 and inputs for prediction have no tag. Tokenizers are trained on all corpora, each pair once. Pairs whose source is in
-the validation or test set are left out and counted; shared targets are counted in a warning. `report.json` has the
-counts by name (`extra bible.en`), with weight and tag.
+the validation or test set are left out and counted; shared targets are counted in a warning.
+
+A streamed corpus is read forward without end, a window of examples at a time; at most two windows are in memory. One
+window is one pass, in an order that depends on seed and pass only, so that the training loop, its checkpoints and its
+sharding need not know of streams. The first examples, held out for validation, are left out in every pass, and so are
+others with their sources; for sets of files `data.overlap` decides. Tokenizers are trained on the first window, or
+taken from another run. A resumed run reads forward to the window of its checkpoint, some 2 seconds for each million
+pairs. Every process reads all of the stream and encodes only the batches that it trains on; a pipe is for one process.
+Repeats and scripts are not detected, and what needs a corpus with an end is refused: further corpora, learned or given
+alignments, dropped duplicates.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -29,13 +39,150 @@ from heed.config.data import InMemory
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
-from heed.data.sequences import select
-from heed.data.splits.stored import among, hashes_in, held_out, keep_examples
-from heed.data.splits.stream import HELD_OUT, ExampleStream, NewestWindow
+from heed.data.sequences import Lazy, select, take
+from heed.data.splits.stored import among, combined, hashes_in, hashes_of, held_out, keep_examples
 from heed.data.splits.survey import Survey, drop_overlap, drop_repeats
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 
 E = TypeVar("E", bound=Example)
+HELD_OUT = 1_000
+"""Default number of first examples held out for validation."""
+
+
+class ExampleStream(Generic[E]):
+    """Windows of `size` examples from files that are read forward, and again from the beginning when they end.
+
+    The first `held_out` examples are for validation; `counts` are of the lines read so far, after `passes` full reads.
+    """
+
+    def __init__(self, data: CorpusData, reader: Reader[E], held_out: int) -> None:
+        self.unit, self.size = reader.kind.unit, data.window
+        self.counts = Counts(unit=f"{self.unit}s")
+        self._data, self._reader, self._held_out = data, reader, held_out
+        self._known: dict[str, frozenset[str]] = {}
+        self._said: dict[str, Found] = {}
+        self._once = not all(file.is_file() or file.is_dir() for file in map(Path, data.train) if file.exists())
+        if self._once and (processes := int(os.environ.get("WORLD_SIZE", 1))) > 1:
+            raise DataError(f"{self.name} is a pipe, and {processes} processes cannot all read it; give files")
+        self._begin()
+
+    def _begin(self) -> None:
+        self.passes = self._next = self.counts.read = self.counts.kept = 0
+        self.counts.filtered.clear()
+        self._findings = Findings.of(self._data)
+        self._added: Counter[str] = Counter()
+        for said in self._said.values():
+            said.count = 0
+            said.places.clear()
+        self._file: Iterator[E] | None = None
+        self._first: list[E] = []
+        self._examples = self._endless()
+        self._windows: dict[int, list[E]] = {}
+
+    @property
+    def name(self) -> str:
+        """The files, for messages."""
+        return ", ".join(f"'{file}'" for file in self._data.train)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The readers' remarks so far."""
+        return self._findings.remarks
+
+    @property
+    def first(self) -> list[E]:
+        """The held-out examples."""
+        if self._file is None:
+            self._open()
+        return self._first
+
+    @property
+    def newest(self) -> int:
+        """Index of the window read last; 0 if none has been read."""
+        return max(0, self._next - 1)
+
+    def compare(self, split: str, examples: Sequence[E], drop: bool) -> None:
+        """From now on leave out (with `drop`) or count examples whose first text is in a split."""
+        rule = f"{self._reader.kind.sides[0]} in the {split} set"
+        self._known[rule] = frozenset(example.texts[0] for example in examples)
+        if not drop:
+            self._said[rule] = Found("", f"{rule}, kept (data.overlap=drop leaves it out)", self.unit, warning=True)
+
+    def window(self, number: int) -> list[E]:
+        """The examples of a window, counted from 0; for an earlier window, the files are read again from the beginning.
+
+        Raises:
+            DataError: A file cannot be read or has nothing to train on, or a pipe has ended or is past the window.
+        """
+        if number not in self._windows:
+            if number < self._next:
+                if self._once:
+                    raise DataError(f"{self.name} is a pipe and cannot be read again from the beginning; give files")
+                self._begin()
+            for _ in islice(self._examples, (number - self._next) * self.size):
+                pass
+            examples = list(islice(self._examples, self.size))
+            self._next = number + 1
+            self._count_findings()
+            self._windows = {n: held for n, held in self._windows.items() if n == number - 1} | {number: examples}
+        return self._windows[number]
+
+    def _open(self) -> Iterator[E]:
+        self._file = self._reader.filled(self._data.train, self.counts, self._findings)
+        self._first = list(islice(self._file, self._held_out))
+        self.count_out("held out for validation", len(self._first))
+        return self._file
+
+    def _endless(self) -> Iterator[E]:
+        while True:
+            given = 0
+            for example in self._file or self._open():
+                text = example.texts[0]
+                rule = next((rule for rule, known in self._known.items() if text in known), "")
+                if rule and rule not in self._said:
+                    self.count_out(rule, 1)
+                    continue
+                if rule:
+                    self._said[rule].add(example.origin)
+                given += 1
+                yield example
+            if not given:
+                raise DataError(f"no training {self.unit}s left in {self.name}: {self.counts}")
+            if self._once:
+                ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
+                raise DataError(f"{self.name} {ended}; give a pipe without an end, or files")
+            self.passes += 1
+            self._file = None
+
+    def _count_findings(self) -> None:
+        """Count what the readers left out and found since the last call."""
+        left_out = self._findings.left_out - self._added
+        self._added += left_out
+        for rule, count in left_out.items():
+            self.counts.read += count
+            self.counts.leave_out(rule, count)
+        self.counts.found[:] = [*self._findings.found, *(said for said in self._said.values() if said.count)]
+
+    def count_out(self, rule: str, count: int) -> None:
+        """Count examples that a rule leaves out after they were counted as kept."""
+        if count:
+            self.counts.leave_out(rule, count)
+            self.counts.kept -= count
+
+
+class NewestWindow(Lazy[E]):
+    """The window of a stream that was read last, or the first one if none was; read on access."""
+
+    def __init__(self, stream: ExampleStream[E]) -> None:
+        self._stream = stream
+
+    def __len__(self) -> int:
+        return len(self._stream.window(self._stream.newest))
+
+    def take(self, indices: Sequence[int]) -> list[E]:
+        return take(self._stream.window(self._stream.newest), indices)
+
+
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
 _NOT_OF_READING |= {"shuffle_source", "shuffle_seed"}  # in the settings of the reader
 
@@ -286,3 +433,78 @@ def hold_out(examples: Sequence[E], wanted: int) -> tuple[Sequence[E], Sequence[
     """
     out = held_out(hashes_in(examples)[:, 0], wanted)
     return select(examples, np.flatnonzero(~out)), select(examples, np.flatnonzero(out))
+
+
+def take_subset(splits: Splits[T], size: int, seed: int) -> Splits[T]:
+    """The splits with `size` of the training examples; the others are counted, moved to `left_out`, never trained on.
+
+    Validation and test sets, and further corpora, stay as they are.
+
+    Raises:
+        ConfigError: There are fewer training examples, or the training set is a stream.
+    """
+    train = splits.examples["train"]
+    if splits.stream is not None:
+        raise ConfigError(
+            f"training.train_size is {size:,}, but data.stream is true: a stream is never in memory as a whole, "
+            "so no subset can be drawn; set only one of the two"
+        )
+    unit = f"{getattr(train[0], 'unit', 'example')}s"
+    if size > len(train):
+        raise ConfigError(
+            f"training.train_size is {size:,}, but there are {len(train):,} training {unit}; give at most "
+            "that many, or remove the field to train on all"
+        )
+    if size == len(train):
+        return splits
+    order = drawing_order(train, seed)
+    splits.examples["train"] = select(train, np.sort(order[:size]))
+    splits.left_out = select(train, np.sort(order[size:]))
+    if (counts := splits.counts.get("train")) is not None:
+        counts.leave_out(f"not drawn for training.train_size {size:,}", len(train) - size)
+        counts.kept = size
+    alike = ", with labels in the same shares" if is_stratified(train) else ""
+    splits.remarks.append(f"train: {size:,} of {len(train):,} {unit}, drawn at random by seed {seed}{alike}")
+    return splits
+
+
+def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
+    """The indices of all examples in the order in which a growing subset takes them.
+
+    The first n are a random subset for every n, so smaller subsets are parts of larger ones; each stratum
+    (`Example.stratum`) has its share of the n, to within one example. The order depends on the seed and on the
+    examples' content, not on their order in the file, except among equal examples.
+    """
+    keys = _mixed(combined(hashes_in(examples)), seed)
+    if not is_stratified(examples):
+        return np.argsort(keys, kind="stable")
+    names, stratum = np.unique([example.stratum for example in examples], return_inverse=True)
+    # Example i of a stratum of m is at (i + u) / m; u, drawn for each stratum, lets rare strata take turns.
+    shifts = _shares(_mixed(hashes_of(str(name).encode() for name in names), seed))
+    place = np.empty(len(keys))
+    for number, shift in enumerate(shifts):
+        inside = np.flatnonzero(stratum == number)
+        inside = inside[np.argsort(keys[inside], kind="stable")]
+        place[inside] = (np.arange(len(inside)) + shift) / len(inside)
+    return np.lexsort((keys, place))
+
+
+def is_stratified(examples: Sequence[Any]) -> bool:
+    """True if the kind of example defines strata."""
+    kind = type(examples[0])
+    return issubclass(kind, Example) and kind.stratum is not Example.stratum
+
+
+def _mixed(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Numbers that look random and follow from hashes and a seed (SplitMix64: Steele et al. 2014, OOPSLA)."""
+    mixed = hashes + np.full(1, (seed + 1) * 0x9E3779B97F4A7C15 % 2**64, np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.full(1, factor, np.uint64)
+    result: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return result
+
+
+def _shares(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Random numbers of 64 bits as numbers in [0, 1)."""
+    shares: NDArray[np.float64] = (numbers >> np.uint64(11)).astype(np.float64) / 2**53
+    return shares

@@ -1,9 +1,14 @@
-"""Seeded subword sampling, which the `tokenizers` library lacks, and how much longer it makes texts.
+"""Subwords: tokenizers of each kind, trained with the `tokenizers` library, and seeded sampling, which it lacks.
 
-A text of n tokens has about `mean * n` when it is cut at random, with a variance of `variance * n`, since words are cut
-independently. `Growth.bound` is two standard deviations above that, so that batches can be planned; the few texts that
-exceed it have some of their words cut without sampling. Growth is measured on 200 texts. `training.batch_tokens` and
-`data.max_length` apply to the sampled tokens.
+`wordpiece` normalises and cuts a text like BERT: control characters are left out, each Chinese character and
+punctuation mark is a word, and lower-casing also removes accents. Its output has spaces between words and none before a
+full stop or comma. For files, `auto` is bpe, which gave fewer tokens a line than unigram with a vocabulary of the same
+size.
+
+Sampling makes texts longer. A text of n tokens has about `mean * n` when it is cut at random, with a variance of
+`variance * n`, since words are cut independently. `Growth.bound` is two standard deviations above that, so that batches
+can be planned; the few texts that exceed it have some of their words cut without sampling. Growth is measured on 200
+texts. `training.batch_tokens` and `data.max_length` apply to the sampled tokens.
 """
 
 from __future__ import annotations
@@ -11,14 +16,205 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Protocol
+from itertools import accumulate, chain, pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from heed.config import TokenizerConfig
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, LETTERS, MASK, SIGNS, SPECIAL_TOKENS, UNKNOWN, WORD
+from heed.errors import ConfigError
+
+NUM_BYTES = len(SPECIAL_TOKENS) + len(LETTERS)
+"""Tokens of a tokenizer of bytes without merges."""
+_ALONE = rf"[\p{{P}}{SIGNS}]|\s"
+"""Punctuation, and whitespace other than the space: never part of a word's tokens."""
+_LONGEST = 100
+"""Most characters of a word in WordPiece; a longer word is one unknown token, as in BERT."""
+
+
+def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool) -> Tokenizer:
+    """Train the library's tokenizer of the configured kind (not "auto"); see `TextTokenizer.train`.
+
+    Raises:
+        ConfigError: `tokenizer.vocab_size` is too small for the required tokens.
+    """
+    if config.kind == "char":
+        return learn_characters(texts, config, mask)
+    if config.kind == "byte":
+        return _bytes(config, mask)
+    if config.kind == "wordpiece":
+        return _word_pieces(texts, config, mask)
+    unknown, size = SPECIAL_TOKENS[UNKNOWN], _size(config)
+    special = _special(SPECIAL_TOKENS, mask)
+    common: dict[str, Any] = {"vocab_size": size, "special_tokens": special, "show_progress": False}
+    if config.kind == "word":
+        tokenizer, trainer = word_level(), _word_trainer(config, mask)
+    elif config.kind == "bpe":
+        tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+        trainer = trainers.BpeTrainer(limit_alphabet=size - len(special), **common)
+    elif config.kind == "byte_bpe":
+        least = len(LETTERS) + len(special)
+        if size < least:
+            hint = f"byte_bpe needs {least} (256 bytes and {len(special)} special tokens) plus one for each merge"
+            raise ConfigError(f"tokenizer.vocab_size is {size}, but {hint}")
+        tokenizer = Tokenizer(models.BPE(unk_token=unknown))
+        trainer = trainers.BpeTrainer(initial_alphabet=list(LETTERS), **common)
+    else:
+        tokenizer, trainer = Tokenizer(models.Unigram()), trainers.UnigramTrainer(unk_token=unknown, **common)
+    if config.kind == "byte_bpe":
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        tokenizer.decoder = decoders.ByteLevel()
+    else:
+        scheme = "never" if exact else "always"
+        blanks = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
+        marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
+        tokenizer.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
+    _normalize(tokenizer, config)
+    try:
+        tokenizer.train_from_iterator(texts, trainer)
+    except Exception as error:  # the library raises no narrower class
+        if "not large enough" not in str(error):
+            raise
+        problem = f"tokenizer.vocab_size {size} is less than the number of different characters"
+        hint = "which unigram needs; increase it, or use tokenizer.kind=bpe, which leaves rare characters out"
+        raise ConfigError(f"{problem}, {hint}") from None
+    return tokenizer
+
+
+def learn_characters(texts: Iterable[str], config: TokenizerConfig | None = None, mask: bool = False) -> Tokenizer:
+    """One token per Unicode character that occurs in the texts."""
+    tokenizer = word_level()
+    if config is not None:
+        _normalize(tokenizer, config)
+    normal = tokenizer.normalizer
+    texts = texts if normal is None else (normal.normalize_str(text) for text in texts)
+    characters = sorted(set(chain.from_iterable(texts)))
+    vocabulary = {token: i for i, token in enumerate([*_special(SPECIAL_TOKENS, mask), *characters])}
+    tokenizer.model = models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[UNKNOWN])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    if mask:
+        tokenizer.add_special_tokens([AddedToken(MASK, special=True, normalized=False)])
+    return tokenizer
+
+
+def learn_words(texts: Iterable[str], config: TokenizerConfig, cut: bool, mask: bool = False) -> Tokenizer:
+    """One token per word: the texts themselves, or with `cut` their words as `split_words` finds them."""
+    tokenizer = word_level()
+    if cut:
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+    _normalize(tokenizer, config)
+    tokenizer.train_from_iterator(texts, _word_trainer(config, mask))
+    return tokenizer
+
+
+def word_level() -> Tokenizer:
+    """A tokenizer of whole words or characters, with an empty vocabulary."""
+    return Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNKNOWN]))
+
+
+def _bytes(config: TokenizerConfig, mask: bool) -> Tokenizer:
+    """One token for each byte, in order; nothing is learned."""
+    special = _special(SPECIAL_TOKENS, mask)
+    vocabulary = {token: i for i, token in enumerate([*special, *LETTERS])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL_TOKENS[UNKNOWN]))
+    tokenizer.add_special_tokens(special)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    _normalize(tokenizer, config)
+    return tokenizer
+
+
+def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> Tokenizer:
+    """WordPiece with BERT's normalisation and cut into words (Devlin et al. 2019; Wu et al. 2016, arXiv:1609.08144).
+
+    The library learns merges as for bpe, and numbers characters within words differently from run to run; it is given
+    words and pieces of one character in a fixed order, so that the same texts give the same tokens.
+    """
+    special, size = _special(BERT_TOKENS, mask), _size(config)
+    tokenizer = Tokenizer(models.WordPiece(unk_token=BERT_TOKENS[UNKNOWN], max_input_chars_per_word=_LONGEST))
+    _normalize(tokenizer, config)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    normal, cutter = tokenizer.normalizer, tokenizer.pre_tokenizer
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in cutter.pre_tokenize_str(normal.normalize_str(text)))
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    kept, room = [], size - len(special)
+    for character, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        pieces = [character]
+        if len(cutter.pre_tokenize_str(normal.normalize_str(f"a{character}"))) == 1:  # not a word by itself
+            pieces.append(CONTINUED + character)
+        if room < len(pieces):
+            break
+        room -= len(pieces)
+        kept += pieces
+    kept.sort(key=lambda piece: (piece.startswith(CONTINUED) and len(piece) > 1, piece))
+    learner = Tokenizer(models.WordPiece(unk_token=special[UNKNOWN]))
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=2, special_tokens=[*special, *kept], limit_alphabet=0, show_progress=False
+    )
+    learner.train_from_iterator(_repeated(words), trainer)
+    vocabulary = learner.get_vocab()
+    tokenizer.model = models.WordPiece(vocabulary, unk_token=special[UNKNOWN], max_input_chars_per_word=_LONGEST)
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUED)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in special])
+    return tokenizer
+
+
+def _repeated(words: Counter[str]) -> Iterator[str]:
+    """Texts in which each word occurs as often as counted."""
+    for word, count in sorted(words.items()):
+        if len(word) <= _LONGEST:
+            yield " ".join([word] * count)
+
+
+def _special(names: Iterable[str], mask: bool) -> list[str]:
+    return [*names, MASK] if mask else [*names]
+
+
+def _size(config: TokenizerConfig) -> int:
+    return config.vocab_size or 8_000
+
+
+def _word_trainer(config: TokenizerConfig, mask: bool) -> Any:
+    return trainers.WordLevelTrainer(
+        vocab_size=_size(config),
+        min_frequency=config.min_count,
+        special_tokens=_special(SPECIAL_TOKENS, mask),
+        show_progress=False,
+    )
+
+
+def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:
+    steps: list[Any] = []
+    if config.normalization != "none":
+        steps.append({"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}[config.normalization]())
+    if config.kind == "wordpiece":
+        steps.append(
+            normalizers.BertNormalizer(
+                clean_text=config.clean_text,
+                handle_chinese_chars=config.chinese_characters,
+                strip_accents=config.strip_accents,
+                lowercase=bool(config.lowercase),
+            )
+        )
+    elif config.lowercase:
+        steps.append(normalizers.Lowercase())
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)
+
 
 _UNKNOWN_PENALTY = 10.0
 """Score of an unknown character below that of the least probable token, in nats (as in SentencePiece)."""

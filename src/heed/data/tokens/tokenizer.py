@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.learn import NUM_BYTES, learn, learn_characters, learn_words
 from heed.data.tokens.special import (
     BLANK,
     BYTES,
@@ -55,7 +54,7 @@ from heed.data.tokens.special import END as END
 from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
-from heed.data.tokens.subwords import SubwordSampler
+from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, learn, learn_characters, learn_words
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text

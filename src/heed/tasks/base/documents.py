@@ -20,10 +20,10 @@ from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
+from heed.data.splits.encoded import are_many, digest_of, learn_cached
 from heed.data.splits.splits import Splits, drawn_splits
 from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.token_cache import are_many, digest_of, learn_cached
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
 from heed.tasks.base.report import SideCounts, token_lines

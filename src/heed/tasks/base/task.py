@@ -17,11 +17,10 @@ from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig, config_text, data_files, short_config_text
 from heed.config.data import with_columns
-from heed.data.batch.rows import Batch
+from heed.data.batch.texts import Batch
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import Standard
-from heed.data.splits.splits import Splits
-from heed.data.splits.subset import take_subset
+from heed.data.splits.splits import Splits, take_subset
 from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class

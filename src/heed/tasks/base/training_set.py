@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from heed.data.batch.plan import draw_epoch, plan_pass
 from heed.data.examples import Example
 from heed.data.sequences import Joined, Lazy, in_turn, take
-from heed.data.splits.lengths import Lengths
-from heed.data.splits.stream import ExampleStream
+from heed.data.splits.encoded import Lengths
+from heed.data.splits.splits import ExampleStream
 from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)

@@ -24,8 +24,7 @@ from heed.data.batch.plan import plan_batches
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
-from heed.evaluation.rouge import ROUGE, rouge_measures
-from heed.evaluation.translation_scores import text_measure
+from heed.evaluation.text_scores import ROUGE, rouge_measures, text_measure
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import Memory, learned_positions

@@ -25,7 +25,7 @@ from heed.data.batch.pairs import (
 )
 from heed.data.batch.plan import plan_batches
 from heed.data.examples import Conversation
-from heed.data.splits.lengths import Lengths
+from heed.data.splits.encoded import Lengths
 from heed.data.tokens.special import MASKS
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, START, TextTokenizer
 from heed.errors import ConfigError, nearest

@@ -23,7 +23,7 @@ from heed.data.tables import RepeatedKeyError, load_json
 from heed.data.text_files import Numbered, with_gaps
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, share
-from heed.evaluation.rouge import commonest_outputs, commonest_share, distinct
+from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody
 from heed.observe.shown import ShownLook

@@ -19,7 +19,7 @@ from heed.data.embedded.texts import draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits.lengths import Lengths
+from heed.data.splits.encoded import Lengths
 from heed.data.splits.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer

@@ -22,8 +22,7 @@ from PIL import Image
 from heed.data.examples import Picture, label_order
 from heed.data.findings import found_table
 from heed.data.kinds.pictures import class_names
-from heed.data.pictures.archives import open_archive
-from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture, read_idx
+from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture, open_archive, read_idx
 from heed.data.pictures.sizing import Sizing, settled_size
 from heed.data.pictures.source import Pixels, Source
 from heed.data.pictures.store import PictureForm, PictureStore

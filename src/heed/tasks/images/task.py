@@ -18,13 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TokenizerConfig
-from heed.data.batch.pictures import PictureBatch, collate_pictures, updates_together
 from heed.data.batch.plan import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.store import PictureForm, PictureStore
+from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures, updates_together
 from heed.errors import ConfigError
 from heed.models.base import ImageConfig, ImageEncoder
 from heed.shapes import ReturnsTensor

@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.data.batch.rows import Batch
+from heed.data.batch.texts import Batch
 from heed.data.examples import split_sentences
 from heed.data.kinds.documents import Document
 from heed.data.sequences import STEP, mixed

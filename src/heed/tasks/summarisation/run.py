@@ -15,7 +15,7 @@ from heed.data.kinds.inputs import input_texts
 from heed.data.text_files import Numbered
 from heed.errors import DataError
 from heed.evaluation.measures import Outcomes
-from heed.evaluation.rouge import ROUGE, rouge_measures
+from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import cut_off_lines

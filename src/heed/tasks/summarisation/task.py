@@ -9,7 +9,7 @@ import numpy as np
 
 from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
-from heed.data.splits.lengths import Lengths
+from heed.data.splits.encoded import Lengths
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heed.data.kinds.tagged import entities
+from heed.data.tokens.special import join_words, split_words
 from heed.data.tokens.tokenizer import END, START
-from heed.data.tokens.words import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look, Shading, TagSpan

@@ -19,9 +19,9 @@ from heed.data.findings import Findings
 from heed.data.kinds.contents import content_of
 from heed.data.kinds.tagged import ColumnFile, read_sentences
 from heed.data.tables import Head
-from heed.data.tokens.words import join_words, split_words
+from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
-from heed.evaluation.entities import entity_errors, mark_entities, score_words, tag_outcomes
+from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.capabilities import suggest_task
 from heed.tasks.base.comparison import Examiner, shadings_html

@@ -15,8 +15,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from heed.config import TokenizerConfig
-from heed.data.batch.rows import DistinctWords
-from heed.data.batch.texts import TokenWords, WordBatch, collate_words, frame_size, framed, framed_features, unframed
+from heed.data.batch.texts import (
+    DistinctWords,
+    TokenWords,
+    WordBatch,
+    collate_words,
+    frame_size,
+    framed,
+    framed_features,
+    unframed,
+)
 from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import Findings
@@ -27,7 +35,7 @@ from heed.data.tables import characters_of, described
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
-from heed.evaluation.entities import tag_measures
+from heed.evaluation.labels import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures, LinearChainCRF
 from heed.models.base import TextEncoder, TokenEncoder, learned_positions

@@ -30,8 +30,8 @@ from heed.config import FilesData, TokenizerConfig
 from heed.config.data import EmbeddedData
 from heed.data.examples import Pair
 from heed.data.sequences import Joined, select
+from heed.data.splits.encoded import are_many
 from heed.data.splits.stored import StoredExamples, field_hashes
-from heed.data.tokens.token_cache import are_many
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import Body

@@ -21,13 +21,12 @@ from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import hold
 from heed.data.sequences import select, take
-from heed.data.splits.lengths import Lengths, lengths_of
+from heed.data.splits.encoded import Lengths, encode_cached, lengths_of
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits
 from heed.data.splits.survey import TrainingSides
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
-from heed.data.tokens.token_cache import encode_cached
 from heed.data.tokens.tokenizer import END, START, TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions, SearchOptions, Writer

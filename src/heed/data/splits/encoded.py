@@ -1,15 +1,20 @@
-"""Token counts of texts, to plan batches before encoding: sums over a text's words, each encoded once.
+"""Trained tokenizers, encoded texts and their lengths, cached for large corpora.
 
-No token of a word or subword tokenizer continues after a space. This is several times faster than encoding the texts.
-For `byte_bpe`, the count may be too high for runs of spaces.
+From half a million characters on, in memory too, a second run on the same texts trains no tokenizer and encodes
+nothing. Without a writable cache all is made again.
 
-In a script without spaces most lengths are estimates, and a batch may have somewhat more or fewer tokens than
-`training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is always encoded.
+Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
+tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
+be too high for runs of spaces. In a script without spaces most lengths are estimates, and a batch may have somewhat
+more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is
+always encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +25,63 @@ from heed.data.examples import Example
 from heed.data.sequences import in_turn
 from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.storage.cache import key_of, make_entry
+from heed.storage.cache import CacheError, key_of, make_entry
+
+_MANY = 1 << 19  # characters; they take a tenth of a second to encode
+
+
+def are_many(texts: Iterable[str]) -> bool:
+    """True if these texts are enough to be worth a cache entry."""
+    return sum(map(len, texts)) >= _MANY
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """Hash of texts in their order."""
+    content = hashlib.blake2b(digest_size=16)
+    for encoded in map(str.encode, texts):
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
+    return content.hexdigest()
+
+
+def learn_cached(
+    texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
+) -> TextTokenizer:
+    """The tokenizer that `learn` trains on these texts, cached; `settings` (JSON) are everything else it depends on."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        learn().save(folder / "tokenizer.json")
+        return {}
+
+    folder = _cached(texts, make, kind="tokenizer", settings=dict(settings))
+    return learn() if folder is None else TextTokenizer.load(folder / "tokenizer.json")
+
+
+def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """`tokenizer.encode_all`, cached."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        ids = tokenizer.encode_all(texts)
+        np.fromiter(map(len, ids), dtype="<i4").tofile(folder / "lengths.bin")
+        np.fromiter(chain.from_iterable(ids), dtype="<i4").tofile(folder / "ids.bin")
+        return {}
+
+    folder = _cached(texts, make, kind="ids", tokenizer=tokenizer.text)
+    if folder is None:
+        return tokenizer.encode_all(texts)
+    flat = np.fromfile(folder / "ids.bin", dtype="<i4").tolist()
+    ends = accumulate(np.fromfile(folder / "lengths.bin", dtype="<i4").tolist(), initial=0)
+    return [flat[start:end] for start, end in pairwise(ends)]
+
+
+def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
+    """The cache folder of a result made from texts; None for few texts or an unwritable cache."""
+    if not are_many(texts):
+        return None
+    try:
+        return make_entry(key_of(texts=digest_of(texts), **what), make).path
+    except CacheError:
+        return None
+
 
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""

@@ -1,9 +1,10 @@
-"""ROUGE of summaries against references, by rouge-score, with a tokenizer for every script.
+"""Scores of texts against references: BLEU, chrF and TER by sacrebleu, ROUGE by rouge-score; diversity of outputs.
 
-The only module that imports rouge-score. The tokenizer of that library drops every letter except a-z and so gives a
-Greek or Hindi summary a score of 0; `rouge_words` replaces it and gives the same words for English.
+The only module that imports these libraries. Resampling a corpus score needs the statistics of its examples, which no
+public function of sacrebleu returns: two private methods are used, after a check that they exist.
 
-The diversity of outputs counts n-grams of the same words.
+The tokenizer of rouge-score drops every letter except a-z and so gives a Greek or Hindi summary a score of 0;
+`rouge_words` replaces it and gives the same words for English. Diversity counts n-grams of the same words.
 """
 
 from __future__ import annotations
@@ -13,10 +14,64 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from heed.errors import ConfigError
 from heed.evaluation.measures import Array, Measure, share
+
+_LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+_NEEDED = ("_extract_corpus_statistics", "_compute_score_from_stats")
+
+
+def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -> Measure:
+    """A corpus score that can be resampled: sacrebleu's statistics of each example, and its formula.
+
+    The score is sacrebleu's `corpus_score`; the note is sacrebleu's signature.
+
+    Args:
+        name: "bleu", "chrf" (higher is better) or "ter" (lower is better).
+        outputs: Raw text, one per example.
+        references: Raw text, one per example.
+
+    Raises:
+        ConfigError: The installed sacrebleu lacks a needed private method.
+
+    Source: Post 2018 (arXiv:1804.08771).
+    """
+    metric = _metric(name)
+    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
+
+    def formula(sums: Array) -> Array:
+        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
+
+    return Measure(
+        name,
+        _LABELS[name],
+        np.array(statistics, dtype=np.float64),
+        formula,
+        higher_is_better=name != "ter",
+        note=str(metric.get_signature()),
+    )
+
+
+def _metric(name: str) -> Any:
+    import sacrebleu
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()
+    for method in _NEEDED:
+        if not hasattr(metric, method):
+            raise ConfigError(
+                f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{method}, which heed needs to score; "
+                "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
+            )
+    return metric
+
 
 ROUGE = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 """Names in reports, each with its name for readers."""
