@@ -11,7 +11,17 @@ from babel import Locale, localedata
 from babel.dates import format_date
 
 from heed.data.embedded.generated import SPLITS, split_of
-from heed.data.embedded.pairs import LANGUAGES, SEPARATOR, STYLES, UNSEEN, DateFormat, DateSource, read_format
+from heed.data.embedded.pairs import (
+    LANGUAGES,
+    SEPARATOR,
+    STYLES,
+    UNSEEN,
+    DateFormat,
+    DateSource,
+    DigitSource,
+    Order,
+    read_format,
+)
 from heed.data.examples import Pair
 from heed.errors import DataError
 
@@ -134,11 +144,12 @@ def test_links_point_at_what_says_each_field(samples: dict[str, list[Pair]]) -> 
         }
 
 
-@pytest.mark.parametrize("joined", [(1, 1), (2, 6)])
-def test_each_field_of_the_target_is_linked_once_and_sources_do_not_overlap(joined: tuple[int, int]) -> None:
+@pytest.mark.parametrize("joined", [3, (2, 6)])
+def test_each_field_of_the_target_is_linked_once_and_sources_do_not_overlap(joined: int | tuple[int, int]) -> None:
     for pair in DateSource(["es", "ja", "ar", "ru"], unseen=(), joined=joined).sample("train", 300):
         fields = [match.span() for match in re.finditer(r"\d+", pair.target)]
         assert [link.target for link in pair.links or ()] == fields
+        assert joined != 3 or len(fields) == 9
         sources = sorted(link.source for link in pair.links or ())
         assert all(0 <= start < end <= len(pair.source) for start, end in sources)
         assert all(end <= start for (_, end), (start, _) in pairwise(sources))
@@ -164,11 +175,6 @@ def test_joined_dates_are_single_dates_with_their_links_moved(source: DateSource
         assert pair.source.count(";") == len(dates) - 1
     assert set(lengths) == set(range(1, 7))
     assert min(lengths.values()) > 60  # 100 each on average
-
-
-def test_joined_can_be_one_number() -> None:
-    pairs = DateSource(["de"], unseen=(), joined=3).sample("train", 50)
-    assert {len(dates_of(pair)) for pair in pairs} == {3}
 
 
 # Splits and sampling
@@ -302,13 +308,72 @@ def test_errors_carry_what_the_user_wrote(arguments: dict[str, object], message:
     assert str(error.value) == message
 
 
-def test_a_language_without_dates_lists_those_there_are() -> None:
-    with pytest.raises(DataError, match=r"there is no language 'sw'; .*es"):
-        DateSource(["sw"])
-
-
 def test_unknown_and_empty_splits_are_refused(source: DateSource) -> None:
     with pytest.raises(DataError, match="unknown split 'tests'; did you mean 'test'"):
         source.sample("tests", 1)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="split 'unseen' is empty"):
         DateSource(["es"], unseen=()).sample("unseen", 1)
+
+
+# Digits
+
+
+@pytest.mark.parametrize("kind", ["copy", "reverse"])
+def test_digits_are_copied_along_the_diagonal_and_reversed_along_the_other(kind: Order) -> None:
+    for pair in DigitSource(kind, (1, 8)).sample("train", 300):
+        assert re.fullmatch(r"[0-9]{1,8}", pair.source)
+        step = 1 if kind == "copy" else -1
+        assert pair.target == pair.source[::step]
+        wanted = [((i, i + 1), (j, j + 1)) for i, j in enumerate(range(len(pair.source))[::step])]
+        assert [(link.target, link.source) for link in pair.links or ()] == wanted
+
+
+@pytest.mark.parametrize("kind", ["copy", "reverse"])
+def test_splits_of_digits_are_disjoint_and_the_same_for_every_kind_and_seed(kind: Order) -> None:
+    for seed in (1, 2):
+        source = DigitSource(kind, (2, 5), seed)
+        for split in SPLITS:
+            assert all(split_of(pair.source) == split for pair in source.sample(split, 300))
+
+
+def test_the_shares_of_the_splits() -> None:
+    shares = Counter(split_of(str(number)) for number in range(20_000))
+    assert abs(shares["train"] - 18_000) < 150  # three standard deviations: 127
+    assert abs(shares["valid"] - 1_000) < 100
+    assert abs(shares["test"] - 1_000) < 100
+
+
+def test_lengths_of_digits_are_uniform() -> None:
+    lengths = Counter(len(pair.source) for pair in DigitSource(length=(4, 9)).sample("train", 3000))
+    assert set(lengths) == {4, 5, 6, 7, 8, 9}
+    assert all(400 < count < 600 for count in lengths.values())
+
+
+def test_a_sample_of_digits_is_the_beginning_of_a_longer_one_and_does_not_repeat() -> None:
+    pairs = DigitSource(seed=7).sample("valid", 1000)
+    assert DigitSource(seed=7).sample("valid", 100) == pairs[:100]
+    assert DigitSource(seed=8).sample("valid", 100) != pairs[:100]
+    assert len({pair.source for pair in pairs}) == 1000
+
+
+def test_short_strings_run_out_and_repeat() -> None:
+    pairs = DigitSource(length=(2, 2)).sample("train", 500)
+    assert len({pair.source for pair in pairs}) == sum(split_of(f"{n:02}") == "train" for n in range(100))
+
+
+def test_a_split_without_strings_is_refused() -> None:
+    empty = {split for split in SPLITS if not any(split_of(str(digit)) == split for digit in range(10))}
+    assert empty  # ten strings do not fill three splits of which two are small
+    for split in empty:
+        with pytest.raises(DataError, match=rf"length \(1, 1\): split '{split}' has no strings .*; allow longer"):
+            DigitSource(length=(1, 1)).sample(split, 1)
+        assert {len(pair.source) for pair in DigitSource(length=(1, 3)).sample(split, 50)} <= {2, 3}
+
+
+def test_errors_of_digits_carry_what_the_user_wrote() -> None:
+    with pytest.raises(DataError, match="unknown kind 'revers' of digit strings; did you mean 'reverse'"):
+        DigitSource("revers")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"length is \(5, 3\), expected \(min, max\) with 1 <= min <= max"):
+        DigitSource(length=(5, 3))
+    with pytest.raises(DataError, match="unknown split 'trian'; did you mean 'train'"):
+        DigitSource().sample("trian", 1)  # type: ignore[arg-type]

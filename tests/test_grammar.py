@@ -114,7 +114,7 @@ def test_in_the_other_direction_no_sentence_of_either_side_is_in_two_splits(lang
     for seed in (1, 2):
         source = GrammarSource(language, seed, "to_english")
         for split in SPLITS:
-            for pair in source.sample(split, 200):
+            for pair in source.sample(split, 60):
                 assert split_of(pair.source) == split
                 for text in (pair.source, pair.target):
                     assert seen.setdefault(text, split) == split, text
@@ -158,9 +158,9 @@ def test_splits_have_no_sentence_in_common_whatever_the_seed(language):
     for seed in (1, 2):
         source = GrammarSource(language, seed)
         for split in SPLITS:
-            sample = source.sample(split, 200)
+            sample = source.sample(split, 60)
             assert {split_of(pair.source) for pair in sample} == {split}
-            assert len({pair.source for pair in sample}) == 200
+            assert len({pair.source for pair in sample}) == 60
 
 
 def test_a_sample_is_the_beginning_of_a_longer_one_and_seeds_differ(pairs):

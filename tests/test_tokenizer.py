@@ -18,18 +18,7 @@ ODD = (
     "a b\tc\n\n\nd\r\n\r\ne\u2028f\u00a0g\u0301h"
     "\u200di\U0001f468\u200d\U0001f469\u200d\U0001f467 \u05d0\u0661\ufeff\x00</s><pad>"
 )
-relaxed = settings(deadline=None, max_examples=100)
-
-
-@relaxed
-@given(st.lists(st.text(), min_size=1, max_size=5))
-def test_text_goes_round_unchanged(texts):
-    tokenizer = TextTokenizer.train_characters(texts)
-    for text in [*texts, "".join(texts), "".join(reversed(texts))]:
-        encoded = tokenizer.encode(text)
-        assert tokenizer.decode(encoded.ids) == text
-        assert UNKNOWN not in encoded.ids
-        assert "".join(tokenizer.token(i) for i in encoded.ids) == text
+relaxed = settings(deadline=None, max_examples=50)
 
 
 def test_odd_characters_go_round_unchanged():
@@ -61,19 +50,8 @@ def test_the_vocabulary_is_the_characters_and_the_special_tokens():
     tokenizer = TextTokenizer.train_characters(["cab", "bad"])
     assert tokenizer.vocab_size == 4 + len("abcd")
     assert [tokenizer.token(i) for i in range(8)] == [*SPECIAL_TOKENS, *"abcd"]
+    assert tokenizer.encode("abcd") == TextTokenizer.train_characters(["d", "bac"]).encode("abcd")
     assert (PADDING, UNKNOWN, START, END) == (0, 1, 2, 3)
-
-
-def test_the_order_of_the_texts_does_not_matter():
-    one, other = (TextTokenizer.train_characters(texts) for texts in (["cab", "d"], ["d", "bac"]))
-    assert one.encode("abcd") == other.encode("abcd")
-
-
-@relaxed
-@given(st.lists(st.text(), max_size=6))
-def test_many_texts_are_encoded_as_each_alone(texts):
-    tokenizer = TextTokenizer.train_characters(["abc \n", *texts[:2]])
-    assert tokenizer.encode_all(texts) == [tokenizer.encode(text).ids for text in texts]
 
 
 def test_special_tokens_are_left_out_of_text():
@@ -115,12 +93,6 @@ TEXTS = [
     "\u1ecd\u0301m\u1ecd mi \u0144 b\u1ecd\u0300, \u1ecd\u0301m\u1ecd",
 ]
 LETTERS = sorted(set("".join(unicodedata.normalize("NFC", text) for text in TEXTS)) | {"\t", "\n", "\u00a0"})
-# Blanks at the very start are left out, as the module says.
-known_text = (
-    st.text(st.sampled_from(LETTERS), max_size=30)
-    .map(lambda text: unicodedata.normalize("NFC", text).lstrip(" "))
-    .filter(lambda text: set(text) <= set(LETTERS))
-)
 
 
 def is_mark(text):
@@ -134,31 +106,10 @@ def trained(kind, texts=(*TEXTS, *LETTERS), **fields):
 TOKENIZERS = {kind: trained(kind) for kind in KINDS}
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-@relaxed
-@given(text=known_text)
-def test_subwords_decode_to_raw_text(kind, text):
-    tokenizer = TOKENIZERS[kind]
-    ids = tokenizer.encode(text).ids
-    assert UNKNOWN not in ids
-    assert tokenizer.decode(ids) == text
-    assert tokenizer.decode(ids, {-1: "never there"}) == text  # both ways of writing agree
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_of_training_decode_to_themselves(kind):
     for text in map(lambda text: unicodedata.normalize("NFC", text), TEXTS):
         assert TOKENIZERS[kind].decode(TOKENIZERS[kind].encode(text).ids) == text
-
-
-@relaxed
-@given(st.lists(st.sampled_from(["the", "cat", "sat", "on", "mat", "ran", ",", "(", "...", '"', "  ", " ", " "])))
-def test_words_decode_to_raw_text(pieces):
-    text = "".join(pieces).lstrip(" ")
-    tokenizer = TOKENIZERS["word"]
-    ids = tokenizer.encode(text).ids
-    if UNKNOWN not in ids:  # "catsat" is a word of its own
-        assert tokenizer.decode(ids) == text
 
 
 @pytest.mark.parametrize("kind", KINDS)

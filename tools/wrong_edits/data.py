@@ -30,6 +30,18 @@ EDITS = [
         "asked = set()",
         ("tests/test_grammar.py",),
     ),
+    Edit(
+        "a Hindi verb agrees with the subject after ne",
+        'if "ergative" in _pick(self._data["roles"]["subject"], shared):',
+        'if "ergative" in _pick(self._data["roles"]["object"], shared):',
+        ("tests/test_grammar.py",),
+    ),
+    Edit(
+        "a Spanish verb that stands alone is not linked to its subject",
+        'if one != "subject" or alone]',
+        'if one != "subject"]',
+        ("tests/test_grammar.py",),
+    ),
     # data, guided attention, measures
     Edit(
         "weak links guide attention",
