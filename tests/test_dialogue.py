@@ -351,6 +351,10 @@ def test_predict_reads_arguments_files_and_lines(runs, folder, tmp_path, capsys)
     path.write_text("think of red\ti do\twhat is it\nthink of blue\ti do\twait\ti do\twhat is it\n")
     code, out, _ = call(capsys, "predict", run, "--input", path)
     assert out.splitlines() == ["a rose", "the sea"]
+    path = tmp_path / "talks.jsonl"
+    path.write_text('{"turns": ["think of red", "i do", "what is it"]}\n{"turns": 5}\n{"turns": ["think of red"]}\n')
+    code, out, err = call(capsys, "predict", run, "--input", path, "--bad-lines", "skip")
+    assert code == 4 and [bool(line) for line in out.split("\n")[:3]] == [True, False, True] and "line 2" in err
     code, out, _ = call(capsys, "predict", run, "think of zebras", "--nbest", 2)
     assert code == 0 and len(out.splitlines()) == 2
     for words, message in (
