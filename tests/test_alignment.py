@@ -144,16 +144,6 @@ def test_published_aligners_score_what_was_published(pair):
     assert len(found) == len(list(outputs.iterdir())), "every output is scored"
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="HEED_DATA names no folder with the corpora")
-@pytest.mark.parametrize("system", ["fastalign", "giza"])
-@pytest.mark.parametrize("pair", ["enfr", "roen"])
-def test_the_intersections_of_aligners_are_those_published(system, pair):
-    start = DATA / "alignment" / pair / "system_outputs" / f"{system}.test.{pair}"
-    forward, reverse = links_of(f"{start}.talp.gz"), links_of(f"{start}.reverse.talp.gz", True)
-    published = [sorted(set(one)) for one in links_of(f"{start}.intersection.talp.gz")]
-    assert symmetrize(forward, reverse, "intersection") == published
-
-
 # --- the alignment of pairs
 
 
@@ -219,34 +209,6 @@ def test_links_are_those_of_the_models_written_out():
     pairs = random_pairs(12, seed=3)
     for links, expected in zip(align_tokens(pairs), plain_alignment(pairs), strict=True):
         assert_close(links, torch.tensor(expected), rtol=1e-6, atol=1e-7)
-
-
-def test_every_word_finds_its_translation_whatever_the_order_and_what_nothing_says_finds_none():
-    chance = random.Random(0)
-    pairs, truth = [], []
-    for _ in range(300):
-        words = chance.sample(range(10, 30), 5)
-        order = chance.sample(range(5), 5)
-        target = [words[j] + 100 for j in order]
-        pairs.append(TokenPair(words, [*target, 50]))  # 50 says nothing of the source
-        truth.append(order)
-    for links, order in zip(align_tokens(pairs), truth, strict=True):
-        assert links.shape == (6, 5)
-        assert links[:5].argmax(1).tolist() == order
-        assert links[:5].max(1).values.min() > 0.8
-        assert links[5].max() < 0.3
-
-
-def test_the_same_word_twice_is_told_apart_by_its_place():
-    """ "the" and "le" stand twice in every pair: the words alone would link each with both."""
-    chance = random.Random(0)
-    pairs = []
-    for _ in range(200):
-        nouns = [chance.randrange(10, 40) for _ in range(2)]
-        pairs.append(TokenPair([4, nouns[0], 5, 4, nouns[1]], [6, nouns[0] + 100, 7, 6, nouns[1] + 100]))
-    for links in align_tokens(pairs):
-        assert links.argmax(1).tolist() == [0, 1, 2, 3, 4]
-        assert links.diagonal().min() > 0.8
 
 
 def test_a_pair_with_an_empty_side_has_no_links():

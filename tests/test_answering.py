@@ -16,7 +16,7 @@ import yaml
 import commands
 import heed
 from heed.cli import main
-from heed.cli.predict import Answering, Unseen
+from heed.cli.predict import Answering
 from heed.data.findings import BadLine
 from heed.data.kinds.inputs import input_texts
 from heed.data.text_files import Incoming, InputFindings
@@ -158,12 +158,6 @@ def test_a_pipe_gives_what_is_there_in_batches_that_grow(tmp_path):
     assert len(found[0]) <= 4 and max(map(len, found)) <= 2_000
 
 
-def test_a_file_is_read_in_whole_batches(tmp_path):
-    (tmp_path / "in.txt").write_text("a\n" * 25)
-    found, _ = batches(tmp_path / "in.txt", 10)
-    assert [len(batch) for batch in found] == [10, 10, 5]
-
-
 # --- Lines that cannot be used
 
 
@@ -300,17 +294,3 @@ def test_rows_that_cannot_be_read_keep_their_places(tmp_path, name, content):
     assert texts == ["a", None, None, "c", None, "", "d", None] and len(told) == 4
     with pytest.raises(DataError, match=r"line [23]"):
         list(input_texts(tmp_path / name, None, ("text",), InputFindings(None, False, told.append, ""))[0])
-
-
-@pytest.mark.parametrize(
-    ("pieces", "line"),
-    [
-        ([], ""),
-        (["foo"], "1 word was never seen in training: 'foo' (1)"),
-        (["foo", "a", "foo"], "3 words were never seen in training: 'foo' (2), 'a' (1)"),
-    ],
-)
-def test_unseen_words_are_named_with_their_counts(pieces, line):
-    unseen = Unseen()
-    unseen.add(pieces)
-    assert unseen.note("words") == line

@@ -199,12 +199,6 @@ def test_with_both_half_of_the_pictures_are_cut_and_half_mixed():
     assert torch.allclose(soft.sum(1), torch.ones(400))
 
 
-def test_a_batch_of_one_picture_mixes_with_itself():
-    pixels = torch.randn(1, 3, 4, 4)
-    mixed, soft = mix(pixels, torch.tensor([2]), 3, 1.0, 1.0, Draws(1, 0, [9]))
-    assert torch.allclose(mixed, pixels, atol=1e-6) and soft.tolist() == [[0.0, 0.0, 1.0]]
-
-
 # --- what is drawn
 
 ALL = AugmentSection(flip=True, crop=4, randaugment=2, magnitude=12, erase=0.5)
@@ -232,13 +226,6 @@ def test_a_change_depends_on_seed_pass_and_picture_and_not_on_its_batch():
     assert np.array_equal(Augment(ALL, seed=4).pictures(batch[::-1], indices[::-1], epoch=2), together[::-1])
     assert not np.array_equal(augment.pictures(batch, indices, epoch=3), together)
     assert not np.array_equal(Augment(ALL, seed=5).pictures(batch, indices, epoch=2), together)
-
-
-def test_pictures_that_were_kept_in_memory_stay_as_they_are():
-    batch = pictures(8)
-    before = batch.copy()
-    Augment(ALL, seed=1).pictures(batch, range(8), epoch=0)
-    assert np.array_equal(batch, before)
 
 
 def test_nothing_is_changed_where_nothing_is_asked_for():

@@ -9,7 +9,6 @@ import heed
 from contract import write_lines
 from heed.data.examples import Sentence
 from heed.runs.card import scores_text
-from heed.tasks.base.report import baseline_lines
 from heed.tasks.base.writing_run import NearestSentence
 from heed.tasks.tagging.run import FrequentTags
 
@@ -86,15 +85,6 @@ def test_without_the_training_data_only_copying_is_left(translator, tmp_path, mo
     gone = opened.task.config.data.model_copy(update={"train": [str(tmp_path / "gone.tsv")]})
     monkeypatch.setattr(opened.task, "config", opened.task.config.model_copy(update={"data": gone}))
     assert [*opened.baselines(translator.examples("valid"))] == ["copying the source"]
-
-
-def test_a_model_above_its_baseline_is_not_said_to_be_below():
-    better = {
-        "baselines": {
-            "guess": {"accuracy": {"value": 0.5, "low": 0.4, "high": 0.6, "label": "accuracy", "is_share": True}}
-        }
-    }
-    assert baseline_lines(better) == ["  baseline (guess): accuracy 50.00% [40.00%, 60.00%]"]
 
 
 def test_tags_and_rows_have_baselines(tmp_path):

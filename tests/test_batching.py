@@ -100,15 +100,6 @@ def test_there_is_little_padding():
     assert padding(costs, plan_batches(costs, 1_000)) < 0.05
 
 
-def test_an_example_larger_than_the_budget_stands_alone():
-    batches = plan_batches([(2, 2), (90, 90), (2, 2)], 20, 1, 0)
-    assert sorted(map(sorted, batches)) == [[0, 2], [1]]
-
-
-def test_nothing_gives_no_batches():
-    assert plan_batches([], 100) == plan_batches([], 100, 1, 0) == []
-
-
 # --- tensors
 
 

@@ -9,15 +9,14 @@ import pytest
 import torch
 
 from heed.cli import main
-from heed.config import TrainingConfig, read_config
-from heed.runs.train import after, before, before_budget, count, train_config
+from heed.config import read_config
+from heed.runs.train import after, before, before_budget, train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 from heed.training import budget, loop
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.training.loop import Trainer
-from heed.training.optimizer import course_at, rate_factor
 from test_training import Recorder, Scripted, make_config, metrics
 
 
@@ -103,14 +102,6 @@ def test_the_whole_budget_is_used_and_no_more(tmp_path, clock, costs):
     assert max(a - b for a, b in itertools.pairwise(rates)) < 0.15
 
 
-def test_a_plan_that_changes_moves_the_end_of_the_course_not_its_place():
-    assert course_at(60, 10, 110) == 0.5
-    assert course_at(60, 10, 400, since=60, behind=0.5) == 0.5
-    assert course_at(230, 10, 400, since=60, behind=0.5) == 0.75
-    assert course_at(400, 10, 400, since=60, behind=0.5) == 1.0
-    assert rate_factor("cosine", 60, 10, 400, 60, 0.5) == pytest.approx(rate_factor("cosine", 60, 10, 110))
-
-
 # --- early stopping by default
 
 
@@ -164,12 +155,6 @@ def test_a_run_that_ended_early_goes_on_with_a_longer_budget(tmp_path, clock):
     assert not result.progress.ending
 
 
-@pytest.mark.parametrize("written", [None, 4, "auto"])
-def test_patience_is_kept_as_it_is_written(written):
-    assert TrainingConfig(minutes=1, patience=written).patience == written
-    assert TrainingConfig(minutes=1).patience == "auto"
-
-
 # --- advice before and after training
 
 
@@ -204,11 +189,6 @@ def test_after_training_the_command_that_goes_on_or_what_is_given_back():
     assert after(training, folder, ended(50, 50, best_step=10, bad=2), 59.0) == ""
     assert after(training, folder, ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
     assert after(Known(steps=50).config.training, folder, ended(50, 50, best_step=50), 60.0) == ""
-
-
-@pytest.mark.parametrize(("number", "text"), [(1, "1 pass"), (1.04, "1.0 pass"), (0.0, "0.0 passes"), (2, "2 passes")])
-def test_counts_have_their_plural(number, text):
-    assert count(number, "pass", "es") == text
 
 
 # --- passes over the data

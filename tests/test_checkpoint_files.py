@@ -3,24 +3,15 @@
 import json
 import os
 import pickle
-import re
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from heed.errors import ConfigError, RunError
+from heed.errors import RunError
 from heed.exchange.huggingface.files import (
-    NEVER,
-    TRANSPOSED,
     Settings,
     TensorFiles,
-    after,
-    entry,
-    joined,
-    load,
-    rows_of,
-    store,
 )
 from heed.exchange.huggingface.numbering import Numbering
 
@@ -64,23 +55,6 @@ def test_every_form_is_read_as_float32(tmp_path, form, kind):
         assert files.shape(name) == tensor.shape
         assert files.read(name).dtype == torch.float32
         torch.testing.assert_close(files.read(name), tensor.float(), rtol=0, atol=0)
-
-
-def test_old_names_and_a_missing_prefix(tmp_path):
-    save_file(
-        tensors(encoder__LayerNorm__gamma=(2,), encoder__LayerNorm__beta=(2,), cls__bias=(2,)),
-        tmp_path / "model.safetensors",
-    )
-    files = TensorFiles(tmp_path)
-    files.with_prefix("bert.", heads=("cls.",))
-    assert sorted(files.names) == ["bert.encoder.LayerNorm.bias", "bert.encoder.LayerNorm.weight", "cls.bias"]
-    files.with_prefix("bert.")
-    assert "bert.encoder.LayerNorm.bias" in files  # once
-
-
-def test_names_that_hold_nothing_are_left_out(tmp_path):
-    save_file({**tensors(a=(2,)), "h.position_ids": torch.arange(3)}, tmp_path / "model.safetensors")
-    assert TensorFiles(tmp_path, [r"\.position_ids$"]).names == ["a"]
 
 
 def test_a_malicious_pickle_is_refused_and_not_executed(tmp_path):
@@ -149,27 +123,6 @@ def test_weights_of_other_libraries_and_whole_numbers_are_named(tmp_path):
 # --- config.json
 
 
-def test_fields_are_read_with_their_kind(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"a": 3, "b": 0.5, "c": True, "d": "gelu", "e": None}))
-    settings = Settings.read(tmp_path / "config.json")
-    assert (settings.count("a"), settings.number("b"), settings.flag("c"), settings.text("d")) == (3, 0.5, True, "gelu")
-    assert settings.count("e", 7) == 7 and settings.one_of("d", {"gelu": "GELU"}, "relu") == "GELU"
-    for ask, message in (
-        (lambda: settings.count("b"), "b is 0.5, expected a whole number of at least 1"),
-        (lambda: settings.count("c"), "c is true, expected a whole number"),
-        (lambda: settings.flag("a"), "a is 3, expected true or false"),
-        (lambda: settings.count("f"), "lacks the field 'f'"),
-        (
-            lambda: settings.one_of("d", {"relu": 1, "silu": 2}, "relu"),
-            "d is 'gelu', which heed does not support; supported: relu, silu",
-        ),
-        (lambda: settings.accept({"d": ("relu",)}), 'd is "gelu", which heed does not support'),
-    ):
-        with pytest.raises(ConfigError, match=re.escape(message)):
-            ask()
-    settings.accept({"e": (1,), "missing": (1,), "a": (2, 3)})
-
-
 @pytest.mark.parametrize("text", ["", "{", "[1]"])
 def test_a_damaged_configuration_is_named(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
@@ -182,70 +135,7 @@ def test_a_damaged_configuration_is_named(tmp_path, text):
 # --- tables
 
 
-def test_transforms_are_undone():
-    numbering = Numbering([2, None, 0, 3, 1], 4)
-    for transform, theirs in (
-        (TRANSPOSED, [torch.randn(3, 2)]),
-        (joined(3, axis=1, transposed=True), [torch.randn(2, 6)]),
-        (joined(3, axis=0), [torch.randn(6)]),
-        (rows_of(numbering), [torch.randn(4, 3)]),
-    ):
-        ours = transform.to_ours(theirs)
-        torch.testing.assert_close(transform.to_theirs(ours), theirs, rtol=0, atol=0)
-        meta = transform.to_theirs([one.to("meta") for one in ours])
-        assert [one.shape for one in meta] == [one.shape for one in theirs]
-    assert after(2).to_ours([torch.arange(5.0)])[0].tolist() == [2, 3, 4]
-    assert after(2).to_theirs([torch.arange(2.0, 5)])[0].tolist() == [0, 0, 2, 3, 4]
-    assert rows_of(numbering, NEVER).to_ours([torch.arange(4.0)])[0].tolist() == [2, NEVER, 0, 3, 1]
-
-
-TABLE = [
-    entry("x.weight", "a", TRANSPOSED),
-    entry("tied.bias", "b", also=("x.bias",), copied=True),
-    entry("elsewhere", "not.ours"),
-]
-
-
-def test_a_table_loads_stores_and_lists_what_it_does_not_use(tmp_path):
-    given = tensors(x__weight=(3, 2), x__bias=(3,), pooler=(4,))
-    save_file(given, tmp_path / "model.safetensors")
-    loaded = load(TABLE, TensorFiles(tmp_path), {"a": torch.Size((2, 3)), "b": torch.Size((3,))})
-    assert loaded.unused == ("pooler",)
-    assert set(loaded.tensors) == {"a", "b"}
-    torch.testing.assert_close(loaded.tensors["a"], given["x.weight"].T)
-    back = store(TABLE, loaded.tensors)
-    assert set(back) == {"x.weight", "tied.bias", "x.bias"}
-    torch.testing.assert_close(back["x.weight"], given["x.weight"])
-
-
-def test_a_table_names_what_is_missing_and_what_does_not_fit(tmp_path):
-    save_file(tensors(x__weight=(3, 2)), tmp_path / "model.safetensors")
-    shapes = {"a": torch.Size((2, 3)), "b": torch.Size((3,))}
-    with pytest.raises(
-        RunError, match=re.escape("lacks tensor 'tied.bias' of this architecture; it has tensor 'x.weight'")
-    ):
-        load(TABLE, TensorFiles(tmp_path), shapes)
-    save_file(tensors(x__weight=(3, 5), x__bias=(3,)), tmp_path / "model.safetensors")
-    with pytest.raises(
-        RunError,
-        match=re.escape(
-            "tensor 'x.weight' has shape (3, 5), but by config.json and the tokenizer it should have (3, 2)"
-        ),
-    ):
-        load(TABLE, TensorFiles(tmp_path), shapes)
-
-
 # --- ids of imported vocabularies: ours and theirs, there and back
-
-
-def test_rows_go_to_our_order_and_back():
-    numbering = Numbering([5, 0, None, 2, 1, 3, 4], 6)
-    rows = torch.arange(12.0).view(6, 2)
-    ours = numbering.to_ours(rows, absent=-1e4)
-    assert ours[:, 0].tolist() == [10, 0, -1e4, 4, 2, 6, 8]
-    assert torch.equal(numbering.to_theirs(ours), rows)
-    assert (len(numbering), numbering.absent) == (7, [2])
-    assert Numbering.from_json(numbering.as_json()) == numbering
 
 
 def test_of_two_tokens_in_one_row_the_first_is_written_back():
@@ -254,11 +144,6 @@ def test_of_two_tokens_in_one_row_the_first_is_written_back():
     assert ours.tolist() == [3, 1, 3, 0, 2]
     ours[2] = 9.0
     assert numbering.to_theirs(ours).tolist() == [0, 1, 2, 3]
-
-
-def test_a_vocabulary_of_our_own_keeps_its_order():
-    rows = torch.randn(5, 3)
-    assert torch.equal(Numbering.same(5).to_theirs(rows), rows)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 import heed
 from checkpoints import changed, randomise, refused
-from heed.cli import main
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
@@ -71,7 +70,7 @@ def assert_same(run, model):
             torch.testing.assert_close(run.model.eval()(pixels), out.logits, **CLOSE)
 
 
-@pytest.mark.parametrize("n", range(20))
+@pytest.mark.parametrize("n", range(8))
 def test_random_models_compute_the_same_in_and_out(tmp_path, n):
     kind = "Model" if n % 4 == 3 else "ForImageClassification"
     model = vit(tmp_path / "theirs", n, kind)
@@ -85,14 +84,6 @@ def test_random_models_compute_the_same_in_and_out(tmp_path, n):
     assert {name for name in before if name not in after} <= {"pooler.dense.weight", "pooler.dense.bias"}
     # Biases of zero stand where the model has none.
     assert all(name.endswith((".query.bias", ".key.bias", ".value.bias")) for name in after if name not in before)
-
-
-def test_pictures_get_the_classes_that_transformers_gives(tmp_path, pictures):
-    vit(tmp_path / "theirs", 6)
-    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    assert run.task.labels == list(CLASSES)
-    model = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "theirs").eval()
-    assert_predicts(run, model, tmp_path / "theirs", pictures)
 
 
 def assert_predicts(run, model, folder, pictures):
@@ -214,44 +205,6 @@ def test_what_heed_lacks_is_refused_by_name(tmp_path, file, field, value, words)
 
 
 # --- in use
-
-
-ALONE = """
-import socket, sys
-for name in ("transformers", "huggingface_hub", "torchvision", "timm"):
-    sys.modules[name] = None
-def blocked(*args, **kwargs):
-    raise AssertionError("the network was asked for")
-socket.socket.connect = socket.create_connection = socket.getaddrinfo = blocked
-import heed
-run = heed.import_model(sys.argv[1], sys.argv[2])
-print(run.predict(sys.argv[4]).label)
-print(heed.export(run, "huggingface", out=sys.argv[3]))
-"""
-
-
-def command(words):
-    try:
-        return main([str(word) for word in words])
-    except SystemExit as stopped:
-        return stopped.code
-
-
-def test_commands_work_on_an_imported_run(tmp_path, capsys, monkeypatch):
-    vit(tmp_path / "theirs", 1)
-    photos = folder_of(tmp_path / "photos")
-    monkeypatch.chdir(tmp_path)
-    assert command(["import", "theirs", "--out", "run"]) == 0
-    out = capsys.readouterr().out
-    assert "all tensors were used, and none is missing" in out and "next: heed look run PICTURE" in out
-    assert command(["predict", "run", photos[0]]) == 0
-    assert any(name in capsys.readouterr().out for name in CLASSES)
-    assert command(["evaluate", "run", "photos"]) == 0
-    assert "24 pictures" in capsys.readouterr().out
-    assert command(["look", "run", photos[0], "--layer", "1", "--head", "2"]) == 0
-    assert "layer 1, head 2" in capsys.readouterr().out
-    assert command(["evaluate", "run"]) == 2
-    assert "was imported from theirs and has no data; to score it" in capsys.readouterr().err
 
 
 # --- runs that start from an imported one, and runs that were trained here

@@ -63,12 +63,6 @@ def test_one_head_of_one_layer(both):
     assert_close(torch.softmax(one.scores.masked_fill(~one.mask, -torch.inf), -1), one.weights)
 
 
-def test_everything_at_once(both):
-    shown = look(both, None, "all", "all")
-    assert len(shown.maps) == 3 * 3 * 2
-    assert len({one.title for one in shown.maps}) == len(shown.maps)
-
-
 def test_self_attention_of_the_decoder_has_what_was_read_as_its_keys(both):
     (one,) = look(both, "decoder").maps
     assert one.query.labels == ("3", "1", "4", "end")

@@ -11,15 +11,13 @@ from sklearn.metrics import f1_score
 import heed
 from commands import call
 from heed.data.tokens.tokenizer import START
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
 from heed.evaluation.measures import values_of
 from heed.evaluation.significance import summarise
 from heed.observe.edits import Uniform
-from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
-from heed.tasks.base.report import confusion_table
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
 
@@ -105,18 +103,6 @@ def test_probabilities_are_those_of_all_labels_and_a_blank_text_has_none(run):
     assert blank.label == "" and blank.probabilities == {} and blank.uncertainty == 1.0
 
 
-def test_a_look_shows_gates_of_both_directions_and_every_step(run):
-    assert not run.look("the film was great", steps=True).maps  # only when asked for
-    shown = run.look("the film was great", steps=True, gates=True)
-    assert {trace.mechanism for trace in shown.maps} == {"forward", "backward"}
-    assert all(trace.query.labels == ("reset", "update", "state") for trace in shown.maps)
-    assert len(shown.look.encoder) == 4 and set(shown.look.encoder[0].states) == {"forward", "backward"}
-    assert "great" in shown.text() and "encoder step 4 of 4" in shown.text()
-    assert "<ruby>" not in shown.html() and 'class="shading"' in shown.html()
-    assert shown.svg().startswith("<svg") and "great" in shown.svg()
-    assert json.loads(shown.json())["shadings"][0]["axis"]["labels"][-1] == "great"
-
-
 def test_han_finds_the_deciding_word_and_shows_both_levels(files, tmp_path):
     values = settings(files)
     values["model"] = {"name": "han", "d_embedding": 16, "d_hidden": 8, "d_attention": 8, "dropout": 0.0}
@@ -131,61 +117,8 @@ def test_han_finds_the_deciding_word_and_shows_both_levels(files, tmp_path):
     assert np.isclose(sum(sentences.weights), 1.0, atol=1e-5) and np.isclose(sum(words.weights), 1.0, atol=1e-5)
     assert added.axis.labels[int(np.argmax(added.weights))] == "awful"
     assert f"{sentences.weights[1]:.3f}</td>" in shown.html()  # a table of numbers
-    check_levels(run, text, words, sentences, shown)
     assert words.axis.labels[5 + int(np.argmax(words.weights[5:9]))] == "awful"
     assert "awful" in shown.text() and "awful" in shown.html() and shown.svg().startswith("<svg")
-
-
-def check_levels(run, text, words, sentences, shown):
-    """The weights and gates of a hierarchy, from its own modules, sentence by sentence."""
-    model, (encoded,) = run.model.body, run.task.encode_texts([text])
-    vectors, start = [], 0
-    nets = {one.mechanism: one for one in shown.maps}
-    assert set(nets) == {"forward", "backward", "sentence forward", "sentence backward"}
-    with torch.no_grad():
-        for number, sentence in enumerate(encoded.sentences):
-            states, _ = model.words(model.embedding(torch.tensor([sentence])), torch.ones(1, len(sentence)).bool())
-            weights = torch.softmax(torch.tanh(model.word_pooling.key(states[0])) @ model.word_pooling.query[0], 0)
-            places = slice(start, start + len(sentence))
-            expected = weights * sentences.weights[number]
-            np.testing.assert_allclose(words.weights[places], expected, atol=1e-6)
-            size = states[0, :, :8].abs().mean(1)
-            np.testing.assert_allclose(nets["forward"].weights[-1, places], size, atol=1e-5)
-            frame = shown.look.encoder[start]
-            torch.testing.assert_close(frame.states["backward"], states[0, 0, 8:])
-            vectors.append(weights @ states[0])
-            start += len(sentence)
-        states, _ = model.sentences(torch.stack(vectors).unsqueeze(0), torch.ones(1, len(vectors)).bool())
-        size = states[0, :, 8:].abs().mean(1)
-    np.testing.assert_allclose(nets["sentence backward"].weights[-1], size, atol=1e-5)
-    assert len(shown.look.encoder) == start
-
-
-@pytest.mark.parametrize("model", ["self_rnn", "lstmn"])
-def test_a_network_that_looks_back_shows_where(files, model):
-    values = settings(files)
-    values["model"] = {"name": model, **SMALL, "d_attention": 8}
-    task = prepare(values)
-    look = look_at_text(task, task.build_model(), "the film was great", gates=True)
-    (shown,) = [one for one in look.maps if one.mechanism == "self"]
-    ahead = torch.ones(4, 4).triu(1 if model == "self_rnn" else 0).bool()
-    assert shown.weights.shape == (4, 4) and torch.equal(shown.mask, ~ahead)
-    rows = slice(0 if model == "self_rnn" else 1, None)
-    assert np.allclose(shown.weights.sum(1)[rows], 1.0, atol=1e-5)
-    again = torch.softmax(shown.scores.masked_fill(~shown.mask, -torch.inf), -1)
-    torch.testing.assert_close(again[rows], shown.weights[rows])
-    if model == "self_rnn":
-        assert "The result is used when reading word t + 1; that of the last row is not used." in shown.caption
-    else:
-        assert "The first has none before it, so its row is empty." in shown.caption and not shown.weights[0].any()
-    traced = {one.mechanism for one in look.maps} - {"self"}
-    assert traced == {"forward"}
-    for i, frame in enumerate(look.encoder):
-        (glance,) = frame.glances
-        assert torch.equal(glance.weights, shown.weights[i]) and torch.equal(glance.scores, shown.scores[i])
-        assert torch.equal(glance.mask, shown.mask[i])
-    text = ShownLook(look, steps=True).text()
-    assert "////" in text and text.count("  weights ") == 4
 
 
 @pytest.mark.parametrize("text", ["the film was great it was", "great film"])  # the second has no three words
@@ -260,8 +193,6 @@ def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_pat
         torch.testing.assert_close(logits[row], model.output(state)[0], rtol=1e-4, atol=1e-5)
     look = look_at_text(task, model, "it was awful")
     (shading, _), (attention,) = look.shadings, look.maps
-    assert [list(frame.states) for frame in look.encoder] == [["layer 0"]] * 4
-    assert all(torch.equal(f.glances[0].weights, attention.weights[i]) for i, f in enumerate(look.encoder))
     assert shading.axis.labels == ("it", "was", "awful") and "Attention of [CLS]" in shading.title
     assert attention.key.labels == ("[CLS]", "it", "was", "awful")
     np.testing.assert_allclose(shading.weights, attention.weights[0, 1:], atol=1e-6)
@@ -345,29 +276,6 @@ def test_a_wrong_field_of_model_or_head_is_named(files, model, message):
         prepare(settings(files, **model))
 
 
-def test_labels_that_cannot_be_learned_or_scored_are_named(files, tmp_path):
-    path = tmp_path / "one.txt"
-    path.write_text("pos a b\npos c d\npos e f\n")
-    values = settings(files)
-    values["data"] = {"train": str(path), "valid": 1}
-    with pytest.raises(DataError, match="every training example has the label 'pos'"):
-        prepare(values)
-    values = settings(files)
-    path.write_text("neutral a b\n")
-    values["data"] = {**values["data"], "valid": str(path)}
-    with pytest.raises(DataError, match=r"one.txt:1: label 'neutral' was never seen in training; valid: neg, pos"):
-        prepare(values).encoded("valid")
-
-
-def test_three_classes_need_more_than_one_output(files, tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("a x\nb y\nc z\n" * 5)
-    values = settings(files, head="sigmoid")
-    values["data"] = {"train": str(path), "valid": str(path)}
-    with pytest.raises(ConfigError, match="one output for two classes, but there are 3"):
-        prepare(values)
-
-
 def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("pos " + "great " * 50_000 + "\nneg awful\nneg dull\n")
@@ -379,14 +287,6 @@ def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
 
 
 # --- scores
-
-
-def test_a_long_label_is_shortened_visibly_in_the_confusion_matrix():
-    labels = ["sehr schlecht", "almost never satisfied"]
-    head, names, *rows = confusion_table({"labels": labels, "matrix": [[1, 2], [3, 4]]})
-    assert head == "  confusion (rows true, columns predicted)"
-    assert names.split() == ["sehr", "schlecht", "almost", "never", "..."] and len(names) == len(rows[0])
-    assert rows[1].split() == ["almost", "never", "...", "3", "4"]
 
 
 def test_scores_of_labels_worked_out_by_hand():
@@ -484,11 +384,6 @@ def test_evaluate_lists_errors_and_scores_files(run, capsys, files, tmp_path):
     code, out, _ = call(capsys, "evaluate", run.folder, "--json")
     report = json.loads(out)["test"]
     assert report["examples"] == 80 and "macro_f1" in report
-
-
-def test_check_counts_labels(files, capsys):
-    code, out, _ = call(capsys, "check", "classification", files / "train.txt")
-    assert code == 0 and "neg" in out and "held out" in out and "as the model sees them" in out
 
 
 def test_a_prediction_of_labels_formats_itself_for_every_use():

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 import heed
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
-from heed.tasks.base.labels import library_memory
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.ngrams import NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification
@@ -68,29 +67,8 @@ def run(folder, tmp_path_factory):
     )
 
 
-def test_predicted_memory_includes_fitting_the_baseline(folder, monkeypatch):
-    task, model, _ = prepared(settings(folder))
-    characters = sum(len(text.text) for text in task.splits.examples["train"])
-    assert task.scoring_memory(model, 0.0) == 14 * characters + library_memory(["test"])
-    monkeypatch.setattr("heed.tasks.classification.ngrams._MOST_CHARACTERS", 1000)  # of more, a sample is used
-    assert task.scoring_memory(model, 0.0) == 14 * 1000 + library_memory(["test"])
-    assert task.scoring_memory(model, 1000.0) > 4 * TRAINING["batch_tokens"] * 1000 - 1
-
-
 def ngrams_of(ids, longest):
     return {tuple(ids[i : i + n]) for n in range(1, longest + 1) for i in range(len(ids) - n + 1)}
-
-
-def test_hashes_tell_n_grams_apart_and_know_nothing_of_place_or_padding():
-    tokens = torch.tensor([[5, 6, 7, 5, 6, 0], [6, 5, 0, 0, 0, 0]])
-    mask = tokens > 0
-    found = hash_ngrams(tokens, mask, 3, 2**18)
-    assert found.shape == (2, 3, 6)
-    assert found[0, 1].tolist()[:2] == [found[0, 1, 3], found[0, 1, 1]] and found[0, 1, 4] == found[0, 1, 5] == -1
-    distinct = {bucket for bucket in found[0].flatten().tolist() if bucket >= 0}
-    assert len(distinct) == len(ngrams_of([5, 6, 7, 5, 6], 3))
-    assert found[1, 1, 0] not in distinct  # 6 5 is not 5 6
-    assert (found[1, 2] == -1).all()  # two tokens have no n-gram of three
 
 
 def test_logits_are_those_of_numpy():

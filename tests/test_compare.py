@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -19,9 +18,8 @@ import yaml
 
 import heed
 from heed.comparison.results import p_text
-from heed.comparison.training import plan_runs, read_sizes, split_models
+from heed.comparison.training import plan_runs, split_models
 from heed.errors import ConfigError, DataError
-from heed.registry import body_class, model_config
 from heed.tasks import check_config
 from test_draw import Page
 
@@ -286,11 +284,6 @@ def test_the_sentences_that_differ_are_those_with_the_largest_spread(own):
     assert min(spread[i] for i in different) >= max(spread[i] for i in left_out)
 
 
-def test_a_notebook_shows_the_tables(three):
-    assert three._repr_html_().count("<table") == len(three.tables())
-    assert str(three) == three.text()
-
-
 # --- the command on runs
 
 
@@ -394,26 +387,6 @@ def test_models_may_carry_fields():
 def test_what_models_may_not_be(models, message):
     with pytest.raises(ConfigError, match=message):
         planned(models)
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/compare.md", "docs/first-steps.md"])
-def test_the_commands_of_the_pages_can_be_given(page):
-    from typer.main import get_command
-
-    from heed.cli.app import app
-
-    text = (Path(__file__).parent.parent / page).read_text(encoding="utf-8")
-    commands = re.findall(r"^ *heed compare (.*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
-    assert commands
-    for command in commands:
-        given = get_command(app).commands["compare"].make_context("compare", shlex.split(command)).params
-        if given["models"] is not None:
-            wanted = read_sizes(given["train_size"]) if given["train_size"] else []
-            for run in planned(given["models"], given["seeds"], wanted):
-                labelled = command.startswith(("classification", "tagging"))
-                sizes = {"vocab_size": 9} if labelled else {"source_vocab_size": 9, "target_vocab_size": 9}
-                body = body_class(run.config.model.name, ("encoder",) if labelled else ("pair_decoder",))
-                model_config(body, "tiny", {**(run.config.model.model_extra or {}), **sizes})
 
 
 # --- training what is missing

@@ -1,8 +1,5 @@
 """`training.compile`: used in training only, gone afterwards, refused without a compiler."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -86,30 +83,3 @@ def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, mon
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="triton is not installed"):
         check_compiler(torch.device("cuda"))
-
-
-@pytest.mark.slow
-def test_compiled_gradients_are_the_plain_ones(tmp_path):
-    program = f"""
-import heed
-from heed.training.device import compiled
-from torch.testing import assert_close
-
-model = heed.train("translation", data="copy", steps=1, out={str(tmp_path / "run")!r}, quiet=True).model.train()
-for module in model.modules():
-    module.p = 0.0
-given = model.example(model.config, 0)
-
-def gradients():
-    model.zero_grad()
-    model(**given).square().sum().backward()
-    return [p.grad for p in model.parameters() if p.grad is not None]
-
-plain = gradients()
-with compiled(model):
-    for fast, slow in zip(gradients(), plain, strict=True):
-        assert_close(fast, slow, atol=1e-5, rtol=1e-4)
-"""
-    # In a process of its own: the tests' checks of shapes and their warnings, which are errors, do not compile.
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

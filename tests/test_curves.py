@@ -11,7 +11,7 @@ import pytest
 import commands
 import heed
 from heed.errors import RunError
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, number, scale_of
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, scale_of
 from heed.observe.scene import to_svg
 from heed.runs.train import train_config
 from heed.tasks import check_config
@@ -80,10 +80,6 @@ def test_an_axis_holds_all_values_between_round_ends(values, whole, ends):
     scale = scale_of(values, 5, whole)
     assert (scale.low, scale.high) == pytest.approx(ends)
     assert scale.ticks[0] == scale.low and scale.ticks[-1] == scale.high
-
-
-def test_numbers_are_short():
-    assert [number(x) for x in (0.0, 0.25, 12345.0, 0.000123, 3.14159)] == ["0", "0.25", "12,345", "0.000123", "3.142"]
 
 
 def curves_to_svg(drawn):

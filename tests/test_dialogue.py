@@ -122,26 +122,6 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
     assert "(data.max_length 6 tokens)" in task.overview()
 
 
-def test_every_turn_is_encoded_once_however_many_responses_follow(folder):
-    task = prepared(folder, "hred")
-    batches = [task.collate(indices) for indices in task.train_batches(0)]
-    talk = task.encoded("train")
-    answered = {one.conversation for unit in task.training for one in unit}
-    read = sum(len(talk.conversations[number]) - 1 for number in answered)  # nobody responds to the last turn
-    assert sum(len(batch.tokens) for batch in batches) == read
-    assert sum(len(batch.target) for batch in batches) == len(talk.responses) == read
-    model, rows = task.build_model(), []
-    model.words.register_forward_hook(lambda module, given, made: rows.append(len(given[0])))
-    for batch in batches:
-        task.loss(model, batch, 0.0)
-    assert sum(rows) == read
-    rows.clear()
-    test = task.splits.examples["test"]
-    encoded = task.encode(test)
-    task.respond(model, [one.history for one in encoded.responses], max_length=1)
-    assert sum(rows) == sum(len(one.turns) - 1 for one in test)
-
-
 @pytest.mark.parametrize(("model", "history"), [("hred", None), ("hred", 2), ("bahdanau", 2), ("transformer", None)])
 def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, history):
     task = prepared(folder, model, history=history)
@@ -216,15 +196,6 @@ def test_all_forms_of_a_conversation_have_the_same_response(runs, model):
         run.predict(turns, speaker="me")
     with pytest.raises(TypeError, match="predict has no keyword 'beam'"):
         run.predict(turns, beam=2)
-
-
-def test_answers_do_not_depend_on_what_was_said_later(runs):
-    for run in runs.values():
-        one = next(iter(run.examples("test")))
-        whole = [answer.text for answer in run.answers([one])[0]]
-        for place, turn in enumerate(run.task.responses(one)):
-            cut = Conversation(one.turns[: turn + 1], one.speakers[: turn + 1])
-            assert run.answers([cut])[0][-1].text == whole[place]
 
 
 def test_a_chat_keeps_its_history(runs):
@@ -440,17 +411,6 @@ def test_the_parts_of_a_conversation_keep_the_names_that_the_user_gave_them(fold
     assert code == 0 and len(out.splitlines()) == 12, err
     code, out, err = call(capsys, "look", run, "think of red", "i do", "what is it")
     assert code == 0 and "1 ask" in out, err
-
-
-@pytest.mark.parametrize("model", SMALL)
-def test_the_memory_that_writing_takes_grows_with_what_is_read_together(folder, model):
-    task = prepared(folder, model)
-    model, talk = task.build_model(), task.encoded("valid")
-    histories = [one.history for one in talk.responses]
-    needed = task.scoring_memory(model, 0.0)
-    assert needed > 0
-    assert task.positions_read(histories) > task.positions_read(histories[:1])
-    assert task.writing_memory(model, histories[:1], 5) < needed
 
 
 def test_validation_and_its_speakers_are_those_of_the_references(folder, tmp_path):

@@ -98,27 +98,6 @@ def test_a_step_for_each_turn_shows_what_the_model_held(runs, name):
     assert list(look.encoder[0].states)[:2] == ["1 Hello", "2 ,"]
 
 
-def test_layers_of_the_network_over_the_turns_are_told_apart(runs):
-    frame = runs("turns").look(TURNS, target=ANSWER).look.encoder[2]
-    assert {"turn", "dialogue layer 0", "dialogue layer 1"} <= set(frame.states)
-    assert "update layer 1" in frame.gates
-
-
-def test_with_attention_to_turns_alone_the_turns_are_shaded(runs):
-    look = runs("turns").look(TURNS, target=ANSWER).look
-    assert [one.mechanism for one in look.maps] == ["turns"]
-    (shading,) = look.shadings
-    assert shading.listed and shading.axis.labels[1] == "2 host: Of course. For which day?"
-    assert sum(shading.weights) == pytest.approx(1)
-    # The widths of the contexts are those of the dialogue state, without the weights that the model carries with them.
-    assert look.decoder[0].glances[0].context.shape == (8,)
-
-
-def test_without_attention_the_dialogue_state_is_all_that_is_known(runs):
-    look = runs("neither").look(TURNS).look
-    assert not look.maps and not look.shadings and look.summary.shape == (8,)
-
-
 @pytest.mark.parametrize(("name", "layers"), [("joined", 1), ("transformer", 3)])
 def test_a_joined_history_is_shown_by_turns_too(runs, name, layers):
     look = runs(name).look(TURNS, target=ANSWER).look

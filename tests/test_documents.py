@@ -56,11 +56,6 @@ def folder_of(folder, texts):
 # What a text is
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_file_is_one_document_to_the_last_character(tmp_path, text):
-    assert read(write(tmp_path / "a.txt", text)) == [Document(text)]
-
-
 @settings(deadline=None, max_examples=60)
 @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), min_size=1))
 def test_any_text_comes_through_a_file_unchanged(tmp_path_factory, text):
@@ -165,15 +160,6 @@ def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     findings = Findings()
     assert len(read(write(tmp_path / "a.txt", "a\nb\n"), findings, separator="<end>")) == 1
     assert "no line equals data.separator '<end>', the file is one document" in str(findings.found[0])
-
-
-def test_two_columns_of_texts_are_not_offered_as_a_pair(tmp_path):
-    lines = "".join(f"this is the first text {n}\tand here the second text {n}\n" for n in range(30))
-    with pytest.raises(
-        DataError, match=r"columns 0 and 1 both contain texts; data.columns.text=0 chooses the first"
-    ) as it:
-        texts_of(write(tmp_path / "a.tsv", lines))
-    assert "as a pair" not in str(it.value)
 
 
 # What cannot be read

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 import zlib
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -24,7 +23,7 @@ from heed.observe.draw_svg import map_scene, shading_scene
 from heed.observe.draw_text import look_to_text, map_to_text, shading_to_text
 from heed.observe.labels import clean, visible
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan, look_to_json
-from heed.observe.maps import PEAK, Axis, Map, Part, Traces, best_spans, key_units, links, peaks
+from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 from heed.observe.scene import to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -207,17 +206,6 @@ def test_a_frame_shows_what_is_masked_as_masked():
     assert Page(page) and page.count('<td class="m" title="masked">') == 2 * 3  # of three rows, above the diagonal
 
 
-def test_frames_name_their_attentions_where_there_are_several():
-    frame = make_look(CAUSAL).decoder[0]
-    other = replace(frame.glances[0], name="decoder attention, layer 0, head 1", scores=None)
-    look = replace(make_look(CAUSAL), decoder=(replace(frame, glances=(*frame.glances, other)),))
-    text = look_to_text(look, steps=True)
-    assert "  cross attention, layer 0\n" in text and "  decoder attention, layer 0, head 1\n" in text
-    assert text.count("  scores ") == 1 and text.count("  weights ") == 2
-    assert "decoder attention, layer 0, head 1: looks at" in look_to_html(look, steps=True)
-    assert len(json.loads(look_to_json(look))["decoder"][0]["attention"]) == 2
-
-
 def test_maps_without_rows_or_columns_are_said_to_be_empty():
     empty = Map("cross", 0, None, Axis("target", "word", ()), Axis("source", "word", ("a",)), torch.zeros(0, 1))
     assert "empty" in map_to_text(empty)
@@ -238,26 +226,6 @@ def test_a_row_without_a_peak_names_no_word():
         "abc", "abc", kind="word", mask=CAUSAL.mask, weights=[[1.0, 0, 0], [0.5, 0.5, 0], [0.3, 0.4, 0.3]]
     )
     assert [span and span.start for span in peaks(causal)] == [0, None, None]
-
-
-GATES = Axis("gates", "gate", ("input", "state"))
-
-
-@pytest.mark.parametrize("labels", ["abcdefghijkl", "\u0645\u0627\u064a"])
-def test_a_map_of_gates_says_what_it_is(labels):
-    """Nothing of it is a look at words: no peaks, no shares, no words that were looked at."""
-    values = torch.linspace(0.1, 0.9, 2 * len(labels)).view(2, -1)
-    traces = Traces("forward", 0, None, GATES, Axis("text", "character", tuple(labels)), values)
-    text = map_to_text(traces, width=30)
-    assert PEAK not in text and "share" not in text and "looked" not in text
-    if labels.isascii():
-        assert [row.split()[-1][-1] in "·░▒▓█" for row in text.split("\n\n")[1].split("\n")[1:]] == [True] * 2
-    else:
-        line = next(line for line in text.split("\n") if labels[1] in line)
-        assert line.split()[:2] == [f"{float(values[row, 1]):.2f}" for row in range(2)]
-    page = look_to_html(Look("t", "a", "b", (traces,), (), ()))
-    assert "Choose a gate, or the state; the text is shaded by its values." in page and "looked at" not in page
-    assert f"gate input -&gt; text {labels[0]} 0.100" in page
 
 
 # shadings
@@ -322,13 +290,6 @@ def talk_map(axis=TALK, queries=3):
     return Map("words", 0, None, query, axis, weights, weights.log(), None, "")
 
 
-def test_parts_stand_side_by_side_and_cover_their_axis():
-    assert [TALK.part_at(i) for i in (0, 3, 4)] == ["1 Ann", "1 Ann", "2 Bo"] and DATE.key.part_at(0) == ""
-    for parts in [(Part("a", 0, 5),), (Part("a", 0, 2), Part("b", 3, 6)), (Part("a", 1, 6),)]:
-        with pytest.raises(AssertionError):
-            Axis("talk", "word", TALK.labels, parts)
-
-
 def test_the_name_of_a_part_stands_over_its_columns():
     head, labels = map_to_text(talk_map(), width=100).splitlines()[3:5]
     assert head.split() == ["|1", "Ann", "|2", "Bo"]
@@ -337,43 +298,6 @@ def test_the_name_of_a_part_stands_over_its_columns():
     head, *labels = map_to_text(talk_map(), width=30).splitlines()[3:8]
     assert head == "  |1 …|" and "".join(line[2] for line in labels).endswith("How")
     assert "".join(line[6] for line in labels).endswith("Fine")
-
-
-def test_a_list_of_links_and_steps_name_the_part():
-    wide = replace(TALK, labels=("\u65e5", *TALK.labels[1:]))
-    assert "1.00" not in map_to_text(talk_map(wide)) and "-> Fine (2 Bo)" in map_to_text(talk_map(wide))
-    look = make_look(talk_map(), frames=False)
-    glance = Glance("words", "words", TALK, torch.full((6,), 1 / 6), None, None, torch.ones(2))
-    frame = DecoderFrame(0, (), "a", torch.ones(2), (glance,), ())
-    lines = look_to_text(replace(look, decoder=(frame,)), steps=True).splitlines()
-    at = [lines.index(f"  {part.label}") for part in TALK.parts]
-    assert [lines[i + 1].split() for i in at] == [["keys", *TALK.labels[:4]], ["keys", *TALK.labels[4:]]]
-    listed = replace(glance, key=wide)
-    assert "Fine (2 Bo)" in look_to_text(replace(look, decoder=(replace(frame, glances=(listed,)),)), steps=True)
-
-
-def test_shaded_parts_are_lines_with_their_sums():
-    shading = Shading("T", TALK, (0.1, 0.1, 0.1, 0.1, 0.5, 0.1), 0.5)
-    assert shading_to_text(shading, 80, False)[2:4] == ["0.400  1 Ann  ░How ░are ░you ░?", "0.600  2 Bo   █Fine ░."]
-    narrow = shading_to_text(shading, 30, False)
-    assert narrow[2:5] == ["0.400  1 Ann  ░How ░are ░you", "              ░?", "0.600  2 Bo   █Fine ░."]
-    page = Page(f"<main>{shading_to_html(shading)}</main>")
-    assert [text for tag, text in page.text if tag == "b"] == ["0.400 1 Ann", "0.600 2 Bo"]
-    root = ElementTree.fromstring(shading_to_svg(shading))
-    names = {element.text: float(element.get("y")) for element in root.iter(f"{SVG}text")}
-    assert names["0.400  1 Ann"] == names["How"] < names["0.600  2 Bo"] == names["Fine"]
-
-
-def test_a_page_divides_columns_and_words_by_parts():
-    page = Page(look_to_html(make_look(talk_map(), frames=False)))
-    heads = [a for tag, a in page.elements if a.get("scope") == "colgroup"]
-    assert [(a["title"], a["colspan"]) for a in heads] == [("1 Ann", "4"), ("2 Bo", "2")]
-    assert sum("data-begins" in a for a in page.cells()) == 2 * 3
-    assert [text for tag, text in page.text if tag == "b"] == ["1 Ann", "2 Bo"]
-    assert len(page.cells()) == 3 * len(TALK)  # the words of the script's spans are those of the columns
-    assert map_to_svg(talk_map()).count('stroke-width="1.5"') == 2
-    content = json.loads(look_to_json(make_look(talk_map(), frames=False)))["maps"][0]
-    assert content["key"]["parts"][1] == {"label": "2 Bo", "start": 4, "stop": 6} and "parts" not in content["query"]
 
 
 def test_a_large_map_hands_its_parts_to_the_script():
@@ -494,29 +418,11 @@ def test_html_refers_to_nothing_outside():
     assert len(without.encode()) < 150_000
 
 
-def test_html_escapes_what_users_wrote():
-    map = make_map(("</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"), NASTY, kind="word")
-    text = look_to_html(make_look(map), steps=True)
-    page = Page(text)
-    assert [tag for tag, _ in page.elements].count("script") == 2
-    assert "img" not in {tag for tag, _ in page.elements}
-    assert "\x00" not in text and "\x1b" not in text
-    text.encode("utf-8")
-
-
 def test_html_has_one_frame_per_step():
     page = Page(look_to_html(make_look(DATE), steps=True))
     steps = [a["data-step"] for tag, a in page.elements if tag == "article"]
     assert steps == [str(i + 1) for i in range(len(DATE.key) + len(DATE.query))]
     assert "article" not in {tag for tag, _ in Page(look_to_html(make_look(DATE))).elements}
-
-
-def test_a_large_map_is_drawn_by_the_script():
-    n = math.isqrt(CELLS_IN_A_TABLE) + 1
-    map = make_map(["q"] * n, ["k"] * n, kind="token")
-    page = Page(look_to_html(make_look(map, frames=False)))
-    assert not page.cells()
-    assert "canvas" in {tag for tag, _ in page.elements}
 
 
 def unpacked(text, columns):

@@ -17,17 +17,6 @@ def test_sinusoids_are_the_reference_also_for_odd_widths(d):
     assert_close(table[0].double(), torch.from_numpy(ref.sinusoidal(50, d)), rtol=0, atol=1e-5)
 
 
-def test_a_shift_of_positions_is_a_rotation_of_each_pair():
-    # sin(a + b), cos(a + b) from sin a, cos a: the reason the paper gives for sinusoids
-    d, shift = 6, 4
-    table = SinusoidalPositions(d)(torch.arange(20).unsqueeze(0))[0]
-    for i in range(d // 2):
-        angle = shift / 10000 ** (2 * i / d)
-        rotation = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        pair = slice(2 * i, 2 * i + 2)
-        assert_close(table[shift:, pair], table[:-shift, pair] @ rotation, rtol=0, atol=1e-5)
-
-
 def test_each_row_has_its_own_positions():
     positions = torch.tensor([[0, 1, 2], [7, 8, 9]])
     for layer in (SinusoidalPositions(6), LearnedPositions(10, 6)):

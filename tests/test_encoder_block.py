@@ -4,16 +4,12 @@ from importlib import import_module
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn.functional import layer_norm, linear
 from torch.testing import assert_close
 
 import heed
 from heed.kernels import byte_dropout
-from heed.kernels.memory import Pool
 from heed.layers.elementwise import PLAIN
-from heed.layers.ragged import Packed
 from heed.layers.transformer import EncoderBlock
 from heed.models.bert import Bert, BertConfig
 
@@ -89,14 +85,6 @@ def test_the_block_is_its_equations_with_the_same_dropout(monkeypatch, activatio
     assert_same(results(model, *batch()), fast)
 
 
-def test_texts_of_one_length_may_be_computed_apart(monkeypatch):
-    model = make_model()
-    together = results(model, *batch((9, 9, 9, 9, 5)))
-    monkeypatch.setattr(encoder_block, "_TOGETHER", 2 * 4 * 9**2)
-    assert [texts for _, texts in encoder_block._places([(3, 9), (1, 5)], 4)] == [2, 1, 1]
-    assert_same(results(model, *batch((9, 9, 9, 9, 5))), together)
-
-
 def test_texts_end_to_end_are_the_modules_on_padded_texts(monkeypatch):
     model = make_model(d_features=3)
     features = torch.randn(len(LENGTHS), max(LENGTHS), 3)
@@ -114,13 +102,6 @@ def test_every_real_token_feels_dropout(dropout):
     assert (drawn[0] - drawn[1])[batch()[1]].abs().sum(-1).min() > 1e-3
 
 
-def test_dropout_drops_the_share_it_is_told_and_keeps_the_mean():
-    x, out = torch.ones(400, 250), torch.empty(400, 250)
-    keep = encoder_block._drop(x, out, 0.25)
-    assert torch.equal(out > 0, keep) and float((out == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
-    assert float(out.mean()) == pytest.approx(1.0, abs=0.01)
-
-
 def test_padding_costs_nothing_and_changes_nothing():
     model = make_model()
     tokens, mask = batch()
@@ -129,11 +110,6 @@ def test_padding_costs_nothing_and_changes_nothing():
     found = model(*wide)
     assert_close(found[:, : mask.shape[1]][mask], expected[mask])
     assert not found[~wide[1]].any()
-
-
-def test_a_batch_without_any_token_is_read():
-    model = make_model()
-    assert model(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool)).shape == (2, 3, 32)
 
 
 def test_a_watched_pass_in_training_has_its_maps():
@@ -152,39 +128,6 @@ def test_going_backward_twice_is_an_error_that_says_what_to_do():
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match=r"backward cannot run twice .* within heed.kernels.plain\(\)"):
         loss.backward()
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=8))
-def test_rows_are_the_real_tokens_longest_text_first_and_back(lengths):
-    width = max(1, *lengths)
-    mask = torch.arange(width) < torch.tensor(lengths).unsqueeze(1)
-    x = torch.arange(1, len(lengths) * width + 1).view(len(lengths), width)
-    packed = Packed.of(mask)
-    texts = [x[i, :n].tolist() for n in sorted(set(lengths), reverse=True) for i, m in enumerate(lengths) if m == n]
-    assert packed.line(x).tolist() == [token for text in texts for token in text]
-    assert [length for count, length in packed.groups for _ in range(count)] == sorted(filter(None, lengths))[::-1]
-    assert torch.equal(packed.padded(packed.line(x.unsqueeze(-1))).squeeze(-1), x * mask)
-
-
-def test_memory_of_about_the_same_size_is_used_again():
-    pool = Pool()
-    first = pool.take(1000, 30)
-    place = first.data_ptr()
-    pool.give(first.view(30, 1000))
-    assert pool.take(29_000).data_ptr() == place, "up to an eighth smaller"
-    assert pool.take(29_000).data_ptr() != place, "it is taken"
-    pool.give(torch.empty(12_345))  # not of the pool: let go
-    assert pool.take(12_345).shape == (12_345,)
-
-
-def test_memory_that_waits_is_bounded(monkeypatch):
-    monkeypatch.setattr("heed.kernels.memory._MOST", 4096)
-    pool = Pool()
-    given = [pool.take(512) for _ in range(3)]
-    place = given[2].data_ptr()
-    pool.give(*given)
-    assert pool.take(512).data_ptr() == place and pool._bytes == 0
 
 
 @pytest.mark.parametrize("fields", [{"norm": "pre"}, {"drops_inner": True}, {"bias": False}], ids=str)

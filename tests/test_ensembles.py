@@ -10,8 +10,6 @@ import torch
 import heed
 from heed.attention import Rows
 from heed.cli import main
-from heed.config import TokenizerConfig
-from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
@@ -181,19 +179,6 @@ def test_other_vocabularies_are_refused_by_their_first_difference(runs, tmp_path
         heed.ensemble([runs[0], other])
     with pytest.raises(ConfigError, match="an ensemble needs at least one run"):
         heed.ensemble([])
-
-
-def test_tokenizers_are_compared_token_by_token():
-    def tokenizer(*texts, **fields):
-        return TextTokenizer.train(texts, TokenizerConfig(**{"kind": "char", **fields}))
-
-    assert tokenizer("abc").first_difference(tokenizer("abc")) == ""
-    assert tokenizer("abc").first_difference(tokenizer("abd")) == "token 6 is 'c' in one and 'd' in the other"
-    assert tokenizer("ab").first_difference(tokenizer("abd")) == "6 tokens and 7; only one has 'd'"
-    assert "normalise or cut a text differently" in tokenizer("abc").first_difference(tokenizer("abc", lowercase=True))
-    tagged = tokenizer("abc")
-    tagged.add_tags(["<bt>"])
-    assert tagged.first_difference(tokenizer("abc")) == ""
 
 
 def test_runs_may_differ_in_tags_of_the_source_but_not_of_the_target(runs):

@@ -7,17 +7,15 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
-from heed.data.batch.plan import plan_pass
-from heed.data.batch.texts import pad_nested, pad_rows, pad_shifted
 from heed.data.examples import Example, Pair, Sentence, Text
 from heed.data.kinds.numbers import NumberRow
 from heed.data.readers import Reader
 from heed.data.sequences import select
 from heed.data.splits.encoded import lengths_of
 from heed.data.splits.pairs import open_pairs
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits.splits import open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples
-from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.classification.config import TextsData
@@ -182,26 +180,4 @@ def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():
     assert splits.examples == {"train": pairs[:20], "valid": pairs[20:]}
 
 
-def test_splits_hold_anything():
-    assert Splits({"train": [np.zeros(3)]}).notes == ""
-
-
 # --- batches
-
-
-def test_a_plan_of_one_side_is_that_of_two_whose_other_is_empty():
-    lengths = np.random.default_rng(0).integers(1, 30, 500)
-    one, two = plan_pass(lengths, 100, 1, 3), plan_pass([(n, 0) for n in lengths], 100, 1, 3)
-    assert repr(one) == repr(two) and one[:] == two[:]
-    assert list(plan_pass([], 100, 1, 3)) == []
-
-
-def test_rows_are_padded_side_by_side_sentence_by_sentence_and_shifted():
-    tokens, mask = pad_rows([[5, 6], [], [7]])
-    assert tokens.tolist() == [[5, 6], [0, 0], [7, 0]] and mask.tolist() == [[True, True], [False] * 2, [True, False]]
-    nested, mask = pad_nested([[[5], [6, 7]], [[8]]])
-    assert nested.tolist() == [[[5, 0], [6, 7]], [[8, 0], [0, 0]]]
-    assert mask.tolist() == [[[True, False], [True, True]], [[True, False], [False, False]]]
-    read, labels, mask = pad_shifted([[5, 6], []])
-    assert read.tolist() == [[START, 5, 6], [START, 0, 0]] and labels.tolist() == [[5, 6, END], [END, 0, 0]]
-    assert mask.sum(1).tolist() == [3, 1]

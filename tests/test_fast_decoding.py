@@ -11,11 +11,11 @@ from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.next_token import NextTokenScores
 from heed.generation.options import without
-from heed.kernels import best_of, large_empty
+from heed.kernels import best_of
 from heed.kernels.vocabulary import _SMALL
 from heed.layers import DecoderStack, FastDecoding, StackState
 from heed.layers.elementwise import GELU, RELU, Activation
-from heed.layers.transformer import DecoderBlock, FeedForward
+from heed.layers.transformer import DecoderBlock
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -88,13 +88,6 @@ def test_beams_move_split_and_leave():
     assert isinstance(pair.fast, FastDecoding) and sources == 1
 
 
-def test_several_rows_a_source_from_the_start():
-    pair = Pair(model := make_model(), make_memory(model), times=2)
-    for n in range(5):
-        pair.step(draw(8, seed=n))
-    assert isinstance(pair.fast, FastDecoding)
-
-
 def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
     for rows in ([0, 0, 1, 3], [3, 1, 0, 2], [2, 2], [1]):
         pair = Pair(model := make_model(), make_memory(model))
@@ -105,20 +98,6 @@ def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
         pair.step(draw(len(rows), 3, seed=8))  # several tokens at once
         assert isinstance(pair.fast, StackState)
         pair.step(draw(len(rows), seed=9))
-
-
-def test_branched_beams_can_be_read_back():
-    pair = Pair(model := make_model(), make_memory(model))
-    pair.step(torch.full((4, 1), START))
-    pair.select([n for n in range(4) for _ in range(2)])
-    pair.step(draw(8, seed=1))
-    pair.select([1, 0, 2, 2, 5, 4, 7, 7])
-    pair.step(draw(8, seed=2))
-    plain = pair.fast.plain()
-    for mine, theirs in zip(plain.caches, pair.plain.caches, strict=True):
-        assert_close(mine.prepared, theirs.prepared.detach(), **CLOSE)
-        assert_close(mine.value, theirs.value.detach(), **CLOSE)
-    assert torch.equal(plain.position, pair.plain.position)
 
 
 def test_a_state_can_be_stepped_from_twice():
@@ -206,30 +185,6 @@ def test_a_language_model_decodes_fast_what_its_full_pass_says():
         assert_close(torch.cat(outputs, dim=1), model(tokens), **CLOSE)
 
 
-def test_beams_of_a_language_model_move_split_and_leave():
-    model = make_language_model()
-    fast = plain = model.start(None, Rows.repeat(3))
-    generator = torch.Generator().manual_seed(5)
-    rows = torch.arange(3)
-    for n in range(30):
-        tokens = draw(len(rows), seed=n)
-        with torch.no_grad():
-            hidden, fast = model.step(tokens, fast)
-            with kernels.plain():
-                expected, plain = model.step(tokens, plain)
-        assert isinstance(fast, FastDecoding) and isinstance(plain, StackState)
-        assert_close(hidden, expected, **CLOSE)
-        count = len(rows) // 4 or 3
-        sources = list(range(count - 1 if n in (10, 20) else count))
-        rows = torch.tensor(
-            [4 * i + int(torch.randint(0, 4, (1,), generator=generator)) for i in sources for _ in "abcd"]
-        )
-        if n == 0:
-            rows = torch.arange(3).repeat_interleave(4)
-        fast, plain = fast.select(rows), plain.select(rows)
-    assert len(rows) == 4
-
-
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_language_model_writes_the_same_fast_and_plain(beam_size):
     model = make_language_model()
@@ -275,20 +230,6 @@ def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
     assert_close(torch.cat(outputs, dim=1), whole.detach(), **CLOSE)
 
 
-def test_a_feed_forward_net_is_its_equation_with_any_activation():
-    torch.manual_seed(0)
-    x = torch.randn(5, 8)
-    for activation, function in (
-        (RELU, torch.relu),
-        (GELU, torch.nn.functional.gelu),
-        (Activation("g", gated, 2), gated),
-    ):
-        net = FeedForward(8, 12, activation=activation)
-        w_1, b_1, w_2, b_2 = net.inner.weight, net.inner.bias, net.outer.weight, net.outer.bias
-        assert w_2.shape == (8, 12)
-        assert_close(net(x), function(x @ w_1.T + b_1) @ w_2.T + b_2)
-
-
 # --- scores of the next token
 
 
@@ -318,23 +259,7 @@ def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, 
             assert_close(found.log_probs, expected.log_probs, **CLOSE)
 
 
-def test_few_leave_and_few_move():
-    assert without(set(), 4) == [0, 1, 2, 3]
-    assert without({1}, 5) == [0, 4, 2, 3]
-    assert without({3, 4}, 5) == [0, 1, 2]
-    assert without({0, 4}, 5) == [3, 1, 2]
-    assert without({0, 1, 2}, 3) == []
-
-
 # --- memory and products
-
-
-def test_large_memory_is_a_tensor_like_any_other():
-    for count in (10, 2**19):
-        memory = large_empty((2, count), torch.ones(1))
-        assert memory.shape == (2, count) and memory.dtype == torch.float32
-        assert float(memory.fill_(1.0).sum()) == 2 * count
-    assert large_empty((2, 3), torch.ones(1, dtype=torch.float64)).dtype == torch.float64
 
 
 def test_what_a_watcher_keeps_can_be_differentiated():

@@ -5,7 +5,6 @@ import json
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -107,7 +106,7 @@ def config(**training):
             "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 16, "test": 16},
             "tokenizer": {"kind": "bpe", "vocab_size": 60, "sampling": 0.2},
             "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
-            "training": {"steps": 12, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2, **training},
+            "training": {"steps": 6, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2, **training},
             "evaluation": {"bootstrap": 10},
         },
         "the test",
@@ -123,7 +122,7 @@ def test_a_run_is_the_same_whoever_makes_its_batches_and_wherever_it_was_stopped
     train_config(config(accumulate=2), tmp_path / "plain", Quiet())
     request.getfixturevalue("always_ahead")
     train_config(config(accumulate=2), tmp_path / "ahead", Quiet())
-    assert train_config(config(accumulate=2), tmp_path / "stopped", Stopper(5))[0] is None
+    assert train_config(config(accumulate=2), tmp_path / "stopped", Stopper(3))[0] is None
     train_config(config(accumulate=2), tmp_path / "stopped", Quiet(), resume=True)
     plain, *others = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("plain", "ahead", "stopped")]
     assert others == [plain, plain]
@@ -161,28 +160,6 @@ def test_every_tensor_of_a_batch_is_pinned_and_moved(monkeypatch):
     for name in tensors:
         assert getattr(copy, name) is not getattr(batch, name)
         assert torch.equal(getattr(copy, name), getattr(batch, name))
-
-
-def test_a_copy_waits_for_nothing_from_pinned_memory_only():
-    asked = []
-
-    class Memory(torch.Tensor):
-        def is_pinned(self, *_):
-            return self.pinned
-
-        def to(self, device, non_blocking):
-            asked.append((self.pinned, non_blocking))
-            return self
-
-    @dataclass(frozen=True)
-    class Two:
-        first: torch.Tensor
-        second: torch.Tensor
-
-    parts = [torch.zeros(1).as_subclass(Memory) for _ in range(2)]
-    parts[0].pinned, parts[1].pinned = True, False
-    to_device(Two(*parts), torch.device("cuda"))
-    assert asked == [(True, True), (False, False)]
 
 
 class Numbers:

@@ -19,7 +19,7 @@ import torch
 import yaml
 
 from contract import batch_of, loss_of, write_lines
-from heed.config import RunConfig
+from heed.config import RunConfig, TrainingConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END
 from heed.errors import HeedError
@@ -420,14 +420,7 @@ CASES = {
     "TrainingConfig.save_minutes": (COPY | FOUR, "training.save_minutes", (9.0, 1e-4), attrgetter("steps"), TICKING),
     "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", ("auto", 1), number_of_updates, STEADY),
     "TrainingConfig.average": (COPY | TWO, "training.average", (1, 2), validated),
-    "LanguageModelTraining.batch_tokens": (BOOK, "training.batch_tokens", (16, 32), targets),
-    "LanguageModelTraining.betas": (BOOK, "training.betas", ((0.9, 0.95), (0.8, 0.95)), weights),
-    "LanguageModelTraining.weight_decay": (BOOK, "training.weight_decay", (0.0, 0.5), weights),
     "ImagesTraining.batch_size": (PICTURES, "training.batch_size", (16, 8), targets),
-    "ImagesTraining.batch_tokens": (PICTURES, "training.batch_tokens", (2_000, 100), refused),
-    "ImagesTraining.learning_rate": (PICTURES, "training.learning_rate", (0.02, 0.03), weights),
-    "ImagesTraining.betas": (PICTURES, "training.betas", ((0.9, 0.99), (0.8, 0.99)), weights),
-    "ImagesTraining.weight_decay": (PICTURES, "training.weight_decay", (0.0, 0.5), weights),
     "AugmentSection.flip": (PICTURES, "augment.flip", (False, True), updates),
     "AugmentSection.crop": (PICTURES, "augment.crop", (0, 1), updates),
     "AugmentSection.randaugment": (PICTURES, "augment.randaugment", (0, 2), updates),
@@ -490,10 +483,6 @@ CASES = {
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
     "PretrainingModel.name": (STORIES, "model.name", ("bert", "encoder"), refused, prepared),
     "PretrainingTokenizer.lowercase": (STORIES, "tokenizer.lowercase", (True, False), kept_text, prepared),
-    "PretrainingTraining.batch_tokens": (STORIES, "training.batch_tokens", (200, 400), targets),
-    "PretrainingTraining.learning_rate": (STORIES, "training.learning_rate", (0.02, 0.01), weights),
-    "PretrainingTraining.betas": (STORIES, "training.betas", ((0.9, 0.98), (0.8, 0.98)), weights),
-    "PretrainingTraining.weight_decay": (STORIES, "training.weight_decay", (0.0, 0.5), weights),
     "PretrainingHead.masked_words": (STORIES, "model.masked_words", (True, False), loss, prepared),
     "PretrainingHead.next_sentence": (STORIES, "model.next_sentence", (True, False), loss, prepared),
     "PretrainingHead.pooling": (STORIES, "model.pooling", ("mean", "last"), loss, prepared),
@@ -561,10 +550,10 @@ def test_changing_a_field_changes_what_is_seen(name, folder, monkeypatch):
 
 
 def fields_of(section):
-    """Every field of a section under the class that defines it as the section has it."""
+    """Every field of a section under the class that defines it as the section has it; of training, under the first."""
     for name in section.model_fields:
-        home = next(base for base in section.__mro__ if name in vars(base).get("__annotations__", ()))
-        yield f"{home.__name__}.{name}"
+        homes = [base for base in section.__mro__ if name in vars(base).get("__annotations__", ())]
+        yield f"{homes[-1 if issubclass(section, TrainingConfig) else 0].__name__}.{name}"
 
 
 def test_every_field_has_a_case():

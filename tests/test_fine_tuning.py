@@ -116,26 +116,6 @@ def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):
     assert (plain.config.training.learning_rate, plain.config.training.warmup) == (0.003, 100)
 
 
-def test_layers_of_the_parent_are_frozen_and_unfrozen(folder, parent):
-    fields = {"training.freeze": ["embeddings", "layers<1"], "data.valid": 8, "training.learning_rate": 0.01}
-    run = heed.train(
-        "classification", train=folder / "texts.txt", parent=parent.folder, steps=2, out=folder / "frozen",
-        settings=TRAINING | fields, quiet=True,
-    )  # fmt: skip
-    own, theirs = run.model.body.state_dict(), parent.model.body.state_dict()
-    still = (
-        "inputs.",
-        "positions.",
-        "segments.",
-        "embedding_norm.",
-        "blocks.0.",
-        "pooler.",
-    )  # the mean needs no pooler
-    for name in own:
-        if "bias" not in name:
-            assert torch.equal(own[name], theirs[name]) == name.startswith(still), name
-
-
 def test_a_tokenizer_that_contradicts_the_parents_is_refused(folder, parent):
     with pytest.raises(ConfigError, match=r"tokenizer.kind is 'word', but tokenizer.from takes the tokenizers of"):
         tokenizer = {"from": str(parent.folder), "kind": "word"}

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import heed
 from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
 from heed.storage.files import CHECKSUMS
-from heed.tasks import task_names
 from small_runs import SMALL, write_data
 
 MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
@@ -75,10 +74,6 @@ def bench(request, data, tmp_path, monkeypatch):
     jaxtyping.config.update("jaxtyping_disable", True)  # what users see
     yield Bench(request.param, data, tmp_path, monkeypatch)
     jaxtyping.config.update("jaxtyping_disable", False)
-
-
-def test_every_task_has_a_small_run():
-    assert set(SMALL) == set(task_names())
 
 
 @pytest.mark.parametrize("bench", SMALL, indirect=True)

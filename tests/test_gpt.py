@@ -10,9 +10,8 @@ from torch.testing import assert_close
 import heed
 import reference as ref
 from equations import array
-from heed import kernels
 from heed.errors import ConfigError, ShapeError
-from heed.layers import RotaryPositions, places_within
+from heed.layers import RotaryPositions
 from heed.models.gpt import GPT, GPTConfig, GPTEncoder, GPTEncoderConfig
 from heed.training.loss import vocabulary_loss
 
@@ -193,14 +192,6 @@ def test_the_base_size_is_gpt2_small():
     assert sum(p.numel() for p in model.parameters()) == 124_439_808  # as published by OpenAI, and by transformers
 
 
-def test_swiglu_has_as_many_parameters_as_gelu():
-    counts = []
-    for activation in ("gelu", "swiglu"):
-        model = GPT(GPTConfig(vocab_size=11, d_model=96, num_heads=4, num_layers=1, activation=activation, bias=False))
-        counts.append(sum(p.numel() for p in model.blocks[0].feed_forward.parameters()))
-    assert counts[0] == counts[1] == 8 * 96**2
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rotary_positions_are_the_reference_and_know_distances_only(dtype):
     torch.manual_seed(0)
@@ -219,15 +210,6 @@ def test_rotary_positions_are_the_reference_and_know_distances_only(dtype):
     assert float((rotary(8)(query) * rotary(3)(key)).sum()) != pytest.approx(scores[0], abs=1e-3)
 
 
-def test_rotary_gradients_are_those_of_the_plain_form():
-    x, factor = torch.randn(2, 3, 5, 8, requires_grad=True), torch.randn(2, 3, 5, 8)
-    rotation = RotaryPositions(8)(torch.arange(10).view(2, 5))
-    (found,) = torch.autograd.grad((rotation(x) * factor).sum(), x)
-    with kernels.plain():
-        (expected,) = torch.autograd.grad((rotation(x) * factor).sum(), x)
-    assert_close(found, expected)
-
-
 def test_an_odd_head_cannot_be_rotated():
     with pytest.raises(ConfigError, match=r"a head is 3 wide \(d_model / num_heads\); choose an even width"):
         GPT(GPTConfig(vocab_size=5, d_model=6, num_heads=2, positions="rotary"))
@@ -239,15 +221,6 @@ def test_a_text_beyond_the_table_is_refused_and_other_positions_have_no_end():
         make_model()(tokens)
     for positions in ("rotary", "sinusoidal"):
         assert make_model(positions=positions)(tokens).shape == (1, 10, 8)
-
-
-def test_packed_documents_have_positions_and_a_mask_of_their_own():
-    tokens = torch.zeros(2, 5, dtype=torch.long)
-    positions, seen = places_within(tokens, torch.tensor([[4, 4, 4, 5, 5], [0, 1, 1, 1, 1]]))
-    assert positions.tolist() == [[0, 1, 2, 0, 1], [0, 0, 1, 2, 3]]
-    assert seen[0].int().tolist() == [[1, 1, 1, 0, 0]] * 3 + [[0, 0, 0, 1, 1]] * 2
-    positions, seen = places_within(tokens, torch.ones(2, 5, dtype=torch.long))
-    assert positions.tolist() == [[0, 1, 2, 3, 4]] and seen is None
 
 
 def test_the_map_of_packed_documents_stays_within_each():

@@ -244,22 +244,6 @@ def test_spanish_articles_and_adjectives_agree(pairs):
     assert len(seen) > 80
 
 
-def test_spanish_names_the_pronoun_by_the_adjective(pairs):
-    own = {"tired", "weak", "sick", "lazy", "nervous"}
-    seen = set()
-    for pair in pairs["es"]:
-        if " because " not in pair.source:
-            continue
-        subject, thing = [spanish_noun(word) for word in words(pair.target.lower()) if spanish_noun(word)]
-        because = words(pair.target)[-2]
-        kind = subject if words(pair.source)[-2] in own else thing
-        if spanish_ending(because):
-            seen.add(kind)
-            assert spanish_ending(because) == kind, pair.target
-        assert (" eran " in pair.target or " estaban " in pair.target) == (kind[1] == "p"), pair.target
-    assert seen == {"ms", "mp", "fs", "fp"}
-
-
 def test_spanish_contracts_and_marks_people():
     text = "\n".join(pair.target for pair in GrammarSource("es").sample("train", COUNT))
     assert not re.search(r"\b(de|a) el\b", text)
@@ -339,21 +323,6 @@ def test_german_verbs_are_second_and_last(pairs):
             assert re.fullmatch(r"(Hat|Haben) .* \w+(t|en)\?", pair.target), pair.target
 
 
-def test_german_pronouns_have_the_gender_of_what_they_stand_for(pairs):
-    own = {"tired", "weak", "sick", "lazy", "nervous"}
-    pronouns = {"m": "er", "f": "sie", "n": "es"}
-    seen = set()
-    for pair in pairs["de"]:
-        if not re.search(r"because it was", pair.source):
-            continue
-        nouns = [word for word in words(pair.target) if word in GERMAN]
-        noun = nouns[0] if words(pair.source)[-2] in own else nouns[-1]
-        pronoun = re.search(r"weil (\w+)", pair.target)[1]
-        seen.add((noun == nouns[0], pronoun))
-        assert pronoun == pronouns[GERMAN[noun]], pair.target
-    assert len(seen) == 6
-
-
 # Hindi
 
 HINDI_FEMININE = (
@@ -407,14 +376,6 @@ def test_hindi_verbs_agree_with_the_object_after_ne(pairs):
         else:
             assert match[4] in "ae", pair.target  # seb: apple or apples
     assert count > 20
-
-
-def test_hindi_verb_is_last(pairs):
-    for pair in pairs["hi"]:
-        last = words(pair.target)[-2]
-        assert re.fullmatch(r"hoon|hai|hain|tha|thi|the|thin|\w+(a|e|i|in)", last), pair.target
-        if "because" in pair.source:
-            assert re.search(r"kyonki (vah|ve) bahut [\w ]+ (tha|thi|the|thin)\.$", pair.target), pair.target
 
 
 # As data of a run

@@ -11,10 +11,8 @@ import heed
 import reference as ref
 from equations import TIGHT, array, sharpened, step_of
 from heed.attention import Rows
-from heed.data.batch.pairs import TokenTurn, collate_turns
 from heed.generation import SearchOptions, generate
 from heed.models.hred import HRED, HREDConfig
-from heed.observe.edits import Force
 
 LENGTHS = [3, 9, 1, 4, 2]  # words of each utterance
 TURNS = torch.tensor([[3, 0, 1, 4], [2, -1, -1, -1]])
@@ -198,22 +196,6 @@ def test_responses_of_unequal_length_are_written_as_they_would_be_alone(words, t
     assert_close(watched[inside], whole[inside], **TIGHT)
 
 
-@pytest.mark.parametrize(
-    ("words", "turns", "score"),
-    [(False, False, "general"), (True, True, "additive"), (True, False, "concat"), (False, True, "key_query")],
-)
-def test_rows_selected_from_a_conversation_go_on_as_they_were(words, turns, score):
-    model, (said, rest) = make(words, turns, score=score), batch()
-    expected = model(**said, **rest)
-    state = model.start(model.encode(**said), Rows(CONVERSATION, 2), READ)
-    _, state = model.step(rest["target"][:, :3], state)
-    for picks in ([5, 0, 2, 2], [2, 1], [1, 0]):
-        rows = torch.tensor(picks) if len(picks) == 4 else rows[torch.tensor(picks)]
-        state = state.select(torch.tensor(picks))
-        hidden, _ = model.step(rest["target"][rows, 3:], state)
-        assert_close(hidden, expected[rows, 3:], **TIGHT)
-
-
 # --- writing, watching, editing
 
 
@@ -253,32 +235,6 @@ def test_the_maps_of_what_was_written_step_by_step_are_those_of_the_whole():
         assert_close(steps.weights[0, :, :length, : expected.shape[-1]], expected, rtol=0, atol=1e-6)
 
 
-def test_the_words_of_a_turn_share_its_weight():
-    model, (said, rest) = make(), batch()
-    with torch.no_grad(), heed.trace(model) as seen:
-        memory = model.encode(**said)
-        model.step(rest["target"], model.start(memory, Rows(CONVERSATION, 2), READ))
-    of_words, of_turns = seen.maps("words").weights[:, 0], seen.maps("turns").weights[:, 0]
-    turn_of = memory.turn_of[CONVERSATION].unsqueeze(1).expand_as(of_words)
-    shares = torch.zeros_like(of_turns).scatter_add(-1, turn_of, of_words)
-    assert_close(shares, of_turns, **TIGHT)
-    assert memory.turn_of[0].tolist() == [0] * 4 + [1] * 3 + [2] * 9 + [3] * 2  # words of the turns, end to end
-
-
-def test_a_turn_that_is_not_looked_at_takes_its_words_with_it():
-    model, (said, rest) = make(), batch()
-    whole = {**rest, "conversation": torch.zeros(6, dtype=torch.long), "read": torch.full((6,), 4)}
-    force = Force("turns", position=2, weights=[0.25, 0.0, 0.75, 0.0])
-    with heed.trace(model, edits=[force]) as seen, torch.no_grad():
-        model(**said, **whole)
-    weights = seen.maps("words").weights[:, 0, 2]
-    shares = [weights[:, part].sum(-1) for part in (slice(0, 4), slice(4, 7), slice(7, 16), slice(16, 18))]
-    assert_close(torch.stack(shares, dim=1), torch.tensor([[0.25, 0.0, 0.75, 0.0]]).double().expand(6, -1), **TIGHT)
-    with heed.trace(model, edits=[Force("words", position=2, weights=[0.0, 1.0])]) as seen, torch.no_grad():
-        model(**said, **whole)
-    assert seen.maps("words").weights[0, 0, 2].tolist() == [0.0, 1.0] + [0.0] * 16
-
-
 def test_scores_far_apart_between_turns_still_share_each_turns_weight():
     model, (said, rest) = make(sharp=40.0), batch()
     with torch.no_grad(), heed.trace(model.float()) as seen:
@@ -305,17 +261,3 @@ def test_a_memory_of_selected_conversations_is_theirs():
     state = model.start(memory, Rows(1 - CONVERSATION, 2), READ)
     assert_close(model.step(rest["target"], state)[0], model(**said, **rest), **TIGHT)
     assert replace(memory).summary is not None
-
-
-@pytest.mark.parametrize(
-    ("lengths", "targets"), [([3, 40, 1, 4], [2, 30, 1]), ([7, 7], [5, 5]), ([1], [0])], ids=["ragged", "even", "one"]
-)
-def test_the_padding_that_is_reported_is_what_the_model_computes(lengths, targets):
-    utterances = [TokenTurn([5] * length, 1) for length in lengths]
-    responses = [(0, min(1, len(lengths)), [6] * length) for length in targets]
-    made, model, computed = collate_turns(utterances, [range(len(lengths))], responses, [0]), make(), []
-    for net in (model.words, model.decoder):
-        net.register_forward_hook(lambda net, inputs, outputs: computed.append(inputs[0].shape[:2].numel()))
-    model(made.tokens, made.mask, made.turns, made.speakers, made.target, made.conversation, made.read)
-    real = sum(lengths) + sum(targets) + len(targets)
-    assert made.padding_share == pytest.approx(1 - real / sum(computed))

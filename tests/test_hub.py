@@ -130,14 +130,6 @@ def test_a_configuration_beside_the_folder_and_a_whole_run(folder, tmp_path, mon
     assert heed.load(tmp_path / "run").evaluate("test")["examples"] == 5
 
 
-def test_from_python(folder, tmp_path):
-    settings = {"data.columns": COLUMNS, "model.d_hidden": 6, "training.threads": 1, "training.device": "cpu"}
-    run = heed.train(
-        "translation", hub=folder, size="tiny", steps=1, out=tmp_path / "run", settings=settings, quiet=True
-    )
-    assert run.report["data"]["valid"]["examples"] == 4
-
-
 def test_without_a_network_it_says_what_to_do(tmp_path):
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     words = [sys.executable, "-m", "heed", "check", "translation", "hub:user/name"]
@@ -201,16 +193,8 @@ def test_columns_of_text_and_label_are_recognised_and_stored(tmp_path):
     run = heed.train("classification", hub=str(tmp_path / "set"), model="bag", steps=1, out=tmp_path / "run",
                      settings=settings, quiet=True)  # fmt: skip
     assert (run.config.data.columns.text, run.config.data.columns.label) == ("review", "stars")
-    assert "train: columns: text is 'review', label is 'stars'" in run.task.splits.remarks
-
-
-def test_a_classification_of_a_data_set_is_trained_and_evaluated(tmp_path):
-    config = labelled(tmp_path / "set", [0, 1] * 20, ClassLabel(names=["bad", "good"]))
-    settings = {"data": {**config.data.model_dump(mode="json"), "valid": 8}, "training": {"steps": 1, "threads": 1}}
-    values = {"task": "classification", **settings, "model": {"name": "bag"}}
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(values))
-    run = heed.train(tmp_path / "r.yaml", out=tmp_path / "run", quiet=True)
     assert run.task.labels == ["bad", "good"] and heed.load(tmp_path / "run").evaluate("valid")["examples"] >= 8
+    assert "train: columns: text is 'review', label is 'stars'" in run.task.splits.remarks
 
 
 @pytest.mark.parametrize(

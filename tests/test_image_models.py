@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import reference
 from heed.errors import ConfigError, ShapeError
-from heed.layers.grid import ReceptiveField, interpolated, patches_of, sinusoidal_grid
+from heed.layers.grid import interpolated
 from heed.models.cnn import ImageCNN
 from heed.models.resnet import ResNet, ResNetConfig
 from heed.models.vit import Vit, VitConfig
@@ -95,9 +95,17 @@ def vit(model, picture):
     return states, np.stack([norm("norm")(row) for row in x])
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
-@pytest.mark.parametrize("pooling", ["class", "mean"])
-@pytest.mark.parametrize(("patch_size", "stride"), [(4, None), (4, 2), (3, 1), (8, 4)])
+@pytest.mark.parametrize(
+    ("patch_size", "stride", "pooling", "positions"),
+    [
+        (4, None, "class", "learned"),
+        (4, 2, "mean", "sinusoidal"),
+        (3, 1, "class", "none"),
+        (8, 4, "mean", "learned"),
+        (4, None, "class", "sinusoidal"),
+        (1, None, "mean", "none"),
+    ],
+)
 def test_vit_is_the_paper_in_numpy(patch_size, stride, pooling, positions):
     model = make(Vit, patch_size=patch_size, stride=stride, pooling=pooling, positions=positions, **NARROW)
     pixels = pictures()
@@ -113,23 +121,6 @@ def test_vit_is_the_paper_in_numpy(patch_size, stride, pooling, positions):
     records = [record for record in seen.attention_records if record.mechanism == "encoder"]
     assert [record.layer for record in records] == [0, 1]
     assert {record.projected.shape[2] for record in records} == {rows * columns + first}
-
-
-@pytest.mark.parametrize(("size", "stride"), [(1, 1), (2, 2), (3, 1), (3, 2), (4, 3), (5, 5)])
-def test_patches_are_cut_by_hand_at_any_stride(size, stride):
-    pixels = pictures(height=11, width=7)
-    found = patches_of(pixels, size, stride)
-    assert_close(found, torch.as_tensor(np.stack([reference.patches(p, size, stride) for p in pixels])).float())
-    unfolded = nn.functional.unfold(pixels, size, stride=stride).transpose(1, 2)
-    assert torch.equal(found, unfolded)
-
-
-def test_a_picture_of_224_pixels_is_196_patches_of_768_numbers():
-    assert patches_of(torch.zeros(1, 3, 224, 224), 16, 16).shape == (1, 196, 768)
-
-
-def test_positions_on_a_grid_are_the_sinusoids_of_row_and_column():
-    assert_close(sinusoidal_grid((3, 5), 24), torch.as_tensor(reference.sinusoidal_grid(3, 5, 24)).float())
 
 
 def test_a_convolutional_stem_is_convolutions_that_halve():
@@ -210,17 +201,6 @@ def test_interpolated_positions_are_those_of_bicubic_resizing(leading, new):
     assert_close(found[leading:].reshape(*new, 5).permute(2, 0, 1), expected[0])
 
 
-def test_positions_of_the_same_grid_stay_and_others_keep_their_order():
-    table = torch.randn(13, 5)
-    assert interpolated(table, (3, 4), (3, 4)) is table
-    rows = torch.arange(8.0).repeat_interleave(6).unsqueeze(1)  # the number of the row at each place
-    found = interpolated(rows, (8, 6), (16, 4)).reshape(16, 4)
-    assert_close(found, found[:, :1].expand(-1, 4))
-    assert (found[1:, 0] > found[:-1, 0]).all() and abs(found[0, 0]) < 0.3
-    with pytest.raises(ValueError, match="a table of 11 positions is too short for a grid of 3 x 4"):
-        interpolated(table[:11], (3, 4), (6, 6))
-
-
 @pytest.mark.parametrize(
     ("old", "new", "taken"),
     [
@@ -291,6 +271,39 @@ def test_resnet_is_the_paper_in_numpy(fields, large, strided):
     assert_near(model(pixels), [x.mean((1, 2)) for x in maps])
 
 
+def in_resnet(name):
+    name = name.replace(".norm.", ".normalization.")
+    if name.startswith("stem."):
+        return f"embedder.embedder.{name.removeprefix('stem.')}"
+    _, stage, block, *rest = name.split(".")
+    return ".".join(["encoder.stages", stage, "layers", block, *("layer" if n == "units" else n for n in rest)])
+
+
+@pytest.mark.parametrize(("depth", "kind"), [(18, "basic"), (50, "bottleneck")])
+def test_resnet_is_that_of_transformers_with_the_same_weights(depth, kind):
+    transformers, num_filters = pytest.importorskip("transformers"), 4
+    sides = {"height": 40, "width": 56}
+    model = make(ResNet, depth=depth, num_filters=num_filters, **sides)
+    expansion = 1 if kind == "basic" else 4
+    config = transformers.ResNetConfig(
+        num_channels=3,
+        embedding_size=num_filters,
+        hidden_sizes=[(num_filters << i) * expansion for i in range(4)],
+        depths=list(model.config.blocks),
+        layer_type=kind,
+    )
+    theirs = transformers.ResNetModel(config)
+    pixels = pictures(**sides)
+    with torch.no_grad():
+        own = theirs.state_dict()
+        given = {in_resnet(name): tensor for name, tensor in model.state_dict().items()}
+        theirs.load_state_dict({name: tensor.reshape(own[name].shape) for name, tensor in given.items()})
+        expected = theirs.eval()(pixels)
+        scale = max(1.0, float(expected.last_hidden_state.abs().max()))
+        assert_close(model.features(pixels) / scale, expected.last_hidden_state / scale, rtol=0, atol=1e-5)
+        assert_close(model(pixels) / scale, expected.pooler_output.flatten(1) / scale, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("form", "depth", "millions"),
     [
@@ -340,13 +353,18 @@ def test_a_depth_that_the_form_lacks_is_refused(fields, message):
 # --- cnn
 
 
-@pytest.mark.parametrize("pooling", ["flat", "mean", "max"])
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"norm": "none"}, {"kernel_size": 5}, {"pool_size": 1}, {"pool_size": 3, "num_filters": (4,)}],
+    ("pooling", "fields"),
+    [
+        ("flat", {}),
+        ("mean", {"norm": "none"}),
+        ("max", {"kernel_size": 5}),
+        ("flat", {"pool_size": 1}),
+        ("mean", {"pool_size": 3, "num_filters": (4,)}),
+    ],
     ids=str,
 )
-def test_cnn_is_its_equations_in_numpy(fields, pooling):
+def test_cnn_is_its_equations_in_numpy(pooling, fields):
     model = make(ImageCNN, **{"num_filters": (3, 4), "convolutions": 2, "pooling": pooling, **fields})
     c, w, pixels = model.config, weights_of(model), pictures()
     maps = []
@@ -382,12 +400,6 @@ def test_a_cnn_that_cannot_be_is_refused(fields, message):
 
 
 # --- receptive fields
-
-
-def test_the_receptive_field_of_named_layers():
-    assert ReceptiveField.of([(3, 1, 1)] * 3) == ReceptiveField(7, 1, -3)
-    assert ReceptiveField.of([(7, 2, 3), (3, 2, 1)]) == ReceptiveField(11, 4, -5)
-    assert ReceptiveField.of([(3, 1, 1), (2, 2, 0)]).box(1, 2) == (1, 3, 5, 7)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """How pictures are trained on: batch normalisation, mixed and divided batches, workers that feed them."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 import heed
-from heed.cli import main
 from heed.errors import ConfigError
 from heed.models.vit import Vit, VitConfig
 from heed.runs.train import train_config
@@ -87,15 +84,6 @@ def test_pictures_are_mixed_within_their_part_of_a_batch():
     torch.testing.assert_close(mixing.collate([5], epoch=0).pixels[0], own[0])  # alone, with nobody to be mixed with
 
 
-def test_a_file_of_settings_is_trained_on_fewer_pictures(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "digits.yaml").write_text("task: images\ndata:\n  name: digits\ntraining:\n  steps: 2\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "digits.yaml", "--train-size", "100", "--dry-run", "training.threads=1"])
-    out = capsys.readouterr().out
-    assert ended.value.code == 0 and "train_size: 100" in out
-
-
 CHANGES = {"flip": True, "crop": 1, "randaugment": 1, "erase": 0.3, "mixup": 0.4, "cutmix": 1.0}
 
 
@@ -142,17 +130,3 @@ def test_a_run_has_the_same_bits_with_any_number_of_workers_and_any_memory(plain
 def test_a_run_that_was_stopped_goes_on_with_the_same_changes(plain, photos, tmp_path):
     assert train_config(photos_config(photos), tmp_path / "run", Stopper(5))[0] is None
     assert weights(tmp_path / "run", photos_config(photos), resume=True)[0] == plain[0]
-
-
-def test_the_share_of_time_that_updates_waited_for_pictures_is_in_the_report(plain):
-    _, run = plain
-    lines = map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
-    updates = [line for line in lines if line["event"] == "update"]
-    share = sum(line["waited"] for line in updates) / sum(line["seconds"] for line in updates)
-    assert 0 < share < 1 and run.report["training"]["waiting_share"] == pytest.approx(share, abs=1e-4)
-
-
-def test_the_form_of_the_pictures_is_stored_in_the_run(plain):
-    stored = json.loads((plain[1].folder / "pictures.json").read_text())
-    assert (stored["height"], stored["width"], stored["channels"], stored["crop"]) == (12, 12, 3, "centre")
-    assert all(0.4 < mean < 0.6 for mean in stored["mean"])
