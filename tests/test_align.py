@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import heed
+from commands import call as command
 from contract import forced_batch
-from heed.cli import main
 from heed.data.examples import Pair
 from heed.data.kinds.links import read_links
 from heed.errors import ConfigError, DataError
@@ -168,16 +168,6 @@ def test_links_of_what_is_written_count_the_words_that_blanks_separate(run, caps
     assert code == 0
     written, shown = out.rstrip("\n").split("\t")
     assert written == prediction.text and sorted(shown.split()) == sorted(f"{i}-{j}" for i, j in links)
-
-
-def command(capsys, *words):
-    code = 0
-    try:
-        main([str(word) for word in words])
-    except SystemExit as exit:
-        code = exit.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_the_command_writes_a_line_for_each_pair(run, back, data, pairs, capsys):

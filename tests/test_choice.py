@@ -63,13 +63,6 @@ def test_one_head_of_one_layer(both):
     assert_close(torch.softmax(one.scores.masked_fill(~one.mask, -torch.inf), -1), one.weights)
 
 
-def test_self_attention_of_the_decoder_has_what_was_read_as_its_keys(both):
-    (one,) = look(both, "decoder").maps
-    assert one.query.labels == ("3", "1", "4", "end")
-    assert one.key.labels == ("start", "3", "1", "4")
-    assert torch.equal(one.mask, torch.ones(4, 4).tril().bool())
-
-
 def test_frames_hold_a_row_of_each_map_and_the_states_of_each_block(both):
     shown = look(both, None, 0, 1)
     encoder, decoder, cross = shown.maps

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +15,6 @@ import torch
 import yaml
 from typer.main import get_command
 
-import commands
 import heed
 from heed.attention import SCORES
 from heed.cli.app import app
@@ -45,14 +43,6 @@ def config(tmp_path_factory):
 def run(tmp_path_factory, config):
     """A trained run, for everything that only reads it."""
     return heed.train(config, out=tmp_path_factory.mktemp("runs") / "run", quiet=True)
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    """Run a command in an empty folder; gives its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return partial(commands.call, capsys)
 
 
 def shell(*words, cwd=None, **options):
@@ -98,30 +88,30 @@ def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence(call, monkeypat
         assert out.startswith("Usage: ") and "the paper's" not in out and "list[" not in out and "<str>" not in out
 
 
-def completed(words, cwd):
-    """What the Tab key offers in bash after the words."""
-    line = {"_HEED_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    script = "import sys; sys.argv[0] = 'heed'; from heed.cli.app import app; app(prog_name='heed')"
-    done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **line}, cwd=cwd, capture_output=True, text=True, timeout=60
-    )
-    return done.stdout.split()
-
-
-def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path):
+def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path, monkeypatch, capsys):
     for name in ("b-rnn-1", "a-cnn-2", "no-run"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     for name in ("b-rnn-1", "a-cnn-2"):
         (tmp_path / "runs" / name / "format.json").touch()
     (tmp_path / "my.yaml").touch()
-    assert completed(["heed", "train", "t"], tmp_path) == ["table", "tagging", "translation"]
-    assert completed(["heed", "train", "my"], tmp_path) == ["my.yaml"]
-    assert completed(["heed", "train", "table", "t"], tmp_path) == []  # files, which bash completes by itself
-    assert completed(["heed", "train", "table", "--model", "ba"], tmp_path) == ["bag", "bahdanau"]
-    assert completed(["heed", "train", "table", "--size", "s"], tmp_path) == ["scarce", "small"]
-    assert completed(["heed", "predict", ""], tmp_path) == ["last", "runs/a-cnn-2", "runs/b-rnn-1"]
-    assert completed(["heed", "compare", "runs/a-cnn-2", "runs/b"], tmp_path) == ["runs/b-rnn-1"]
-    assert completed(["heed", "models", "h"], tmp_path) == ["han", "hred"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["heed"])
+    monkeypatch.setenv("_HEED_COMPLETE", "complete_bash")
+    for words, offered in (
+        ("train t", ["table", "tagging", "translation"]),
+        ("train my", ["my.yaml"]),
+        ("train table t", []),  # files, which bash completes by itself
+        ("train table --model ba", ["bag", "bahdanau"]),
+        ("train table --size s", ["scarce", "small"]),
+        ("predict ", ["last", "runs/a-cnn-2", "runs/b-rnn-1"]),
+        ("compare runs/a-cnn-2 runs/b", ["runs/b-rnn-1"]),
+        ("models h", ["han", "hred"]),
+    ):
+        monkeypatch.setenv("COMP_WORDS", f"heed {words}")
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ") + 1))
+        with pytest.raises(SystemExit):
+            app(prog_name="heed")
+        assert capsys.readouterr().out.split() == offered
 
 
 def test_version():

@@ -184,11 +184,6 @@ def test_masked_differs_from_zero(width):
     assert "masked" in masked and "masked" not in zero
 
 
-def test_every_text_names_its_axes():
-    for text in (map_to_text(DATE), map_to_svg(DATE), look_to_html(make_look(DATE))):
-        assert "rows: target characters, columns: source characters" in text
-
-
 def test_steps_show_every_number_of_a_frame():
     text = look_to_text(make_look(DATE), steps=True)
     assert text.count("encoder step") == len(DATE.key)

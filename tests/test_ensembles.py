@@ -1,15 +1,13 @@
 """Runs that write together: the mean of their probabilities, over any pair decoders, in every search."""
 
-import io
 import json
-import sys
 
 import pytest
 import torch
 
 import heed
+from commands import call
 from heed.attention import Rows
-from heed.cli import main
 from heed.errors import ConfigError
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate
 from heed.models.base import PairDecoder
@@ -152,24 +150,18 @@ def test_an_ensemble_of_runs_predicts_and_scores(runs):
     assert repr(both).startswith("<heed ensemble of ")
 
 
-def test_the_commands_take_further_runs(runs, capsys, monkeypatch):
+def test_the_commands_take_further_runs(runs, capsys):
     a, b = (str(run.folder) for run in runs)
-
-    def call(*words, stdin=""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as ended:
-            main([*words])
-        return ended.value.code or 0, *capsys.readouterr()
 
     both = heed.ensemble([a, b])
     lines = ["3 1 4", "", "2 2"]
-    code, out, _ = call("predict", a, "--with", b, stdin="\n".join(lines) + "\n")
+    code, out, _ = call(capsys, "predict", a, "--with", b, stdin="\n".join(lines) + "\n")
     assert code == 0 and out == "".join(p.text + "\n" for p in both.predict(lines))
-    code, out, _ = call("evaluate", a, "--with", b, "--json")
+    code, out, _ = call(capsys, "evaluate", a, "--with", b, "--json")
     report = json.loads(out)["test"]
     assert report == json.loads(json.dumps(both.evaluate("test")))
     assert report["perplexity"] != heed.load(a).evaluate("test")["perplexity"]
-    code, out, err = call("predict", a, "--with", "nowhere", "x")
+    code, out, err = call(capsys, "predict", a, "--with", "nowhere", "x")
     assert (code, out, err) == (2, "", "heed: no run folder 'nowhere'\n")
 
 

@@ -11,7 +11,6 @@ import heed
 import reference as ref
 from equations import array
 from heed.errors import ConfigError, ShapeError
-from heed.layers import RotaryPositions
 from heed.models.gpt import GPT, GPTConfig, GPTEncoder, GPTEncoderConfig
 from heed.training.loss import vocabulary_loss
 
@@ -190,24 +189,6 @@ def test_the_base_size_is_gpt2_small():
     with torch.device("meta"):
         model = GPT(GPTConfig(vocab_size=50_257))
     assert sum(p.numel() for p in model.parameters()) == 124_439_808  # as published by OpenAI, and by transformers
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rotary_positions_are_the_reference_and_know_distances_only(dtype):
-    torch.manual_seed(0)
-    rotary = RotaryPositions(6)
-    positions = torch.tensor([[0, 1, 5, 300]])
-    x = torch.randn(1, 2, 4, 6, dtype=dtype)
-    turned = rotary(positions)(x)
-    for n, position in enumerate(positions[0].tolist()):
-        for h in range(2):
-            expected = torch.tensor(ref.rotary(x[0, h, n].numpy(), position))
-            assert_close(turned[0, h, n].double(), expected, rtol=0, atol=1e-5)
-            assert_close(rotary(position)(x[:, h : h + 1, n : n + 1]), turned[:, h : h + 1, n : n + 1])
-    query, key = torch.randn(2, 1, 1, 1, 6)
-    scores = [float((rotary(7 + s)(query) * rotary(3 + s)(key)).sum()) for s in (0, 1, 400)]
-    assert scores == pytest.approx([scores[0]] * 3, abs=1e-4)
-    assert float((rotary(8)(query) * rotary(3)(key)).sum()) != pytest.approx(scores[0], abs=1e-3)
 
 
 def test_an_odd_head_cannot_be_rotated():

@@ -27,7 +27,7 @@ def pairs():
 @pytest.fixture(scope="module")
 def many():
     """More German pairs, for what is rare."""
-    return GrammarSource("de").sample("train", 20_000)
+    return GrammarSource("de").sample("train", 8_000)
 
 
 def words(text):
@@ -170,8 +170,8 @@ def test_a_sample_is_the_beginning_of_a_longer_one_and_seeds_differ(pairs):
     assert GrammarSource("es", seed=2).sample("train", 50)[5:] != pairs["es"][5:50]
 
 
-def test_there_are_tens_of_thousands_of_sentences_and_each_has_one_translation(many):
-    assert len({pair.source for pair in many}) > 19_900
+def test_thousands_of_sentences_hardly_repeat_and_each_has_one_translation(many):
+    assert len({pair.source for pair in many}) > 7_960
     translations = {}
     for pair in many:
         assert translations.setdefault(pair.source, pair.target) == pair.target

@@ -1,7 +1,5 @@
 """Data sets of the Hugging Face Hub, here as local folders that the same library reads; and no network, said."""
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -130,14 +128,17 @@ def test_a_configuration_beside_the_folder_and_a_whole_run(folder, tmp_path, mon
     assert heed.load(tmp_path / "run").evaluate("test")["examples"] == 5
 
 
-def test_without_a_network_it_says_what_to_do(tmp_path):
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    words = [sys.executable, "-m", "heed", "check", "translation", "hub:user/name"]
-    ended = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
-    assert ended.returncode == 2 and ended.stdout == ""
-    assert ended.stderr.startswith("heed: data.hub 'user/name' is not in the cache and cannot be fetched: ")
-    assert ended.stderr.endswith("run this once with network access, or set data.hub to the folder of a copy\n")
-    assert ended.stderr.count("\n") == 1
+def test_without_a_network_it_says_what_to_do(tmp_path, monkeypatch, capsys):
+    for place in ("huggingface_hub.constants.HF_HUB_OFFLINE", "datasets.config.HF_HUB_OFFLINE"):
+        monkeypatch.setattr(place, True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        main(["check", "translation", "hub:user/name"])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert err.startswith("heed: data.hub 'user/name' is not in the cache and cannot be fetched: ")
+    assert err.endswith("run this once with network access, or set data.hub to the folder of a copy\n")
+    assert err.count("\n") == 1
 
 
 def test_an_unknown_field_is_refused_with_a_suggestion():

@@ -234,24 +234,6 @@ def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
         again.evaluate("test")
 
 
-def test_runs_answer_together_and_are_compared_on_the_same_pictures(run, photos, tmp_path, capsys):
-    settings = {**SMALL, **QUICK, "training.batch_size": 16, "data.valid": 20, "data.size": 8}
-    other = heed.train("images", train=photos, steps=2, out=tmp_path / "other", settings=settings, quiet=True)
-    together = heed.ensemble([run.folder, other.folder])
-    picture = photos / "down" / "1.png"
-    expected = (run.predict(picture).probabilities["down"] + other.predict(picture).probabilities["down"]) / 2
-    assert together.predict(picture).probabilities["down"] == pytest.approx(expected, abs=1e-5)
-    assert together.evaluate("valid")["examples"] == 20
-    compared = heed.compare([run.folder, other.folder], resamples=50)
-    assert [measure.name for measure in compared.measures] == ["accuracy", "macro_f1", "calibration_error"]
-    mine = compared.results[0].scores["accuracy"].value
-    assert mine == pytest.approx(run.evaluate("valid")["accuracy"]["value"])
-    compared.save(tmp_path / "compared")
-    page = (tmp_path / "compared" / "compare.html").read_text()
-    assert "Pictures drawn at random" in page and page.count("<img") == 15 + 2 * 15  # and a map of each run
-    assert page.count(">Grad-CAM<") == 2 * 15 and ">attention rollout<" not in page  # convolutions alone
-
-
 def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
     config = check_config(
         {"task": "images", "data": {"train": [str(photos)], "valid": 20}, "training": {"train_size": 9}}, "t"
