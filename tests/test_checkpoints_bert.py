@@ -195,16 +195,6 @@ def test_roberta_skips_pads_on_the_left(tmp_path):
     torch.testing.assert_close(states[mask], out[mask.flip(1)], **CLOSE)
 
 
-def test_bert_reads_pairs_with_the_segments_of_its_tokenizer(tmp_path):
-    model = bert(tmp_path / "theirs", 1, "ForNextSentencePrediction")
-    assert model.config.type_vocab_size == 2
-    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    ours = torch.tensor([[2, 7, 8, 3, 9, 10, 3, 0], [2, 7, 3, 11, 12, 13, 14, 3]])
-    mask, segments = ours != 0, torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1]])
-    out = theirs_of(model, torch.tensor(numbers(run))[ours], mask, token_type_ids=segments)
-    torch.testing.assert_close(outputs_of(run, ours, mask)[2]["order"], out.logits, **CLOSE)
-
-
 # --- names of tensors
 
 

@@ -169,19 +169,6 @@ def test_an_empty_prompt_begins_with_the_end_token_and_scores_are_theirs(tmp_pat
     torch.testing.assert_close(torch.tensor(run.token_scores([text])[0].log_probs).float(), scores, **CLOSE)
 
 
-def test_a_label_is_that_of_their_classifier(tmp_path):
-    model = gpt2(tmp_path / "theirs", 2, "ForSequenceClassification", id2label={0: "bad", 1: "good", 2: "so so"})
-    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    tokenizer.pad_token = tokenizer.eos_token
-    texts = ["the man", "one and two and three and four", "!"]
-    given = tokenizer(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        expected = model(**given).logits.softmax(-1)
-    for found, row in zip(run.predict(texts), expected.tolist(), strict=True):
-        assert [found.probabilities[label] for label in ("bad", "good", "so so")] == pytest.approx(row, abs=1e-5)
-
-
 def edit(folder, drop=(), **fields):
     """Change the fields of a config.json."""
     values = json.loads((folder / "config.json").read_text()) | fields
