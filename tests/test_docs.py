@@ -150,8 +150,9 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     assert sorted(re.findall(r": ([\w/-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
     parts = ["Tutorials", "How-to", "Reference", "Explanation", "Gallery"]
     assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == parts
+    api = site.api()
     for name in heed.__all__:
-        assert re.search(rf"^::: heed\.[\w.]+\.{name}$", site.api(), flags=re.MULTILINE), name
+        assert re.search(rf"^::: heed\.[\w.]+\.{name}$", api, flags=re.MULTILINE), name
     runs = {f"{kind.__module__}.{kind.__name__}": kind for kind in map(run_class, task_names())}
     assert {*site.runs()} == {*runs}
     assert all(any(hasattr(kind, method) for kind in runs.values()) for method in site.METHODS)
