@@ -190,11 +190,11 @@ def test_dates_lie_within_the_years() -> None:
 
 
 def test_no_source_can_be_read_as_another_date() -> None:
-    """Every date of two years is written in every format; exactly the ambiguous ones are never drawn."""
-    source = DateSource(years=(1999, 2000))
+    """Every date of a year is written in every format; exactly the ambiguous ones are never drawn."""
+    source = DateSource(years=(2000, 2000))
     formats = [read_format(one, style) for code in (*LANGUAGES, *UNSEEN) for one in locales(code) for style in STYLES]
-    first = datetime.date(1999, 1, 1)
-    days = [first + datetime.timedelta(days=n) for n in range(731)]
+    first = datetime.date(2000, 1, 1)
+    days = [first + datetime.timedelta(days=n) for n in range(366)]
     readings = defaultdict(set)
     for date_format in {one for one in formats if one is not None}:
         for date in days:
@@ -204,7 +204,7 @@ def test_no_source_can_be_read_as_another_date() -> None:
         assert {date for date in days if source.is_ambiguous(date_format, date)} == ambiguous
     sampled = {pair.source for split in ALL_SPLITS for pair in source.sample(split, 3000)}
     assert all(len(readings[text]) == 1 for text in sampled)
-    assert len(readings["05/06/1999"]) == 2  # Angola: June; Panama: May
+    assert len(readings["05/06/2000"]) == 2  # Angola: June; Panama: May
 
 
 def test_each_split_of_each_year_has_dates_with_one_reading() -> None:

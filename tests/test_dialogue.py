@@ -76,7 +76,9 @@ def runs(folder):
     """A model of each kind that has learned the answers."""
     made = {}
     for model in MODELS:
-        settings = values(folder, model, steps=200, learning_rate=0.02, warmup=20, data={"respond": "bot"})
+        settings = values(
+            folder, model, steps=140 if model == "hred" else 200, learning_rate=0.02, warmup=20, data={"respond": "bot"}
+        )
         settings["training"]["batch_tokens"] = 150
         settings["model"] |= {"d_embedding": 16, "d_hidden": 24}
         if model == "hred":

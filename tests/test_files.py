@@ -20,7 +20,7 @@ from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
 
-relaxed = settings(deadline=None, max_examples=100)
+relaxed = settings(deadline=None, max_examples=50)
 pairs_of = st.lists(st.builds(Pair, st.sampled_from("abcdefghij"), st.sampled_from("xyz")), max_size=30)
 
 
