@@ -9,8 +9,7 @@ from heed import kernels
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
-from heed.generation.next_token import NextTokenScores
-from heed.generation.options import without
+from heed.generation.search import NextTokenScores, without
 from heed.kernels import best_of
 from heed.kernels.vocabulary import _SMALL
 from heed.layers import DecoderStack, FastDecoding, StackState

@@ -118,7 +118,7 @@ def numpy_greedy(model, token, forbidden):
 
 
 def numpy_beam(model, first, forbidden, width, num_best):
-    """By the definition in `heed.generation.beam`: sequences and scores (mean log-probabilities), best first."""
+    """By the definition in `heed.generation.beam_search`: sequences and scores (mean log-probabilities), best first."""
     rows, done = [((), 0.0)], []
     for length in range(1, LIMIT + 1):
         candidates = []

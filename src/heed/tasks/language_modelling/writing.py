@@ -106,7 +106,7 @@ class WritingOptions:
         length_penalty: Candidates are compared by log-probability / length ** length_penalty.
         sampling: Sample instead of searching.
         stop: Texts before which the output is cut; the earliest counts.
-        repetition_penalty: See `heed.generation.next_token`; also applies to tokens of the prompt. Not with a beam.
+        repetition_penalty: See `heed.generation.search`; also applies to tokens of the prompt. Not with a beam.
     """
 
     length: int = 100
