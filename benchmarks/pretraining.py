@@ -33,8 +33,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
-from heed.data.batch.plan import plan_batches
-from heed.data.batch.texts import fit, frame, pad_rows
+from heed.data.batch import fit, frame, pad_rows, plan_batches
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig

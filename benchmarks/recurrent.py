@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from training import SMOOTHING, VOCABULARY, Step, arguments, as_heed_trains, batches, installed, optimised, race
 
-from heed.data.batch.pairs import PairBatch
+from heed.data.batch import PairBatch
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 from heed.training.loss import vocabulary_loss
 

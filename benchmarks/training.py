@@ -27,8 +27,7 @@ from machine import print_machine
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
-from heed.data.batch.plan import plan_batches
+from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config

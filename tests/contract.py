@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch import TokenPair, collate_pairs
 from heed.tasks import check_config, task_class
 
 TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}

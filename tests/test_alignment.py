@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from heed.data.batch.pairs import TokenPair
+from heed.data.batch import TokenPair
 from heed.data.tokens import alignment
 from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import alignment_measures, symmetrize

@@ -7,9 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heed.data.batch.pairs import TokenPair, collate_pairs
-from heed.data.batch.plan import plan_batches
-from heed.data.batch.texts import positions_in_groups
+from heed.data.batch import TokenPair, collate_pairs, plan_batches, positions_in_groups
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.layers.ragged import length_groups
 

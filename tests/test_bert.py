@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import heed
-from heed.data.batch.texts import fit, frame, frame_size, framed, framed_features, unframed
+from heed.data.batch import fit, frame, frame_size, framed, framed_features, unframed
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError, DataError, ShapeError
 from heed.layers.elementwise import RELU

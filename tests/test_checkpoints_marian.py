@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import heed
 import marian
-from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import _alternating as alternating

@@ -21,10 +21,10 @@ from heed.observe.draw_html import CELLS_IN_A_TABLE, look_to_html, shading_to_ht
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
 from heed.observe.draw_text import look_to_text, map_to_text, shading_to_text
-from heed.observe.labels import clean, visible
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan, look_to_json
 from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 from heed.observe.scene import to_svg
+from heed.visible import clean, visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = ("<b>", "&amp;", "\"'", "\x00\x1b[31m", "\n", " ", "", "\ud800", "\ufffe", "\u202e", "\u0645", "\U0001f600")

@@ -7,10 +7,9 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
-from heed.data.examples import Example, Pair, Sentence, Text
+from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import NumberRow
 from heed.data.readers import Reader
-from heed.data.sequences import select
 from heed.data.splits.encoded import lengths_of
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits

@@ -15,7 +15,7 @@ import yaml
 import heed
 from commands import call
 from heed.config import TokenizerConfig
-from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch import TokenPair, collate_pairs
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange import ctranslate2 as exporting

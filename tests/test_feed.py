@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from heed.config import TrainingConfig
-from heed.data.batch.pairs import TokenPair, collate_pairs
-from heed.device import pin, to_device
+from heed.data.batch import TokenPair, collate_pairs, pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.batches import Feed, Place, draws

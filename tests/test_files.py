@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import heed
 from heed.config import FilesData, TokenizerConfig, config_text
-from heed.data.batch.plan import draw_epoch, plan_batches
+from heed.data.batch import draw_epoch, plan_batches
 from heed.data.examples import Pair
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import hold_out

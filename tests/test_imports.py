@@ -13,7 +13,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
-    {"errors", "shapes", "device", "visible"},
+    {"errors", "shapes", "visible"},
     {"kernels", "memory"},
     {"attention"},
     {"layers"},

@@ -15,7 +15,7 @@ from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.observe.edits import Uniform
-from heed.observe.labels import FIXED_VECTOR
+from heed.observe.maps import FIXED_VECTOR
 from heed.observe.shown import ShownLook
 from heed.runs.card import scores_text
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining

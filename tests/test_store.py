@@ -6,9 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from heed.data import sequences
-from heed.data.examples import Pair
-from heed.data.sequences import Joined, select, take
+from heed.data import examples as sequences
+from heed.data.examples import Joined, Pair, select, take
 from heed.data.splits import stored as store
 from heed.data.splits.encoded import lengths_of
 from heed.data.splits.stored import StoredExamples, keep_examples

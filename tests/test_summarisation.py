@@ -14,7 +14,7 @@ from contract import config_of, task_and_model
 from heed import trace
 from heed.attention import Rows
 from heed.cli import main
-from heed.data.batch.plan import plan_pass
+from heed.data.batch import plan_pass
 from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
 from heed.data.findings import Findings

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import heed
 from contract import write_lines
 from heed.config import TokenizerConfig
-from heed.data.batch.pairs import TokenPair
+from heed.data.batch import TokenPair
 from heed.data.findings import Findings
 from heed.data.tokens.alignment import rows_of
 from heed.data.tokens.tokenizer import TextTokenizer

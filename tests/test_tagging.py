@@ -11,7 +11,7 @@ import torch
 
 import heed
 from commands import call
-from heed.data.batch.texts import distinct_words
+from heed.data.batch import distinct_words
 from heed.data.kinds.tagged import may_follow
 from heed.errors import ConfigError, DataError
 from heed.layers import CharacterFeatures

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from equations import array
-from heed.data.batch.texts import TokenText, collate_texts
+from heed.data.batch import TokenText, collate_texts
 from heed.errors import ShapeError
 from heed.layers.ragged import length_groups
 from heed.models.bag import Bag, BagConfig

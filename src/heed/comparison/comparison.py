@@ -46,13 +46,12 @@ from heed.comparison.results import (
 )
 from heed.evaluation.measures import Measure
 from heed.observe.curves import Curves, Line, Panel, curves_to_text
-from heed.observe.labels import clean
 from heed.observe.page import Cell
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import make_folder, write_outputs
 from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
-from heed.visible import to_json
+from heed.visible import clean, to_json
 
 _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""

@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from heed.observe.curves import Curves, Line, legend, panel_scene
-from heed.observe.labels import cut
+from heed.observe.maps import cut
 from heed.observe.page import Cell, Row, draw, page
 from heed.observe.scene import Label, Scene
 from heed.visible import clean, escaped

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from heed import folder as folders
 from heed.attention import MultiHeadAttention
-from heed.data.batch.pairs import TokenPair, collate_pairs
+from heed.data.batch import TokenPair, collate_pairs
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START, TextTokenizer
 from heed.errors import ConfigError, HeedError, InputError, RunError, suggest

@@ -53,19 +53,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from heed.kernels.linear import linear, outer
-from heed.kernels.private import enabled
+from heed.kernels.private import enabled, trains_by_hand
 from heed.shapes import Bool, Float
-
-
-def trains_by_hand(x: Tensor) -> bool:
-    """Whether a hand-written gradient can be used: a float32 or float64 gradient is needed on a CPU."""
-    return (
-        torch.is_grad_enabled()
-        and x.device.type == "cpu"
-        and x.dtype in (torch.float32, torch.float64)
-        and x.numel() > 0
-        and not torch.is_autocast_enabled("cpu")
-    )
 
 
 class GatesOverTime(NamedTuple):

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from heed.data.batch.texts import frame
+from heed.data.batch import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.embeddings import MaskedWords
 from heed.lessons.parts import Script, Stage, Table, double

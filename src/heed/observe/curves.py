@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from heed.observe import palette
-from heed.observe.labels import clean, cut
+from heed.observe.maps import cut
 from heed.observe.page import Row, draw, look_page
 from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
+from heed.visible import clean
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
 _GAP, _MARGIN, _LINE = 12, 16, 18

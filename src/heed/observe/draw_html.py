@@ -16,11 +16,11 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.labels import FIXED_VECTOR, axis_name, clean, place_name, plural, visible
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
-from heed.observe.maps import Axis, Map, Traces, unmasked
+from heed.observe.maps import FIXED_VECTOR, Axis, Map, Traces, axis_name, place_name, plural, unmasked
 from heed.observe.number_tables import NumberTable, table_to_html
 from heed.observe.page import Cell, Row, draw, look_page, packed
+from heed.visible import clean, visible
 
 CELLS_IN_A_TABLE = 64 * 64
 _ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."

@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.labels import axes_line, axis_name, cell_name, clean, cut, visible
 from heed.observe.looks import Shading
-from heed.observe.maps import Axis, Map
+from heed.observe.maps import Axis, Map, axes_line, axis_name, cell_name, cut
 from heed.observe.scene import HATCH, MASKED, Box, Image, Item, Label, Path, Scene, ramp
+from heed.visible import clean, visible
 
 MOST_CELLS = 64 * 64
 """Larger maps are drawn as one embedded picture: an SVG with a rectangle for each cell would be tens of megabytes."""

@@ -11,21 +11,29 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.labels import (
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
+from heed.observe.maps import (
     FIXED_VECTOR,
     MASKED,
+    PEAK,
+    Axis,
+    KeySpan,
+    Map,
+    Part,
+    Traces,
     axes_line,
-    clean,
+    best_spans,
     cut,
     lines_up,
+    links,
+    peaks,
     plural,
     runs_right_to_left,
     shaded,
     text_of,
-    visible,
+    unmasked,
 )
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
-from heed.observe.maps import PEAK, Axis, KeySpan, Map, Part, Traces, best_spans, links, peaks, unmasked
+from heed.visible import clean, visible
 
 _FIRST = 6
 _LARGEST = 5

@@ -12,8 +12,9 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.labels import MASKED, clean, cut, lines_up, visible
+from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
+from heed.visible import clean, visible
 
 GAP = 3
 """Columns between two drawings."""

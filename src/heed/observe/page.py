@@ -17,7 +17,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from heed.observe import labels, palette
+from heed.observe import palette
+from heed.observe.maps import axes_line, axis_name, cell_name
 from heed.observe.scene import STYLE, Scene, to_svg
 from heed.visible import clean, to_json, visible
 
@@ -100,9 +101,9 @@ def _templates() -> Environment:
     )
     made.filters |= {"visible": visible, "lines": _lines}
     made.globals |= {
-        "axes_line": labels.axes_line,
-        "axis_name": labels.axis_name,
-        "cell_name": labels.cell_name,
+        "axes_line": axes_line,
+        "axis_name": axis_name,
+        "cell_name": cell_name,
         "data": _data,
         "figure": _figure,
         "level": palette.level,

@@ -25,7 +25,7 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.observe import palette
 from heed.observe.curves import Curves, Line, Panel, panel_scene
-from heed.observe.labels import clean, cut, shaded
+from heed.observe.maps import cut, shaded
 from heed.observe.number_tables import GAP, Block, side_by_side
 from heed.observe.page import look_page, packed
 from heed.observe.picture_looks import (
@@ -40,7 +40,7 @@ from heed.observe.picture_looks import (
 from heed.observe.scene import Box as Frame
 from heed.observe.scene import Image, Item, Scene, stacked
 from heed.observe.shown import Shown
-from heed.visible import to_json
+from heed.visible import clean, to_json
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
 

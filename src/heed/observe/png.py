@@ -16,8 +16,8 @@ import resvg_py
 from PIL import ImageFont
 
 from heed.errors import ConfigError
-from heed.observe.labels import clean
 from heed.observe.scene import Label, Scene, to_svg
+from heed.visible import clean
 
 _FOLDERS = (
     "/usr/share/fonts",

@@ -8,7 +8,7 @@ from html import escape
 from typing import Literal
 
 from heed.observe import palette
-from heed.observe.labels import clean
+from heed.visible import clean
 
 Style = Literal["plain", "title", "small", "middle", "end", "row", "number"]
 """Size and anchor of a text."""

@@ -14,9 +14,8 @@ from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
 from heed.observe.draw_text import look_to_text
-from heed.observe.labels import FIXED_VECTOR
 from heed.observe.looks import Look, look_to_json
-from heed.observe.maps import Map
+from heed.observe.maps import FIXED_VECTOR, Map
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import to_json

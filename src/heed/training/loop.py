@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.device import pin
+from heed.data.batch import pin
 from heed.errors import DiskError
 from heed.evaluation.significance import score_line
 from heed.memory import memory_explained

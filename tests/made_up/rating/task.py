@@ -11,7 +11,7 @@ import torch
 from heed.tasks.rating.config import RatingConfig, RatingHead
 from torch import Tensor, nn
 
-from heed.data.batch.texts import Batch, pad_rows
+from heed.data.batch import Batch, pad_rows
 from heed.data.examples import Example
 from heed.data.findings import Findings
 from heed.data.readers import Reader

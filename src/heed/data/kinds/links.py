@@ -20,9 +20,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from heed.data.examples import Link, Pair, Span
+from heed.data.examples import Link, Pair, Span, in_turn
 from heed.data.findings import BadLine, Findings
-from heed.data.sequences import in_turn
 from heed.data.text_files import lines_of, unless_bad
 from heed.errors import DataError
 

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_of, is_number, regular_rows, some
-from heed.data.examples import Example
+from heed.data.examples import Example, Lazy
 from heed.data.findings import Findings
 from heed.data.readers import HeldTable, column_names, python_value
-from heed.data.sequences import Lazy
 from heed.data.tables import SEPARATORS, Head, described
 from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest

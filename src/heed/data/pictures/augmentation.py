@@ -50,8 +50,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from heed.config.pictures import AugmentSection
+from heed.data.examples import STEP, mixed
 from heed.data.pictures.decode import Array
-from heed.data.sequences import STEP, mixed
 
 
 class Draws:

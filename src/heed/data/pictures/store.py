@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from heed.data.batch.texts import Batch
+from heed.data.batch import Batch
 from heed.data.pictures.augmentation import Augment
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Normalisation, Sizing

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 from heed.config import HubSection
 from heed.config.data import DocumentFiles, InMemory
-from heed.data.examples import Example
+from heed.data.examples import STEP, Example, in_turn, select, take
 from heed.data.findings import Findings, Found
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import Reader
-from heed.data.sequences import STEP, in_turn, select, take
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in
 from heed.errors import ConfigError

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.examples import Example
-from heed.data.sequences import in_turn
+from heed.data.examples import Example, in_turn
 from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, key_of, make_entry

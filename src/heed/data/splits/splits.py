@@ -36,10 +36,9 @@ from numpy.typing import NDArray
 
 from heed.config import CorpusData, ExtraData, HubSection, OwnData
 from heed.config.data import InMemory
-from heed.data.examples import Example
+from heed.data.examples import Example, Lazy, select, take
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
-from heed.data.sequences import Lazy, select, take
 from heed.data.splits.stored import among, combined, hashes_in, hashes_of, held_out, keep_examples
 from heed.data.splits.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError

@@ -31,9 +31,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from heed.data import sequences
-from heed.data.examples import Example
-from heed.data.sequences import STEP, Lazy
+from heed.data import examples as sequences
+from heed.data.examples import STEP, Example, Lazy
 from heed.errors import DataError
 from heed.storage.cache import Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 

@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heed.data.examples import Example
+from heed.data.examples import Example, select
 from heed.data.findings import Counts, Found
-from heed.data.sequences import select
 from heed.data.splits.stored import Hashes, among, combined
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -92,11 +92,6 @@ _INSIDE = re.compile(r"(?<=\w) (['\u2019]) (?=\w)")
 """An apostrophe within a word."""
 
 
-def is_mark(text: str) -> bool:
-    """True if a token is one punctuation mark (vowel signs of Indian scripts are not)."""
-    return len(text) == 1 and text != BLANK and (text in SIGNS or unicodedata.category(text).startswith("P"))
-
-
 def joined(pieces: Iterable[str]) -> str:
     """Word pieces as text: spaces between words, except next to marks where English has none."""
     text = "".join(piece.removeprefix(CONTINUED) if is_continued(piece) else f" {piece.strip()}" for piece in pieces)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -41,10 +42,10 @@ from heed.data.tokens.special import (
     CONTINUED,
     LETTERS,
     MASKS,
+    SIGNS,
     UNKNOWN,
     around_masks,
     is_continued,
-    is_mark,
     joined,
     readable,
     whole_characters,
@@ -116,6 +117,11 @@ class Encoded:
 
     ids: list[int]
     spans: list[tuple[int, int]]
+
+
+def is_mark(text: str) -> bool:
+    """True if a token is one punctuation mark (vowel signs of Indian scripts are not)."""
+    return len(text) == 1 and text != BLANK and (text in SIGNS or unicodedata.category(text).startswith("P"))
 
 
 class TextTokenizer:

@@ -16,10 +16,10 @@ from markupsafe import Markup
 from heed.data.examples import Example, label_order, without_breaks
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
-from heed.observe.labels import clean
 from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
 from heed.tasks.base.capabilities import capability
+from heed.visible import clean
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """Prediction of the set is repeated until this much time is measured, or this many times."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig, config_text, data_files, short_config_text
 from heed.config.data import with_columns
-from heed.data.batch.texts import Batch
+from heed.data.batch import Batch
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import Standard
 from heed.data.splits.splits import Splits, take_subset

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.config.sections import TextConfig
-from heed.data.batch.plan import plan_batches
-from heed.data.batch.texts import frame_size
+from heed.data.batch import frame_size, plan_batches
 from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, label_order
 from heed.data.findings import found_table

@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.batch.plan import draw_epoch, plan_pass
-from heed.data.examples import Example
-from heed.data.sequences import Joined, Lazy, in_turn, take
+from heed.data.batch import draw_epoch, plan_pass
+from heed.data.examples import Example, Joined, Lazy, in_turn, take
 from heed.data.splits.encoded import Lengths
 from heed.data.splits.splits import ExampleStream
 from heed.errors import DataError

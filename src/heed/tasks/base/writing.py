@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from heed.config import RunConfig
-from heed.data.batch.plan import plan_batches
+from heed.data.batch import plan_batches
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from heed.data.batch.texts import TokenText
+from heed.data.batch import TokenText
 from heed.data.examples import without_breaks
 from heed.data.kinds.inputs import parted
 from heed.data.tokens.tokenizer import END, START

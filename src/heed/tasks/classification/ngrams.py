@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.data.batch.texts import TokenText
+from heed.data.batch import TokenText
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 
 if TYPE_CHECKING:

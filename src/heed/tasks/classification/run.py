@@ -12,7 +12,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.config.data import LabelledData
-from heed.data.batch.texts import TokenText
+from heed.data.batch import TokenText
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts, pair_lines

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
-from heed.data.batch.texts import TextBatch, TokenText, collate_texts, fit, frame_size, framed
+from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings

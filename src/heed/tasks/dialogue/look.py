@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from heed.data.batch.pairs import TokenTurn
+from heed.data.batch import TokenTurn
 from heed.data.examples import Conversation
 from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody

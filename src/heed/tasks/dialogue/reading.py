@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.config.data import DialogueOptions
-from heed.data.batch.pairs import (
+from heed.data.batch import (
     PairBatch,
     TokenPair,
     TokenTurn,
@@ -22,8 +22,8 @@ from heed.data.batch.pairs import (
     collate_pairs,
     collate_turns,
     pad_histories,
+    plan_batches,
 )
-from heed.data.batch.plan import plan_batches
 from heed.data.examples import Conversation
 from heed.data.splits.encoded import Lengths
 from heed.data.tokens.special import MASKS

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.config.data import BookingsData, ConversationColumns, ConversationFiles
-from heed.data.batch.pairs import PairBatch, TokenTurn, TurnBatch
-from heed.data.batch.plan import plan_pass
+from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_bookings
 from heed.data.examples import Conversation

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TokenizerConfig
-from heed.data.batch.plan import Plan, plan_even
+from heed.data.batch import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.data.batch.texts import pad_rows
+from heed.data.batch import pad_rows
 from heed.data.kinds.documents import Document
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, TextTokenizer

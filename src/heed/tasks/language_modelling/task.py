@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.data.batch.plan import Plan
-from heed.data.batch.texts import Batch
+from heed.data.batch import Batch, Plan
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
 from heed.data.splits.documents import sample_texts

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from heed.data.batch.plan import plan_batches
-from heed.data.batch.texts import pad_rows
+from heed.data.batch import pad_rows, plan_batches
 from heed.data.splits.survey import script_of
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, Encoded

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
-from heed.data.batch.texts import frame, frame_size, pad_rows
+from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.tokens.special import CONTINUED, MASK, UNKNOWN
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, InputError

@@ -32,10 +32,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.data.batch.texts import Batch
-from heed.data.examples import split_sentences
+from heed.data.batch import Batch
+from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
-from heed.data.sequences import STEP, mixed
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer
 from heed.errors import ConfigError, DataError

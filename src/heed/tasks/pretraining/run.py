@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from heed.data.batch.texts import frame, frame_size, pad_rows
+from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.examples import without_breaks
 from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import BETWEEN, one_text

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
 from heed.config.sections import TokenizerConfig
-from heed.data.batch.plan import plan_pass
+from heed.data.batch import plan_pass
 from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.splits.splits import Splits

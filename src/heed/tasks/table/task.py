@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.config.data import InMemory
-from heed.data.batch.plan import plan_batches
+from heed.data.batch import plan_batches
 from heed.data.examples import label_order
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import (

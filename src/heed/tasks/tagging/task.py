@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from heed.config import TokenizerConfig
-from heed.data.batch.texts import (
+from heed.data.batch import (
     DistinctWords,
     TokenWords,
     WordBatch,

@@ -25,8 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from heed.config import RunConfig
-from heed.data.batch.pairs import TokenPair, collate_pairs
-from heed.data.batch.plan import plan_batches
+from heed.data.batch import TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Link, Pair, Span
 from heed.data.kinds.links import WordLink, read_links, word_spans
 from heed.data.tokens.special import UNKNOWN

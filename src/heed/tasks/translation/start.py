@@ -28,8 +28,7 @@ from torch import Tensor
 
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import EmbeddedData
-from heed.data.examples import Pair
-from heed.data.sequences import Joined, select
+from heed.data.examples import Joined, Pair, select
 from heed.data.splits.encoded import are_many
 from heed.data.splits.stored import StoredExamples, field_hashes
 from heed.data.tokens.tokenizer import TextTokenizer

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from heed.config import FilesData, HubSection
 from heed.config.data import InMemory
-from heed.data.batch.pairs import PairBatch, TokenPair
+from heed.data.batch import PairBatch, TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
 from heed.data.kinds.links import LinkTable

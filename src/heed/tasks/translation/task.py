@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import Columns, FilesData
-from heed.data.batch.pairs import PairBatch, TokenPair, collate_pairs
-from heed.data.batch.plan import plan_batches
-from heed.data.examples import Pair, Span
+from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.examples import Pair, Span, select, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import hold
-from heed.data.sequences import select, take
 from heed.data.splits.encoded import Lengths, encode_cached, lengths_of
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits

@@ -1,0 +1,585 @@
+"""Batches: which examples go together, and examples as padded tensors.
+
+From top to bottom: rows padded to tensors; framed texts, texts with labels, words with tags; pairs of texts, and
+conversations; plans of the batches of a pass; batches moved to a device.
+
+Framed texts have a start token before and an end token after, as `models.base.TokenEncoder.framed` expects:
+
+one text     START a END
+two texts    START a END b END         or, with a double separator (RoBERTa), START a END END b END
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import accumulate, chain
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from heed.data.examples import Lazy, take
+from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.errors import DataError
+
+
+class Batch:
+    """Padded examples `indices` as a dataclass of tensors; its `masks` are False on padding."""
+
+    masks: ClassVar[tuple[str, ...]] = ("mask",)
+    indices: list[int]
+
+    @property
+    def padding_share(self) -> float:
+        """Share of padding among the positions."""
+        masks: list[Tensor] = [getattr(self, name) for name in self.masks]
+        return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(map(self.positions, masks))
+
+    def positions(self, mask: Tensor) -> int:
+        """Number of positions of a mask that a model computes: all of them."""
+        return mask.numel()
+
+    def to(self, device: torch.device) -> Self:
+        """The batch on another device."""
+        return to_device(self, device)
+
+
+def positions_in_groups(mask: Tensor) -> int:
+    """Positions computed if rows `(..., rows, longest)` are grouped by length and rows of padding left out."""
+    longest = total = 0
+    for length in sorted(filter(None, mask.sum(-1).flatten().tolist()), reverse=True):
+        longest = length if 2 * length <= longest or not longest else longest  # as `layers.ragged.length_groups`
+        total += longest
+    return max(1, total)
+
+
+def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ids."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    mask = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
+    tokens = np.full(mask.shape, PADDING, dtype=np.int64)
+    tokens[mask] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    return torch.from_numpy(tokens), torch.from_numpy(mask)
+
+
+def pad_nested(examples: Sequence[Sequence[list[int]]]) -> tuple[Tensor, Tensor]:
+    """Examples of several rows (sentences, turns) as one tensor `(examples, rows, longest)`, and its mask."""
+    count = max(1, max(map(len, examples), default=1))
+    tokens, mask = pad_rows([row for rows in examples for row in (*rows, *[[]] * (count - len(rows)))])
+    shape = (len(examples), count, tokens.shape[1])
+    return tokens.view(shape), mask.view(shape)
+
+
+def pad_shifted(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Decoder inputs, start token first; the expected predictions, end token last; and the mask of both."""
+    read, mask = pad_rows([[START, *row] for row in rows])
+    labels, _ = pad_rows([[*row, END] for row in rows])
+    return read, labels, mask
+
+
+_SHORT = 8
+"""Words up to this length form one group; above it the longest of a group is at most twice its shortest."""
+
+
+@dataclass(frozen=True)
+class DistinctWords:
+    """The distinct words of a batch, padded in groups, so that a long word does not lengthen the others.
+
+    Attributes:
+        groups: Character ids `(words, characters)` of each group of words of similar length.
+        place: `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words.
+    """
+
+    groups: tuple[Tensor, ...]
+    place: Tensor
+
+    @property
+    def num_positions(self) -> int:
+        """Number of padded characters."""
+        return sum(group.numel() for group in self.groups)
+
+    def to(self, device: torch.device) -> DistinctWords:
+        """The words on another device."""
+        return to_device(self, device)
+
+
+def distinct_words(texts: Sequence[Sequence[Sequence[int]]]) -> DistinctWords:
+    """Group the words of some texts, given as character ids."""
+    distinct = {tuple(word) for words in texts for word in words}
+    ordered = sorted(filter(None, distinct), key=lambda word: (len(word), word))
+    grouped: dict[int, list[tuple[int, ...]]] = {}
+    for word in ordered:
+        grouped.setdefault(max(_SHORT, 1 << (len(word) - 1).bit_length()), []).append(word)
+    row_of = {word: row for row, word in enumerate(ordered, start=1)}
+    place, _ = pad_rows([[row_of.get(tuple(word), 0) for word in words] for words in texts])
+    return DistinctWords(tuple(pad_rows(words)[0] for words in grouped.values()), place)
+
+
+def frame(ids: Sequence[int], pair: Sequence[int] | None = None, double: bool = False) -> list[int]:
+    """A text, or two, with their start and end tokens."""
+    one = [START, *ids, END]
+    return one if pair is None else [*one, *([END] if double else []), *pair, END]
+
+
+def frame_size(is_pair: bool, double: bool = False) -> int:
+    """The number of tokens that `frame` adds."""
+    return 3 + double if is_pair else 2
+
+
+def fit(
+    ids: Sequence[int], pair: Sequence[int] | None, max_length: int, double: bool = False
+) -> tuple[list[int], list[int] | None]:
+    """The text, or both, cut at the end so that framed they have at most `max_length` tokens.
+
+    Of two texts the longer one is cut until both are equally long, then both alternately, the second first.
+
+    Raises:
+        DataError: `max_length` has no room for the frame.
+
+    Source: Devlin et al. 2019, the published code (`_truncate_seq_pair`).
+    """
+    room = max_length - frame_size(pair is not None, double)
+    if room < 0:
+        raise DataError(f"{max_length} positions are too few for the {max_length - room} start and end tokens")
+    if pair is None:
+        return list(ids[:room]), None
+    if len(ids) + len(pair) <= room:
+        return list(ids), list(pair)
+    half = room // 2  # tokens of the second text if both are cut; the first may have one more
+    if len(pair) <= half:
+        return list(ids[: room - len(pair)]), list(pair)
+    first = min(len(ids), room - half)
+    return list(ids[:first]), list(pair[: room - first])
+
+
+def framed(tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Padded rows with the start token before each and the end token after its last real one.
+
+    Args:
+        tokens: `(batch, length)`, padded on the right.
+        mask: `(batch, length)`, True on real tokens.
+
+    Returns:
+        Tokens and mask `(batch, length + 2)`: position t + 1 has the former position t.
+    """
+    lengths = mask.sum(1, keepdim=True)
+    moved = pad(tokens.masked_fill(~mask, PADDING), (1, 1), value=PADDING)
+    moved[:, 0] = START
+    moved.scatter_(1, lengths + 1, END)
+    return moved, torch.arange(moved.shape[1], device=tokens.device) < lengths + 2
+
+
+def framed_features(features: Tensor) -> Tensor:
+    """Features of each token `(batch, length, d)`, with zeros for the start and end tokens."""
+    return pad(features, (0, 0, 1, 1))
+
+
+def unframed(hidden: Tensor) -> Tensor:
+    """States of framed tokens, `(batch, length + 2, d)`, without those of the first and last position.
+
+    The result is `(batch, length, d)`, undefined outside the mask of the unframed tokens.
+    """
+    return hidden[:, 1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenText:
+    """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
+
+    `cut` is the number of tokens left out at the end.
+    """
+
+    sentences: list[list[int]]
+    labels: list[int]
+    cut: int = 0
+
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return sum(map(len, self.sentences))
+
+
+@dataclass(frozen=True)
+class TextBatch(Batch):
+    """Padded texts.
+
+    Attributes:
+        tokens: `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`.
+        mask: Shape of the tokens, True on real ones.
+        labels: `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data.
+    """
+
+    indices: list[int]
+    tokens: Tensor
+    mask: Tensor
+    labels: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        """Number of texts."""
+        return len(self.indices)
+
+    def positions(self, mask: Tensor) -> int:
+        return positions_in_groups(mask) if mask.ndim == 3 else super().positions(mask)
+
+
+def collate_texts(
+    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
+) -> TextBatch:
+    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`.
+
+    Labels are a row of `num_labels` zeros and ones or, if that is None, one id (-1 for none).
+    """
+    chosen = [texts[i] for i in indices]
+    if hierarchical:
+        tokens, mask = pad_nested([text.sentences for text in chosen])
+    else:
+        tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
+    if num_labels is None:
+        labels = torch.tensor([text.labels[0] if text.labels else -1 for text in chosen])
+    else:
+        labels = torch.zeros(len(chosen), num_labels)
+        for row, text in enumerate(chosen):
+            labels[row, text.labels] = 1.0
+    return TextBatch(indices, tokens, mask, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWords:
+    """The token ids of each word (at least one), its tag id, and its character ids, if used."""
+
+    words: list[list[int]]
+    tags: list[int]
+    characters: list[list[int]]
+
+
+@dataclass(frozen=True)
+class WordBatch(Batch):
+    """Padded sentences.
+
+    Attributes:
+        tokens: `(batch, length)`.
+        mask: `(batch, length)`, True on real tokens.
+        word_of: `(batch, length)`, index of the word of each token; None if every word is one token.
+        word_mask: `(batch, words)`, True on real words.
+        tags: `(batch, words)`, tag ids, 0 on padding.
+        characters: The characters of the words, or None.
+        num_targets: Number of words.
+    """
+
+    indices: list[int]
+    tokens: Tensor
+    mask: Tensor
+    word_of: Tensor | None
+    word_mask: Tensor
+    tags: Tensor
+    characters: DistinctWords | None
+    num_targets: int
+
+
+def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:
+    """Pad the chosen sentences into one batch."""
+    chosen = [sentences[i] for i in indices]
+    tokens, mask = pad_rows([[token for word in s.words for token in word] for s in chosen])
+    word_of = None
+    if any(len(word) > 1 for s in chosen for word in s.words):
+        word_of, _ = pad_rows([[n for n, word in enumerate(s.words) for _ in word] for s in chosen])
+    tags, _ = pad_rows([s.tags or [0] * len(s.words) for s in chosen])
+    _, word_mask = pad_rows([[0] * len(s.words) for s in chosen])
+    characters = None
+    if any(s.characters for s in chosen):
+        characters = distinct_words([s.characters or [[]] * len(s.words) for s in chosen])
+    return WordBatch(indices, tokens, mask, word_of, word_mask, tags, characters, sum(len(s.words) for s in chosen))
+
+
+class TokenPair(NamedTuple):
+    """A pair as token ids, without start and end."""
+
+    source: list[int]
+    target: list[int]
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Lengths that are padded: target with its start or end token, and source."""
+        return len(self.target) + 1, len(self.source)
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Padded pairs.
+
+    Attributes:
+        source: `(batch, source)`.
+        source_mask: `(batch, source)`, True on real tokens.
+        target: `(batch, target)`, decoder input, start token first.
+        labels: `(batch, target)`, expected predictions, end token last.
+        target_mask: `(batch, target)`, True on real tokens of both.
+        num_targets: Number of real target tokens, the end token included.
+        alignment: `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None.
+    """
+
+    masks: ClassVar[tuple[str, ...]] = ("source_mask", "target_mask")
+
+    indices: list[int]
+    source: Tensor
+    source_mask: Tensor
+    target: Tensor
+    labels: Tensor
+    target_mask: Tensor
+    num_targets: int
+    alignment: Tensor | None = None
+
+
+def collate_pairs(pairs: Sequence[TokenPair], indices: list[int]) -> PairBatch:
+    """Pad the chosen pairs into one batch."""
+    chosen = take(pairs, indices)
+    source, source_mask = pad_rows([pair.source for pair in chosen])
+    target, labels, target_mask = pad_shifted([pair.target for pair in chosen])
+    num_targets = sum(len(pair.target) + 1 for pair in chosen)
+    return PairBatch(indices, source, source_mask, target, labels, target_mask, num_targets)
+
+
+class TokenTurn(NamedTuple):
+    """A turn as token ids, without start and end, and the id of its speaker, 0 if unknown."""
+
+    ids: list[int]
+    speaker: int
+
+
+@dataclass(frozen=True)
+class TurnBatch(Batch):
+    """Padded utterances of several conversations, and responses.
+
+    Attributes:
+        tokens: `(utterances, words)`, every utterance of the batch once.
+        mask: `(utterances, words)`, True on real tokens, which come first.
+        turns: `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding.
+        speakers: `(utterances,)`, speaker of each; 0 if unknown.
+        target: `(responses, target)`, decoder input, start token first.
+        labels: `(responses, target)`, expected predictions, end token last.
+        target_mask: `(responses, target)`, True on real tokens of both.
+        conversation: `(responses,)`, the row of `turns` of each response.
+        read: `(responses,)`, number of turns before the response that are read.
+        num_targets: Number of real target tokens, the end token included.
+    """
+
+    masks: ClassVar[tuple[str, ...]] = ("mask", "target_mask")
+
+    indices: list[int]
+    tokens: Tensor
+    mask: Tensor
+    turns: Tensor
+    speakers: Tensor
+    target: Tensor
+    labels: Tensor
+    target_mask: Tensor
+    conversation: Tensor
+    read: Tensor
+    num_targets: int
+
+    def positions(self, mask: Tensor) -> int:
+        return positions_in_groups(mask)
+
+
+class Histories(NamedTuple):
+    """The first four tensors of a `TurnBatch`: utterances of several conversations, each once."""
+
+    tokens: Tensor
+    mask: Tensor
+    turns: Tensor
+    speakers: Tensor
+
+
+def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Sequence[int]]) -> Histories:
+    """Pad utterances and, for each conversation, the indices of its utterances."""
+    tokens, mask = pad_rows([utterance.ids for utterance in utterances])
+    turns = torch.full((len(conversations), max(1, max(map(len, conversations), default=1))), -1)
+    for row, numbers in enumerate(conversations):
+        turns[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
+    return Histories(tokens, mask, turns, torch.tensor([utterance.speaker for utterance in utterances]))
+
+
+def collate_turns(
+    utterances: Sequence[TokenTurn],
+    conversations: Sequence[Sequence[int]],
+    responses: Sequence[tuple[int, int, list[int]]],
+    indices: list[int],
+) -> TurnBatch:
+    """Pad conversations and the responses to them into one batch.
+
+    Args:
+        utterances: Utterances, each once.
+        conversations: For each conversation, the indices of its utterances.
+        responses: `(conversation, number of turns read, tokens)` for each response.
+        indices: Indices of the batch's examples.
+    """
+    histories = pad_histories(utterances, conversations)
+    target, labels, target_mask = pad_shifted([ids for _, _, ids in responses])
+    conversation = torch.tensor([number for number, _, _ in responses])
+    read = torch.tensor([count for _, count, _ in responses])
+    num_targets = sum(len(ids) + 1 for _, _, ids in responses)
+    return TurnBatch(indices, *histories, target, labels, target_mask, conversation, read, num_targets)
+
+
+_POOL = 64
+"""Batches that are sorted by length together: enough for little padding, few enough to keep the order random."""
+
+
+def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]:
+    """Cut sorted examples into batches within a budget of padded tokens; a larger example is a separate batch."""
+    size = 0
+    widest: list[int] = []
+    for cost in costs:
+        grown = list(map(max, widest, cost)) if size else cost
+        if size and sum(grown) * (size + 1) > batch_tokens:
+            yield size
+            size, grown = 0, cost
+        size += 1
+        widest = grown
+    if size:
+        yield size
+
+
+def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
+    """The examples of one pass over weighted corpora, numbered consecutively; depends on (seed, epoch) only.
+
+    Each example of a corpus of weight w is seen floor(w) times, and a random share of them once more. Fractions of an
+    example are rounded up or down at random, so that a small weight of a small corpus is not always rounded to zero.
+    """
+    digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=7).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))  # not the one that orders the batches
+    chosen: list[NDArray[np.int64]] = []
+    first = 0
+    for size, weight in zip(sizes, weights, strict=True):
+        times = math.floor(weight)
+        share = (weight - times) * size
+        order = torch.randperm(size, generator=generator)
+        drawn = math.floor(share + float(torch.rand((), generator=generator)))
+        chosen += [np.arange(first, first + size)] * times
+        chosen.append(first + order[:drawn].numpy())
+        first += size
+    return np.concatenate(chosen)
+
+
+class Plan(Lazy[list[int]]):
+    """The batches of one pass in one array of indices, with the end of each and their order.
+
+    Millions of lists would take several times the memory.
+    """
+
+    def __init__(self, indices: NDArray[np.int64], ends: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        self._indices, self._ends, self._order = indices, ends, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __repr__(self) -> str:
+        """A digest of the batches, by which a resumed run recognises them."""
+        content = hashlib.blake2b(digest_size=16)
+        for part in (self._indices, self._ends, self._order):
+            content.update(part.astype("<i8").tobytes())
+        return f"<{len(self)} batches, {content.hexdigest()}>"
+
+    def take(self, indices: Sequence[int]) -> list[list[int]]:
+        batches = self._order[list(indices)].tolist()
+        starts = (self._ends[batch - 1] if batch else 0 for batch in batches)
+        return [self._indices[start : self._ends[batch]].tolist() for batch, start in zip(batches, starts, strict=True)]
+
+
+def plan_pass(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> Plan:
+    """Plan the batches of one pass over the data.
+
+    Examples are shuffled, then sorted by length within pools, cut into batches, and the batches shuffled.
+
+    Args:
+        costs: Lengths of every example, `(examples, sides)` or `(examples,)`.
+        batch_tokens: Largest number of padded positions of a batch.
+        seed: Seed of the run; the order depends on (seed, epoch) only.
+        epoch: Number of the pass; None for a pass sorted by length (validation).
+        chosen: Examples of this pass, repeats and omissions allowed; every example once by default.
+    """
+    table = np.asarray(costs)
+    table = table if table.ndim == 2 else table.reshape(-1, 1)
+    generator = torch.Generator()
+    if epoch is not None:
+        generator.manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    count = len(table) if chosen is None else len(np.asarray(chosen))
+    order = np.arange(count) if epoch is None else torch.randperm(count, generator=generator).numpy()
+    if chosen is not None:
+        order = np.asarray(chosen, dtype=np.int64)[order]
+    mean = max(1.0, int((table if chosen is None else table[order]).sum()) / max(1, count))
+    pool = max(1, count if epoch is None else int(_POOL * batch_tokens / mean))
+    sizes: list[int] = []
+    for start in range(0, count, pool):
+        part = order[start : start + pool]
+        part = part[np.lexsort(-table[part].T[::-1])]
+        order[start : start + pool] = part  # in place of the pool's examples
+        sizes += _batch_sizes(table[part].tolist(), batch_tokens)
+    shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
+    return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
+
+
+def plan_even(count: int, size: int, seed: int = 0, epoch: int | None = None) -> Plan:
+    """Plan batches of examples of equal cost: shuffled by (seed, epoch), as equal in size as possible.
+
+    Args:
+        count: Number of examples.
+        size: Most examples of a batch.
+        seed: Seed of the run.
+        epoch: Number of the pass; None to keep the order of the examples.
+    """
+    order = np.arange(count)
+    if epoch is not None:
+        generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+        order = torch.randperm(count, generator=generator).numpy()
+    batches = math.ceil(count / size)
+    ends = np.arange(1, batches + 1) * count // max(1, batches)
+    return Plan(order, ends.astype(np.int64), np.arange(batches))
+
+
+def plan_batches(
+    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
+) -> list[list[int]]:
+    """The batches of `plan_pass`, as lists."""
+    return list(plan_pass(costs, batch_tokens, seed, epoch, chosen))
+
+
+B = TypeVar("B")
+
+
+def to_device(batch: B, device: torch.device) -> B:
+    """The batch on a device. The copy from pinned memory is asynchronous."""
+    return _each(batch, lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+
+
+def pin(batch: B) -> B:
+    """The batch in pinned memory, which a GPU can read directly."""
+    return _each(batch, Tensor.pin_memory)
+
+
+def _each(batch: B, change: Callable[[Tensor], Tensor]) -> B:
+    given: Any = batch
+    values = {field.name: getattr(given, field.name) for field in fields(given)}
+    new = {name: _changed(value, change) for name, value in values.items()}
+    changed = {name: value for name, value in new.items() if value is not values[name]}
+    return replace(given, **changed) if changed else batch
+
+
+def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A field's value with its tensors changed; the same object if none was."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _each(value, change)
+    if isinstance(value, tuple) and any(isinstance(one, Tensor) for one in value):
+        new = tuple(_changed(one, change) for one in value)
+        return value if all(one is old for one, old in zip(new, value, strict=True)) else new
+    return value

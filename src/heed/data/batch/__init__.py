@@ -1,1 +1,0 @@
-"""Batches: which examples go together, and examples as padded tensors."""
