@@ -17,8 +17,7 @@ from commands import call
 from heed.errors import ConfigError
 from heed.models.base import TextEncoder
 from heed.registry import body_class, model_names
-from heed.tasks import run_class, spec_of, task_class, task_names
-from heed.tasks.base.capabilities import CAPABILITIES
+from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
 from heed.tasks.tagging.task import TAG_HEADS
 from small_runs import SMALL, write_data
 
@@ -208,7 +207,7 @@ def test_every_model_and_head_learns_alike_in_any_batch_and_is_looked_at(name, m
     with torch.no_grad():
         alone = sum(float(summed(task, network, [i])) for i in indices)
     assert float(together.detach()) == pytest.approx(alone, rel=1e-3)
-    if SMALL[name].look and "look" not in run.why_not:
+    if SMALL[name].look and "look" not in spec_of(name).why_not:
         (given,) = SMALL[name].look
         assert run.look(given.replace("DATA/", f"{data}/")).text()
 
@@ -216,6 +215,11 @@ def test_every_model_and_head_learns_alike_in_any_batch_and_is_looked_at(name, m
 def summed(task, model, indices):
     loss = task.loss(model, task.collate(indices, 0), 0.0)
     return loss if isinstance(loss, torch.Tensor) else loss.sum
+
+
+@every_task
+def test_a_task_without_looks_says_why(name):
+    assert hasattr(run_class(name), "look") != ("look" in spec_of(name).why_not)
 
 
 @every_task

@@ -15,8 +15,7 @@ import heed
 from heed.cli.options import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
-from heed.tasks import check_config, run_class, task_names
-from heed.tasks.base.capabilities import capability_table, missing
+from heed.tasks import capability_table, check_config, missing, run_class, task_names
 from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -87,7 +86,7 @@ def test_the_table_of_capabilities_is_that_of_the_code():
 
 
 def test_the_refusals_on_the_page_of_tasks_are_the_real_ones():
-    series = SimpleNamespace(members=(None,), why_not={}, config=SimpleNamespace(task="series"))
+    series = SimpleNamespace(members=(None,), config=SimpleNamespace(task="series"))
     with pytest.raises(ConfigError) as refused:
         options_of("table", "predict", {"align": True})
     for message in (str(refused.value), missing(series, "examiner")):

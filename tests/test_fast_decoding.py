@@ -1,5 +1,7 @@
 """The fast way to write: the same hidden states as block by block, whatever becomes of rows and sources."""
 
+import importlib
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -11,13 +13,13 @@ from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.search import NextTokenScores, without
 from heed.kernels import best_of
-from heed.kernels.vocabulary import _SMALL
 from heed.layers import DecoderStack, FastDecoding, StackState
 from heed.layers.elementwise import GELU, RELU, Activation
 from heed.layers.transformer import DecoderBlock
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
+LINEAR = importlib.import_module("heed.kernels.linear")  # the package has a function of that name
 START, END = 2, 3
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -237,14 +239,14 @@ def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
     [(1, 1, True, 2048), (1, 1, False, 2100), (3, 6, True, 5000), (3, 6, False, 2048)],
 )
 def test_the_best_of_pieces_are_the_best_of_all(monkeypatch, vocab_size, beams, k, whole):
-    for limit in ("_WHOLE", "_FEW"):
-        monkeypatch.setattr(f"heed.kernels.vocabulary.{limit}", 10**9 if whole else 0)
+    for limit in ("_WHOLE", "_SEVERAL"):
+        monkeypatch.setattr(LINEAR, limit, 10**9 if whole else 0)
     torch.manual_seed(0)
     model = AttentionLM(AttentionLMConfig(vocab_size=vocab_size, d_model=8, num_heads=2)).eval()
     model.output.weight.data *= 5
     options = SearchOptions(END, 9, min_length=2, forbidden=(0, 1, vocab_size - 1))
     scores = NextTokenScores(model, options)
-    assert 23 * vocab_size > _SMALL
+    assert 23 * vocab_size > LINEAR._SMALL
     for num_sources in (24, 23):  # memory is used again for fewer
         hidden, totals = torch.randn(num_sources * beams, 2, 8), torch.randn(num_sources, beams)
         totals[0, 0] = -torch.inf if beams > 1 else 0.0

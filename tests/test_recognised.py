@@ -25,8 +25,7 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
-from heed.tasks import check_config, task_class
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData

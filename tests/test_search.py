@@ -1,5 +1,6 @@
 """Searches over small and large vocabularies, with tokens of no probability, against a search written in NumPy."""
 
+import importlib
 import math
 from dataclasses import dataclass
 
@@ -10,9 +11,9 @@ from torch import nn
 
 from heed import kernels
 from heed.generation import SearchOptions, generate
-from heed.kernels import vocabulary as next_token
 from heed.models.base import LanguageModel, ModelConfig
 
+LINEAR = importlib.import_module("heed.kernels.linear")  # the package has a function of that name
 START, END, LIMIT, NUM_SOURCES = 1, 2, 6, 7
 WIDTH = 8
 PIECE = 1024  # tokens whose logits the fast search computes together
@@ -92,9 +93,9 @@ both_ways = pytest.mark.parametrize("way", ["pieces", "whole", "plain"])
 def prepare(monkeypatch, way, vocab_size, blocked, large):
     """The model and prompts; the search takes the way it is told to wherever that is possible."""
     monkeypatch.setattr(kernels.private, "_enabled", way != "plain")
-    monkeypatch.setattr(next_token, "_SMALL", 0)
-    for limit in ("_WHOLE", "_FEW"):
-        monkeypatch.setattr(next_token, limit, math.inf if way == "whole" else 0)
+    monkeypatch.setattr(LINEAR, "_SMALL", 0)
+    for limit in ("_WHOLE", "_SEVERAL"):
+        monkeypatch.setattr(LINEAR, limit, math.inf if way == "whole" else 0)
     prompts = 3 + torch.arange(NUM_SOURCES).unsqueeze(1)
     return Chain(vocab_size, blocked, large).eval(), prompts
 

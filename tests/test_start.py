@@ -54,6 +54,13 @@ def modules_after(*words, code=0):
     return set(modules)
 
 
+def test_a_look_at_a_run_whose_task_has_none_is_refused_without_torch(tmp_path):
+    (tmp_path / "config.yaml").write_text("task: table\n")
+    modules = modules_after("look", tmp_path, "5.1 3.5 1.4 0.2", code=2)
+    assert "torch" not in modules
+    assert len([name for name in modules if name.startswith("heed.")]) < 50
+
+
 def other_models(modules, *used):
     return {name for name in modules if name.startswith("heed.models.") and name.split(".")[2] not in ("base", *used)}
 

@@ -13,8 +13,7 @@ from PIL import Image
 
 import heed
 from heed.cli import main
-from heed.tasks import config_class
-from heed.tasks.base.capabilities import capability_table
+from heed.tasks import capability_table, config_class
 from pictures import noise
 from small_lessons import shrink
 

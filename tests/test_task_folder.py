@@ -16,7 +16,7 @@ import yaml
 import heed
 from commands import call
 from heed import tasks
-from heed.tasks.base.capabilities import CAPABILITIES, capability, capability_table, tasks_with
+from heed.tasks import CAPABILITIES, capability, capability_table, tasks_with
 
 HERE = Path(__file__).parent / "made_up"
 ROOT = Path(heed.__file__).parent

@@ -11,7 +11,9 @@ import importlib
 import inspect
 import pkgutil
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 import heed.models
 from heed.errors import ConfigError, suggest
@@ -86,3 +88,26 @@ def _bodies_in(name: str) -> tuple[type[Body], ...]:
     interfaces = [body.interface for body in bodies]
     assert len(set(interfaces)) == len(interfaces), f"{module.__name__} defines two bodies of one interface: {bodies}"
     return bodies
+
+
+H = TypeVar("H", bound=BaseModel)
+
+
+def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str, Any]) -> tuple[ModelConfig, H]:
+    """The configurations of a model and of a task's head, from the fields of one `model` section.
+
+    Raises:
+        ConfigError: A field belongs to neither, or its value is not allowed.
+    """
+    from heed.config import check_section
+
+    own, heads = body.config_class.model_fields, head.model_fields
+    for name in fields:
+        if name not in own and name not in heads:
+            raise ConfigError(
+                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
+            )
+    shared = set(own) & set(heads)
+    assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
+    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
+    return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")

@@ -12,8 +12,7 @@ from heed.data.examples import Example
 from heed.errors import ConfigError
 from heed.runs.card import scores_text
 from heed.runs.loading import load, open_together
-from heed.tasks import spec_of
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import to_json

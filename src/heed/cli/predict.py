@@ -21,7 +21,7 @@ from heed.data.findings import BadLine
 from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line
 from heed.tasks.base.run import Run
 from heed.threads import sparing

@@ -6,20 +6,19 @@ import sys
 import tempfile
 import textwrap
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import heed
 from heed import folder
-from heed.attention import SCORES
 from heed.cli.options import options_of, read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
-from heed.errors import ConfigError, suggest
-from heed.models.base import Body, ModelConfig, TextEncoder
-from heed.registry import bodies_of, list_models, model_names
-from heed.tasks import config_class, spec_of, task_names
-from heed.threads import sparing
+from heed.errors import ConfigError, RunError, suggest
+from heed.tasks import MissingCapabilityError, capability, config_class, missing_in, spec_of, task_names
+
+if TYPE_CHECKING:
+    from heed.models.base import Body, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,8 @@ class Drawing:
     fonts: tuple[Path, ...] = ()
 
 
-@sparing()
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    from heed.tasks.base.curves import curves_of
-
     out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
@@ -50,6 +46,8 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     if drawing.fonts and form != "png":
         raise ConfigError("--font is for PNG; end --out in .png")
     if not texts:
+        from heed.tasks.base.curves import curves_of
+
         _refuse_options_of_a_text(flags, drawing)
         shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
     else:
@@ -66,25 +64,37 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
-    from heed.tasks.base.capabilities import capability
+    path = folder.find(name)
+    _refuse_task_without_looks(path)
+    from heed.runs.loading import load  # a refusal needs no torch
     from heed.tasks.base.run import TextRun
+    from heed.threads import sparing
 
-    run = heed.load(name, force=drawing.force)
-    if isinstance(run, TextRun):
-        say(line for _, line in read_as_texts(texts))
-    typed = run.typed(texts) if isinstance(run, TextRun) else texts
-    several = getattr(run, "looks_at_several", False)
-    if len(typed) != 1 and not several:
-        raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
-    layer, head = drawing.layer, drawing.head
-    return capability(run, "look").look(
-        typed[0] if len(typed) == 1 else typed,
-        steps=drawing.steps,
-        mechanism=drawing.mechanism,
-        layer="all" if layer == "all" else number("layer", layer, "a number or all"),
-        head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
-        **options_of(run.config.task, "look", flags),
-    )
+    with sparing():
+        run = load(path, force=drawing.force)
+        if isinstance(run, TextRun):
+            say(line for _, line in read_as_texts(texts))
+        typed = run.typed(texts) if isinstance(run, TextRun) else texts
+        several = getattr(run, "looks_at_several", False)
+        if len(typed) != 1 and not several:
+            raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
+        layer, head = drawing.layer, drawing.head
+        return capability(run, "look").look(
+            typed[0] if len(typed) == 1 else typed,
+            steps=drawing.steps,
+            mechanism=drawing.mechanism,
+            layer="all" if layer == "all" else number("layer", layer, "a number or all"),
+            head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
+            **options_of(run.config.task, "look", flags),
+        )
+
+
+def _refuse_task_without_looks(path: Path) -> None:
+    """Refuse a run whose task has no looks before anything else of it is read."""
+    with suppress(RunError):  # a damaged folder is reported when the run is opened
+        task = folder.read_settings(path)[0].get("task")
+        if task in task_names() and "look" in spec_of(task).why_not:
+            raise MissingCapabilityError(missing_in(task, "look"))
 
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
@@ -166,6 +176,8 @@ _NAME = 16
 
 def models_table() -> str:
     """All models by task: name, description and paper."""
+    from heed.registry import list_models
+
     blocks = []
     for task in task_names():
         default = config_class(task).model_fields["model"].default.name
@@ -185,6 +197,8 @@ def model_text(name: str) -> str:
     Raises:
         ConfigError: There is no such model.
     """
+    from heed.registry import bodies_of, model_names
+
     bodies = bodies_of(name)
     if not bodies:
         raise ConfigError(f"unknown model '{name}'{suggest(name, model_names())}")
@@ -193,12 +207,16 @@ def model_text(name: str) -> str:
 
 def list_scores_text() -> str:
     """The table of attention scores: name, formula, source."""
+    from heed.attention import SCORES
+
     rows = [("name", "score of query q and key k", "source"), *((n, s.formula, s.source) for n, s in SCORES.items())]
     return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
 
 
 def _fits(task: str, body: type[Body]) -> bool:
     """True if a task can use a model."""
+    from heed.models.base import TextEncoder
+
     spec = spec_of(task)
     if body.interface not in spec.interfaces or (spec.per_token and issubclass(body, TextEncoder)):
         return False

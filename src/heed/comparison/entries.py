@@ -18,7 +18,7 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.runs.loading import load
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
 from heed.tasks.base.run import Run, check_one_task
 from heed.threads import fixed

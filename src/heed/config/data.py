@@ -248,6 +248,7 @@ class CorpusData(OwnData):
 class FilesData(CorpusData):
     """Your own pairs, in two parallel files or in one file of columns (`heed.data.kinds.pairs`)."""
 
+    chosen_by: ClassVar = ("name",)
     train: list[DataPath] = Field(min_length=1, max_length=2)
     """Training files: two parallel files, source first, or one with both sides. Relative to the configuration."""
     max_length: int = Field(250, gt=0)

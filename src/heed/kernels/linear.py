@@ -1,13 +1,15 @@
-"""Matrix products of linear layers, by the library that is faster on the processor."""
+"""Products of linear layers: by the library that is faster on the processor, and over a large vocabulary in pieces."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from heed.kernels import private
+from heed.kernels.memory import large_empty
 from heed.kernels.private import enabled
 from heed.shapes import Float, ReturnsTensor
 
@@ -111,3 +113,272 @@ class Linear(ReturnsTensor, nn.Linear):
     def forward(self, input: Float[Tensor, "*shape d_in"]) -> Float[Tensor, "*shape d_out"]:
         """`input weight' + bias`."""
         return linear(input, self.weight, self.bias)
+
+
+_LEAST = 1e-30
+"""Probabilities from which the logarithm has full precision in float32."""
+
+_MULTIPLE = 16
+"""The number of positions of a piece is a multiple of this: products with other numbers of rows copy the logits."""
+
+
+def layer_cross_entropy(
+    hidden: Tensor,
+    layer: Callable[[Tensor], Tensor],
+    parameters: Sequence[Tensor],
+    targets: Tensor,
+    label_smoothing: float,
+    piece_bytes: int,
+    vocab_size: int | None = None,
+) -> Tensor:
+    """Sum over positions of the cross-entropy of the logits `layer(hidden)`, in float32.
+
+    The gradients of the states and of the parameters are computed piece by piece during the forward pass, so neither
+    the logits nor their gradient is ever held in full.
+
+    Args:
+        hidden: `(positions, d)`.
+        layer: From `(n, d)` to `(n, vocab_size)`.
+        parameters: Parameters of `layer` that need gradients.
+        targets: `(positions,)`, the target tokens.
+        label_smoothing: Probability mass spread evenly over the vocabulary (Szegedy et al. 2016, arXiv:1512.00567).
+        piece_bytes: Largest size of a piece of logits, in bytes.
+        vocab_size: If known; otherwise a first piece of one position determines it.
+    """
+    sizes = label_smoothing, piece_bytes, vocab_size
+    loss: Tensor = _Piecewise.apply(hidden, layer, targets, *sizes, torch.is_grad_enabled(), *parameters)
+    return loss
+
+
+class _Piecewise(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        layer: Callable[[Tensor], Tensor],
+        targets: Tensor,
+        smoothing: float,
+        piece_bytes: int,
+        vocab_size: int | None,
+        has_graph: bool,
+        *parameters: Tensor,
+    ) -> Tensor:
+        wanted = has_graph and any(tensor.requires_grad for tensor in (hidden, *parameters))
+        total = hidden.new_zeros((), dtype=torch.float32)
+        d_hidden, d_parameters = torch.empty_like(hidden), [torch.zeros_like(parameter) for parameter in parameters]
+        start, piece = 0, 1 if vocab_size is None else _positions(vocab_size, piece_bytes)
+        while start < len(hidden):
+            end = min(len(hidden), start + piece)
+            with torch.set_grad_enabled(wanted):
+                part = hidden[start:end].detach().requires_grad_(wanted)
+                output = layer(part)
+            logits = output.detach().to(torch.float32, copy=True)
+            piece = _positions(logits.shape[-1], piece_bytes)
+            total += _cross_entropy(logits, targets[start:end], smoothing)
+            if wanted:
+                d_part, *d_piece = torch.autograd.grad(output, [part, *parameters], logits.to(output.dtype))
+                d_hidden[start:end] = d_part
+                for accumulated, d in zip(d_parameters, d_piece, strict=True):
+                    accumulated += d
+            del logits, output  # so that the next piece can use their memory
+            start = end
+        if wanted:
+            ctx.save_for_backward(d_hidden)
+            ctx.d_parameters = d_parameters  # not saved tensors: independent of the batch size, and freed early
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (d_hidden,) = ctx.saved_tensors
+        scale, d_parameters = grad_outputs[0], ctx.d_parameters
+        ctx.d_parameters = None  # a second backward pass fails at `saved_tensors` above
+        return d_hidden.mul_(scale), *[None] * 6, *(d.mul_(scale) for d in d_parameters)
+
+
+def _positions(vocabulary: int, piece_bytes: int) -> int:
+    """Number of positions of a piece."""
+    count = max(1, piece_bytes // (4 * vocabulary))
+    return count - count % _MULTIPLE if count > _MULTIPLE else count
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """Sum over positions of the smoothed cross-entropy; `logits (positions, vocabulary)` become its gradient.
+
+    With smoothing e over V tokens the loss of a position is `lse - (1 - e) z[target] - e / V * sum of z`, its gradient
+    `p - (1 - e) onehot - e / V`. Computed in place: torch's backward of log_softmax alone takes seven times as long as
+    its forward pass on a CPU.
+    """
+    index, uniform = targets.unsqueeze(1), smoothing / logits.shape[-1]
+    others = uniform * logits.sum() if uniform > 0 else 0.0
+    chosen, largest = logits.gather(1, index), logits.amax(1, keepdim=True)
+    torch.softmax(logits, dim=1, out=logits)
+    if logits.device.type == "cpu":
+        probability = logits.gather(1, index)
+        log_total = chosen - probability.log()
+        if (rare := probability[:, 0] < _LEAST).any():
+            log_total[rare] = _log_total(largest[rare], logits[rare])
+    else:  # the test above would synchronise with the device, which costs more than a pass over the logits
+        log_total = _log_total(largest, logits)
+    logits.scatter_add_(1, index, torch.full_like(chosen, smoothing - 1.0))
+    if uniform > 0:
+        logits -= uniform
+    return log_total.sum() - (1.0 - smoothing) * chosen.sum() - others
+
+
+def _log_total(largest: Tensor, probabilities: Tensor) -> Tensor:
+    """The log-sum-exp of the logits, from the most probable token, whose probability is never too small for a log."""
+    return largest - probabilities.amax(1, keepdim=True).log_()
+
+
+_RUN = 64
+"""Neighbouring tokens that are first represented by their maximum."""
+_PIECE = 16 * _RUN
+"""Tokens whose logits are computed at once."""
+_SMALL = 40_000
+"""Logits up to which one softmax and one sort are as fast."""
+_SEVERAL = 300_000
+"""Logits up to which computing all at once beats pieces, for several tokens per source."""
+_WHOLE = 1_500_000
+"""Logits up to which computing all at once beats pieces, for the best token of each row."""
+
+
+class Best(NamedTuple):
+    """The best continuations of each source, best first."""
+
+    totals: Tensor  # `(sources, k)`, log-probability of the whole row with its new token
+    rows: Tensor  # `(sources, k)`, index of the continued row within its source
+    tokens: Tensor  # `(sources, k)`
+    log_probs: Tensor  # `(sources, k)`, log-probability of the new token alone
+
+
+def best_of(log_probs: Float[Tensor, "rows vocab_size"], totals: Float[Tensor, "sources beams"], k: int) -> Best:
+    """The `k` best continuations of each source, or all if fewer; `totals` are the log-probabilities of its rows."""
+    (num_sources, beams), vocab_size = totals.shape, log_probs.shape[-1]
+    if k == beams == 1:  # a maximum takes a third of the time
+        best, tokens = log_probs.max(-1, keepdim=True)
+        return Best(totals + best, torch.zeros_like(tokens), tokens, best)
+    joint = totals.unsqueeze(-1) + log_probs.view(num_sources, beams, vocab_size)
+    best, flat = joint.flatten(1).topk(min(k, beams * vocab_size), dim=-1)
+    return Best(best, flat // vocab_size, flat % vocab_size, log_probs.view(num_sources, -1).gather(1, flat))
+
+
+class LargeVocabulary:
+    """The output layer of a search, with memory for its logits.
+
+    A search needs the best continuations of each source. Logits over a vocabulary are its largest tensors: on a CPU,
+    allocating them takes longer than computing with them, and rereading them takes as long as a product. The best
+    continuations are therefore found in pieces of the vocabulary, each small enough for a cache, in reused memory. Each
+    piece yields its log-sum-exp and the maximum of every run of 64 neighbouring tokens; the best `k` tokens lie in the
+    `k` runs with the largest maxima.
+    """
+
+    def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
+        self._weight, self._bias, self._vocab_size = weight, bias, len(weight)
+        self._memory = torch.empty(0, 0, 0)
+        self._rows = torch.empty(0, 0)
+        self._banned: dict[tuple[int, ...], Tensor] = {}
+
+    def pays(self, num_rows: int, k: int) -> bool:
+        """Whether `best` is faster than computing all log-probabilities, and can find `k` tokens."""
+        return num_rows * self._vocab_size > _SMALL and k * _RUN <= self._vocab_size
+
+    def best(
+        self, hidden: Float[Tensor, "rows d"], banned: tuple[int, ...], totals: Float[Tensor, "sources beams"], k: int
+    ) -> Best:
+        """As `best_of`, from states `(sources * beams, d)`; banned tokens stay in the softmax but are never chosen."""
+        size = len(hidden) * self._vocab_size
+        if k == totals.shape[1] == 1 and size <= _WHOLE:
+            return self._most_probable(hidden, banned, totals)
+        if size <= _SEVERAL:
+            return self._best_of_runs(hidden, banned, totals, k)
+        return self._best_of_pieces(hidden, banned, totals, k)
+
+    def _most_probable(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor) -> Best:
+        """The best token of each row, found in the run with the largest maximum: torch's argmax is not vectorised."""
+        log_probs, runs = self._log_probs_and_runs(hidden, banned)
+        first = runs.argmax(-1, keepdim=True) * _RUN
+        tokens = (first + torch.arange(_RUN, device=hidden.device)).clamp_(max=self._vocab_size - 1)
+        best, place = log_probs.gather(1, tokens).max(-1, keepdim=True)
+        return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
+
+    def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """All log-probabilities, `(rows, vocab_size)`, -inf where banned, and each run's maximum, `(rows, runs)`."""
+        if len(self._rows) < len(hidden):
+            self._rows = large_empty((len(hidden), self._vocab_size), hidden)
+        logits = linear_into(hidden, self._weight, self._bias, self._rows[: len(hidden)])
+        log_probs = torch.log_softmax(logits, dim=-1, out=logits)
+        if banned not in self._banned:
+            self._banned[banned] = torch.tensor(banned, dtype=torch.long, device=hidden.device)
+        log_probs.index_fill_(1, self._banned[banned], -torch.inf)
+        end = self._vocab_size - self._vocab_size % _RUN
+        runs = log_probs[:, :end].unflatten(1, (-1, _RUN)).amax(-1)
+        if end < self._vocab_size:
+            runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
+        return log_probs, runs
+
+    def _best_of_runs(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
+        """The best tokens for few rows, found in the `k` runs of each source with the largest maxima."""
+        log_probs, runs = self._log_probs_and_runs(hidden, banned)
+        (num_sources, beams), num_runs = totals.shape, runs.shape[1]
+        joint = (runs.view(num_sources, beams, num_runs) + totals.unsqueeze(-1)).flatten(1)
+        chosen = joint.topk(k, dim=-1).indices.unsqueeze(-1)  # (sources, k, 1)
+        row = torch.div(chosen, num_runs, rounding_mode="floor")
+        tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
+        flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
+        found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
+        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
+        best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
+        rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
+        return Best(best, rows, written, found.flatten(1).gather(1, place))
+
+    def _best_of_pieces(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
+        (num_sources, beams), device = totals.shape, hidden.device
+        pieces, runs, norm = self._pieces(hidden)
+        for token in banned:
+            piece, place = divmod(token, _PIECE)
+            pieces[piece, :, place] = -torch.inf
+            first = place - place % _RUN
+            runs[piece, :, first // _RUN] = pieces[piece, :, first : first + _RUN].amax(-1)
+
+        # Relative to the most probable row of a source, so that a single row is ranked by its logits, however large.
+        added = totals - norm.view_as(totals)
+        added = (added - added.amax(1, keepdim=True).clamp_min(torch.finfo(added.dtype).min)).flatten()
+        num_runs = runs.shape[0] * runs.shape[2]
+        joint = (runs + added.unsqueeze(-1)).transpose(0, 1).reshape(num_sources, beams * num_runs)
+        chosen = joint.topk(k, dim=-1).indices  # (sources, k)
+        row_of_source, run = chosen // num_runs, chosen % num_runs
+        row = row_of_source + torch.arange(num_sources, device=device).unsqueeze(1) * beams
+        tokens = (run * _RUN).unsqueeze(-1) + torch.arange(_RUN, device=device)  # (sources, k, run)
+        start = run * _RUN // _PIECE * pieces.stride(0) + row * pieces.stride(1)
+        logits = self._memory.view(-1)[(start.unsqueeze(-1) + tokens % _PIECE).flatten(1)]  # (sources, k * run)
+        found = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
+        which = found // _RUN
+        log_probs = logits.gather(1, found) - norm[row.gather(1, which)]
+        row_of_source, tokens = row_of_source.gather(1, which), tokens.flatten(1).gather(1, found)
+        return Best(totals.gather(1, row_of_source) + log_probs, row_of_source, tokens, log_probs)
+
+    def _pieces(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits in pieces, the maximum of each run, and the log-sum-exp of each row.
+
+        Returns:
+            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs per piece)`; `(rows,)`.
+        """
+        vocab_size, num_rows = self._vocab_size, len(hidden)
+        starts = range(0, vocab_size, _PIECE)
+        if self._memory.shape[1] < num_rows:
+            self._memory = large_empty((len(starts), num_rows, _PIECE), hidden)
+            self._memory[-1, :, vocab_size - starts[-1] :] = -torch.inf
+        pieces = self._memory[:, :num_rows]
+        runs = hidden.new_empty(len(starts), num_rows, _PIECE // _RUN)
+        largest, sums = hidden.new_empty(2, len(starts), num_rows)
+        for n, (start, piece) in enumerate(zip(starts, pieces, strict=True)):
+            end = min(start + _PIECE, vocab_size)
+            bias = None if self._bias is None else self._bias[start:end]
+            logits = linear(hidden, self._weight[start:end], bias)
+            piece[:, : end - start] = logits
+            torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
+            torch.amax(runs[n], 1, out=largest[n])
+            torch.sum(logits.sub_(largest[n].unsqueeze(1)).exp_(), 1, out=sums[n])
+        # If all logits of a piece are -inf, its sum is NaN, and its log-sum-exp is its maximum, -inf.
+        norms = torch.where(largest.isneginf(), largest, sums.log_().add_(largest))
+        return pieces, runs, torch.logsumexp(norms, dim=0)

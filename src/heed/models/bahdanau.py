@@ -41,8 +41,7 @@ from torch import Tensor, nn
 from heed.attention import Attention, Rows, make_score
 from heed.kernels import Linear
 from heed.layers import AlignedState, Dropout, Recurrent, RecurrentCell, TokenEmbedding, pack_states, unpack_states
-from heed.layers.recurrent import CellKind
-from heed.layers.states import read_aligned
+from heed.layers.recurrent import CellKind, read_aligned
 from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 

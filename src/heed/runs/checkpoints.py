@@ -23,8 +23,7 @@ from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.storage.disk import write_folder
-from heed.tasks import check_config, checkpoint_class, run_class, spec_of, task_names, task_of
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run

@@ -23,8 +23,7 @@ from heed.config import RunConfig
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
-from heed.tasks import check_config, run_class
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability, check_config, run_class
 from heed.tasks.base.run import Run, check_one_task
 from heed.training.checkpoint import latest_checkpoint, stored_progress
 from heed.training.weights import load_weights

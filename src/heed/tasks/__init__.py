@@ -1,32 +1,46 @@
-"""Tasks, one folder each, found by name: the one place where data, model, loss and measure meet."""
+"""Tasks, one folder each, found by name: the one place where data, model, loss and measure meet.
+
+Also their capabilities: what runs of some tasks can do and others cannot. A run has one if its class has the method;
+there is no registry. A task without `look` says why in its specification (`why_not`), which is read without torch.
+Printing a report (`Run.body`) is not a capability: every run that is scored can print its report.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.errors import ConfigError, suggest
+from heed.visible import shell_word
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from heed.config import RunConfig
     from heed.tasks.base import TaskSpec
 
 __all__ = [
+    "CAPABILITIES",
     "DEFAULT",
+    "MissingCapabilityError",
+    "capability",
+    "capability_table",
     "check_config",
     "checkpoint_class",
     "class_in",
     "config_class",
+    "missing",
+    "missing_in",
     "run_class",
     "spec_of",
+    "suggest_task",
     "task_class",
     "task_names",
     "task_of",
+    "tasks_with",
     "with_paths",
 ]
 
@@ -121,3 +135,78 @@ def check_config(values: dict[str, Any], where: str) -> RunConfig:
     if task not in task_names():
         raise ConfigError(f"{where}: unknown task {task!r}{suggest(str(task), task_names())}")
     return check_section(config_class(task), values, where)
+
+
+CAPABILITIES = {
+    "outputs": "`heed predict`",
+    "look": "`look`",
+    "examiner": "`compare`",
+    "ensemble": "An ensemble (`--with`)",
+    "export": "`export`",
+    "align": "`align`",
+    "errors": "A list of errors (`--errors`)",
+    "errors_page": "A page of errors (`--page`)",
+}
+"""Method of a run -> its name in messages and in the table of docs/tasks.md."""
+_SINGLE = ("look", "examiner", "ensemble", "export")
+"""Capabilities of one run, not of an ensemble."""
+
+
+class MissingCapabilityError(ConfigError, AttributeError):
+    """The task of a run lacks the requested capability."""
+
+
+def tasks_with(name: str) -> list[str]:
+    """The tasks whose runs have a capability; those of a look are known without loading any run."""
+    if name == "look":
+        return [task for task in task_names() if name not in spec_of(task).why_not]
+    return [task for task in task_names() if hasattr(run_class(task), name)]
+
+
+def capability(run: Any, name: str) -> Any:
+    """The run itself, if it has a capability.
+
+    Raises:
+        MissingCapabilityError: It lacks the capability; the message names the tasks that have it.
+    """
+    if hasattr(type(run), name) and not (name in _SINGLE and len(run.members) > 1):
+        return run
+    raise MissingCapabilityError(missing(run, name))
+
+
+def missing(run: Any, name: str) -> str:
+    """The error message for a capability that a run lacks."""
+    if len(run.members) > 1:
+        folders = ", ".join(str(one.folder) for one in run.members)
+        return f"{CAPABILITIES[name]} is not available for an ensemble; use one run at a time: {folders}"
+    return missing_in(run.config.task, name)
+
+
+def missing_in(task: str, name: str) -> str:
+    """The error message for a capability that the runs of a task lack."""
+    reason = spec_of(task).why_not.get(name)
+    because = f" ({reason})" if reason else ""
+    return f"{CAPABILITIES[name]} is not available for {task}{because}; it is for {', '.join(tasks_with(name))}"
+
+
+def capability_table() -> str:
+    """Tasks and capabilities as a table in Markdown."""
+    names = task_names()
+    rows = [["", *names], ["---"] * (len(names) + 1)]
+    for method, what in CAPABILITIES.items():
+        having = tasks_with(method)
+        rows.append([what, *("yes" if name in having else "" for name in names)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def suggest_task(looks_like: str, path: Path) -> str:
+    """The commands of the tasks that train on a file with this content, after a semicolon; "" if there are none."""
+    near = os.path.relpath(path)
+    file = near if len(near) < len(str(path)) else str(path)
+    commands = [
+        f"heed train {task} {arguments.format(file=shell_word(Path(file)))}"
+        for task in task_names()
+        for content, arguments in spec_of(task).takes
+        if content == looks_like
+    ]
+    return f"; train on it with: {', or '.join(commands)}" if commands else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -38,6 +39,7 @@ class TaskSpec:
     num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number
     files: str = "any number of files"  # how messages call its training files
     flags: tuple[Flag, ...] = ()  # options that only some tasks have
+    why_not: Mapping[str, str] = field(default_factory=dict)  # capability that its runs lack -> why it has no use
     uses: tuple[str, ...] = ("heed predict {run} TEXT", "heed look {run} TEXT", "heed evaluate {run}")
     next_command: str = "heed look {run} TEXT"  # after training
     unit: str = "example"  # what one example is, in reports: "pair", "text"

@@ -18,7 +18,7 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
 from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability
 from heed.visible import clean
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5

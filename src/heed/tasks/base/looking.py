@@ -25,7 +25,7 @@ from heed.observe.looks import Choice, EncoderFrame, Look, View
 from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, trace
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability
 from heed.threads import sparing, threads_for
 
 _GATES = ("reset", "update", "input", "forget", "output")

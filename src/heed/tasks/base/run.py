@@ -21,7 +21,7 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import summarise
 from heed.memory import explain_methods
 from heed.observe.shown import ShownCurves
-from heed.tasks.base.capabilities import CAPABILITIES, MissingCapabilityError, missing
+from heed.tasks import CAPABILITIES, MissingCapabilityError, missing
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs
 from heed.tasks.base.report import baseline_scores
@@ -53,8 +53,6 @@ class Run(ABC, Generic[T, M]):
     """Names of the input and of the output of an example, for readers."""
     targets: ClassVar[str] = ""
     """Plural name of the training targets in comparisons, if it says more than that of the task."""
-    why_not: ClassVar[Mapping[str, str]] = {}
-    """Capability that the runs lack -> why it would be of no use."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make methods of each task's class explain what to do when memory runs out."""

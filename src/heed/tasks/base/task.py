@@ -15,21 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.config import RunConfig, TokenizerConfig, config_text, data_files, short_config_text
-from heed.config.data import with_columns
+from heed.config import HubSection, RunConfig, TokenizerConfig, config_text, data_files, short_config_text
+from heed.config.data import InMemory, with_columns
 from heed.data.batch import Batch
 from heed.data.findings import Findings
+from heed.data.kinds.contents import picture_content
 from heed.data.kinds.numbers import Standard
 from heed.data.splits.splits import Splits, take_subset
 from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig
-from heed.registry import body_class
+from heed.registry import body_class, model_and_head
 from heed.storage.cache import digest_of
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, kind_of, read_object
-from heed.tasks.base.capabilities import refuse_pictures
+from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.transfer import Parent, Transfers, from_data, model_and_head, with_model
+from heed.tasks.base.transfer import Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
 from heed.visible import escaped
@@ -419,3 +420,20 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
             old, new = (f"{one[unit]:,}" if isinstance(one.get(unit), int) else "no" for one in (before, now))
             return f"it had {old} {unit} and now has {new}"
     return "it has the same number of bytes, but different content"
+
+
+def refuse_pictures(config: Any) -> None:
+    """Refuse training files that contain pictures, unless the task reads pictures.
+
+    Raises:
+        DataError: The message names the command that can use the files.
+    """
+    takes = (content for content, _ in spec_of(config.task).takes)
+    files = getattr(config.data, "train", None)
+    if not isinstance(files, list) or isinstance(config.data, HubSection | InMemory) or "pictures" in takes:
+        return
+    for file in files:
+        content = picture_content(Path(file), Findings.of(config.data))
+        if content is not None:
+            unit, remedy = spec_of(config.task).unit, suggest_task("pictures", Path(file))
+            raise DataError(f"'{file}': {content.why}; {config.task} reads {unit}s{remedy}")

@@ -29,11 +29,11 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from heed import folder as folders
-from heed.config import ModelSection, RunConfig, check_section
+from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, RunError, suggest
-from heed.models.base import Body, Interface, ModelConfig, TokenEncoder
-from heed.registry import bodies_of, body_class, model_config
+from heed.errors import ConfigError, RunError
+from heed.models.base import Interface, ModelConfig, TokenEncoder
+from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
 from heed.training.weights import load_weights
 from heed.visible import shell_word
@@ -144,31 +144,12 @@ def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
 
 
 C = TypeVar("C", bound=RunConfig)
-H = TypeVar("H", bound=BaseModel)
 _SOME = 1_000
 """Placeholder for a size that follows from the data."""
 
 
 class NoHead(BaseModel):
     """A head without fields."""
-
-
-def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str, Any]) -> tuple[ModelConfig, H]:
-    """Split the fields of a `model` section into the model's own and the head's.
-
-    Raises:
-        ConfigError: A field belongs to neither, or its value is not allowed.
-    """
-    own, heads = body.config_class.model_fields, head.model_fields
-    for name in fields:
-        if name not in own and name not in heads:
-            raise ConfigError(
-                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
-            )
-    shared = set(own) & set(heads)
-    assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
-    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
-    return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
 
 
 def check_model_section(

@@ -29,7 +29,7 @@ from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
 from heed.models.base import TextEncoder, TokenEncoder, state_at
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn

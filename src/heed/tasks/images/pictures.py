@@ -30,7 +30,7 @@ from heed.data.splits.pictures import open_pictures
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.labels import count_lines
 
 

@@ -35,7 +35,7 @@ from heed.observe.page import draw
 from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.observe.picture_looks import GridPlace
 from heed.observe.shown import Shown
-from heed.tasks.base.capabilities import capability
+from heed.tasks import capability
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line, one_line

@@ -14,7 +14,7 @@ from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.training_set import Encoding
 from heed.tasks.summarisation.config import (

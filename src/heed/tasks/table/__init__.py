@@ -8,6 +8,7 @@ SPEC = TaskSpec(
     example="flowers.csv",
     interfaces=("rows",),
     flags=(JSON, ERRORS),
+    why_not={"look": "its network reads a whole row at once, so it has no steps, no gates and no attention"},
     takes=(("rows", "{file}"),),
     uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast, overload
+from typing import Any, cast, overload
 
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import Numbers, aligned, hold_numbers
@@ -32,7 +32,6 @@ class TableRun(LabelRun[Table, RowClassifier]):
     """A trained classifier of rows of numbers."""
 
     task_class = Table
-    why_not: ClassVar = {"look": "its network reads a whole row at once, so it has no steps, no gates and no attention"}
 
     @overload
     def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...

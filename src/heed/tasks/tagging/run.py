@@ -23,7 +23,7 @@ from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
 from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.comparison import Examiner, shadings_html
 from heed.tasks.base.labels import check_same_labels
 from heed.tasks.base.looking import LooksAtText

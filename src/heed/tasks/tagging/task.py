@@ -40,7 +40,7 @@ from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures, LinearChainCRF
 from heed.models.base import TextEncoder, TokenEncoder, learned_positions
 from heed.registry import body_class
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.text_task import LabelledTask, drawn
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData

@@ -27,7 +27,7 @@ from heed.models.base import PairDecoder
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
-from heed.tasks.base.capabilities import capability, suggest_task
+from heed.tasks import capability, suggest_task
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.run import TextRun

@@ -31,7 +31,7 @@ from heed.generation import SamplingOptions, SearchOptions, Writer
 from heed.models.base import Memory, PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
-from heed.tasks.base.capabilities import suggest_task
+from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.task import check_positions
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
