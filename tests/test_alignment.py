@@ -13,10 +13,10 @@ import torch
 from torch.testing import assert_close
 
 from heed.data.batch import TokenPair
-from heed.data.tokens import alignment
 from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import alignment_measures, symmetrize
 from heed.evaluation.significance import intervals
+from heed.tasks.translation import supervision as aligner
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 
@@ -148,7 +148,7 @@ def test_published_aligners_score_what_was_published(pair):
 
 
 def align_tokens(pairs):
-    return alignment.align_tokens([pair.source for pair in pairs], [pair.target for pair in pairs])
+    return aligner.align_tokens([pair.source for pair in pairs], [pair.target for pair in pairs])
 
 
 def plain_alignment(pairs, apart=2, together=4, null=0.2, smoothing=0.01):

@@ -12,8 +12,7 @@ from commands import call
 from heed.config import Columns, FilesData
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import pair_reader
-from heed.data.splits.pairs import open_pairs
+from heed.data.kinds.pairs import open_pairs, pair_reader
 from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config

@@ -20,10 +20,10 @@ from heed.observe import palette
 from heed.observe.draw_html import CELLS_IN_A_TABLE, look_to_html, shading_to_html
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
-from heed.observe.draw_text import look_to_text, map_to_text, shading_to_text
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan, look_to_json
 from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 from heed.observe.scene import to_svg
+from heed.observe.shown import look_to_text, map_to_text, shading_to_text
 from heed.visible import clean, visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -520,7 +520,7 @@ def test_weights_with_gradients_and_half_precision_are_drawn():
 
 def test_drawing_imports_nothing_heavy():
     code = (
-        "import sys, heed.observe.draw_html, heed.observe.draw_svg, heed.observe.draw_text, heed.observe.looks;"
+        "import sys, heed.observe.draw_html, heed.observe.draw_svg, heed.observe.shown, heed.observe.looks;"
         "print(*sorted({'jinja2', 'resvg_py', 'matplotlib', 'pydantic', 'rich', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

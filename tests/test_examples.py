@@ -9,11 +9,10 @@ from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
 from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import NumberRow
+from heed.data.kinds.pairs import open_pairs
 from heed.data.readers import Reader
-from heed.data.splits.encoded import lengths_of
-from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits
-from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples
+from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples, lengths_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet

@@ -10,7 +10,7 @@ import pytest
 import heed
 from heed.data.embedded.generated import SPLITS, split_of
 from heed.data.embedded.grammar.source import NAMED, GrammarSource
-from heed.data.splits.pairs import open_pairs
+from heed.data.kinds.pairs import open_pairs
 from heed.errors import DataError
 from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.task import Translation

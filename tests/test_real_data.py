@@ -8,10 +8,9 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import pair_reader
+from heed.data.kinds.pairs import open_pairs, pair_reader
 from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.splits.pairs import open_pairs
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError

@@ -19,10 +19,9 @@ from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
 from heed.data.kinds.numbers import read_numbers
-from heed.data.kinds.pairs import pair_reader
+from heed.data.kinds.pairs import open_pairs, pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class

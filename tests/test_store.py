@@ -9,8 +9,7 @@ import pytest
 from heed.data import examples as sequences
 from heed.data.examples import Joined, Pair, select, take
 from heed.data.splits import stored as store
-from heed.data.splits.encoded import lengths_of
-from heed.data.splits.stored import StoredExamples, keep_examples
+from heed.data.splits.stored import StoredExamples, keep_examples, lengths_of
 from heed.errors import DataError
 from heed.storage import cache as caching
 from heed.storage.cache import cache_folder
@@ -145,15 +144,15 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
     texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
     pairs = [Pair(text, text.upper()) for text in texts * 20]
     for kind in ("bpe", "unigram", "word", "char", "byte", "byte_bpe"):
-        monkeypatch.setattr("heed.data.splits.encoded._ASKED", 50_000)
+        monkeypatch.setattr("heed.data.splits.stored._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
         both = (task.source_tokenizer, task.target_tokenizer)
         wanted = [[len(side) for side in pair] for pair in task.encode_pairs(pairs)]
         for known in (300_000, 3, 0):
-            monkeypatch.setattr("heed.data.splits.encoded._KNOWN", known)
+            monkeypatch.setattr("heed.data.splits.stored._KNOWN", known)
             assert lengths_of(pairs, both, 1_000).tolist() == wanted
         # nearly all words are estimated, but what may be too long
-        monkeypatch.setattr("heed.data.splits.encoded._ASKED", 1)
+        monkeypatch.setattr("heed.data.splits.stored._ASKED", 1)
         assert lengths_of(pairs, both, 0).tolist() == wanted
         close = lengths_of(pairs, both, 1_000)
         assert abs(close.sum() / np.sum(wanted) - 1) < 0.6
@@ -204,7 +203,7 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
     monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
-    monkeypatch.setattr("heed.data.splits.encoded._lengths", None)
+    monkeypatch.setattr("heed.data.splits.stored._lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)

@@ -13,7 +13,6 @@ from contract import write_lines
 from heed.config import TokenizerConfig
 from heed.data.batch import TokenPair
 from heed.data.findings import Findings
-from heed.data.tokens.alignment import rows_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.observe.trace import trace
@@ -22,7 +21,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.config import AlignmentSection, TranslationConfig
 from heed.tasks.translation.start import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
-from heed.tasks.translation.supervision import attention_loss, guides
+from heed.tasks.translation.supervision import attention_loss, guides, rows_of
 from heed.tasks.translation.task import Translation
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet

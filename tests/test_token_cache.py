@@ -2,7 +2,7 @@
 
 import pytest
 
-from heed.data.splits import encoded as token_cache
+from heed.data.splits import stored as token_cache
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks import check_config, task_class
 

@@ -15,8 +15,7 @@ from heed.cli import main
 from heed.config import Columns
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import ShuffledPair, shuffle_words, shuffled_reader, words_of
-from heed.data.splits.pairs import open_pairs
+from heed.data.kinds.pairs import ShuffledPair, open_pairs, shuffle_words, shuffled_reader, words_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions

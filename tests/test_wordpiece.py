@@ -9,7 +9,7 @@ import pytest
 from transformers import BertTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.splits.encoded import _Counter
+from heed.data.splits.stored import _Counter
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -111,3 +112,15 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
     assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
     config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
     return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
+
+
+def learned_positions(config_class: type[BaseModel], fields: Mapping[str, Any]) -> int | None:
+    """Length of the learned position table of a model with these fields; None if the model has no such table.
+
+    Fields that are not given have their defaults.
+    """
+    own = config_class.model_fields
+    if "max_length" not in own:
+        return None
+    kind = fields.get("positions", own["positions"].default) if "positions" in own else "learned"
+    return int(fields.get("max_length", own["max_length"].default)) if kind == "learned" else None

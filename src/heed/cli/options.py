@@ -254,7 +254,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     for task in task_names():
         for flag in spec_of(task).flags:
             if flag.command == function.__name__:
-                owners.setdefault(flag.key, (flag, []))[1].append(task)
+                owners.setdefault(_key(flag), (flag, []))[1].append(task)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -277,6 +277,11 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _key(flag: Flag) -> str:
+    """The name of an option as a keyword."""
+    return flag.keyword or flag.name.replace("-", "_")
+
+
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
@@ -288,7 +293,7 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
     switch = kind is bool
     return inspect.Parameter(
-        flag.key,
+        _key(flag),
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=False if switch else None,
         annotation=Annotated[kind if switch else kind | None, described],
@@ -305,7 +310,7 @@ def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]
     for name in given:
         if name not in {flag.name for flag in own}:
             raise ConfigError(f"--{name} does not apply to a run of {task}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
+    return {_key(flag): given.get(flag.name, () if flag.several else flag.default) for flag in own}
 
 
 def fields(given: dict[str, Any]) -> list[str]:

@@ -15,7 +15,6 @@ from heed.config.data import (
 )
 from heed.config.reading import (
     apply_overrides,
-    check_section,
     config_text,
     data_files,
     read_config,
@@ -30,6 +29,7 @@ from heed.config.sections import (
     Section,
     TokenizerConfig,
     TrainingConfig,
+    check_section,
 )
 
 __all__ = [

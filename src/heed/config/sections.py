@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
@@ -259,6 +260,29 @@ class TextConfig(RunConfig):
     """How text becomes tokens."""
     model: TextModelSection = TextModelSection()
     """Which model."""
+
+
+C = TypeVar("C", bound=RunConfig)
+
+
+def with_tokenizer(config: C, auto: str, subwords: Callable[[], int], words: int | None = 30_000) -> C:
+    """The configuration with the kind and vocabulary size of the tokenizer set.
+
+    A word vocabulary has all words that occur often enough, up to `words` unless that is None; `subwords` returns the
+    size of others.
+    """
+    tokenizer = config.tokenizer
+    kind = auto if tokenizer.kind == "auto" else tokenizer.kind
+    size = tokenizer.vocab_size
+    if size is None and kind not in ("char", "byte"):
+        size = words if kind == "word" and words is not None else subwords()
+    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
+    return config.model_copy(update={"tokenizer": changed})
+
+
+def num_subwords(num_texts: int, num_characters: int) -> int:
+    """The size of a subword vocabulary: a quarter of the texts, 1,000 to 8,000, but at least twice the characters."""
+    return max(min(8_000, max(1_000, num_texts // 4 // 500 * 500)), 2 * num_characters)
 
 
 S = TypeVar("S", bound=BaseModel)

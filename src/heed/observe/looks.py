@@ -118,7 +118,7 @@ class DecoderFrame:
 
 @dataclass(frozen=True)
 class Look:
-    """Everything that a look at one example shows; drawn by `heed.observe.draw_text`, `draw_svg` and `draw_html`."""
+    """Everything that a look at one example shows; drawn by `heed.observe.shown`, `draw_svg` and `draw_html`."""
 
     title: str
     source: str

@@ -1,24 +1,50 @@
-"""A look that displays itself: as a page in notebooks, as text when printed, and saved in the format of a file name."""
+"""A look that displays itself: as a page in notebooks, as text when printed, and saved in the format of a file name.
+
+In a terminal, a map is a grid if its characters line up, otherwise a list of links. Right-to-left, wide and combining
+characters have no fixed column there, so a map with such labels is a list "field -> source span"; so is a map far too
+wide for the screen.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from markupsafe import Markup
+from torch import Tensor
 
 from heed.errors import ConfigError
+from heed.observe import palette
 from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_text
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
-from heed.observe.draw_text import look_to_text
-from heed.observe.looks import Look, look_to_json
-from heed.observe.maps import FIXED_VECTOR, Map
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, look_to_json
+from heed.observe.maps import (
+    FIXED_VECTOR,
+    MASKED,
+    PEAK,
+    Axis,
+    KeySpan,
+    Map,
+    Part,
+    Traces,
+    axes_line,
+    best_spans,
+    cut,
+    lines_up,
+    links,
+    peaks,
+    plural,
+    runs_right_to_left,
+    shaded,
+    text_of,
+    unmasked,
+)
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import write_outputs
-from heed.visible import to_json
+from heed.visible import clean, to_json, visible
 
 
 class Shown(ABC):
@@ -154,3 +180,348 @@ def framed(page: str, title: str) -> str:
     """
     frame = '<iframe srcdoc="{}" style="width:100%;height:640px;border:0" title="{}" onload="{}"></iframe>'
     return str(Markup(frame).format(page, title, _FIT))
+
+
+_FIRST = 6
+_LARGEST = 5
+_COLUMN = 8
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def steps_to_lines(look: Look, width: int) -> list[list[str]]:
+    """Describe every frame, one block of lines each."""
+    encoder = [_encoder_lines(frame, look, width) for frame in look.encoder]
+    return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
+
+
+def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
+    """The summary `(d,)` of a model without attention, a bar for each unit, scaled to the largest absolute value."""
+    values = vector.detach().double()
+    largest = float(values.abs().max()) if len(values) else 0.0
+    heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
+    bars = "".join(_BARS[round(height)] for height in heights.tolist())
+    return [
+        FIXED_VECTOR,
+        _vector(vector),
+        "",
+        *(bars[start : start + width] for start in range(0, len(bars), width)),
+        "",
+        f"one bar for each unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
+    ]
+
+
+def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
+    part, does = look.parts[0]
+    lines = [f"{part} step {frame.index + 1} of {len(look.encoder)}: {does} {visible(frame.token)}"]
+    lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
+    return lines + _gates(frame.gates) + _glances(frame.glances, width) + _next(frame.top)
+
+
+def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
+    part, does = look.parts[1]
+    lines = [f"{part} step {frame.index + 1} of {len(look.decoder)}: {does} {visible(frame.token)}"]
+    kind = "character" if all(len(token) <= 1 for token in frame.so_far) else "token"
+    so_far = text_of(Axis("target", kind, frame.so_far), 0, len(frame.so_far))
+    lines.append(f"  {'so far':<10} {visible(so_far) if so_far else '(nothing)'}")
+    lines.append(f"  {'state':<10} {_vector(frame.state)}")
+    lines += _gates(frame.gates)
+    lines += _glances(frame.glances, width)
+    if look.summary is not None:
+        lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
+    return lines + _next(frame.top)
+
+
+def _next(top: tuple[tuple[str, float], ...]) -> list[str]:
+    best = "  ".join(f"{visible(token)} {probability:.3f}" for token, probability in top)
+    return [f"  {'next token':<10} {best}"] if top else []
+
+
+def _gates(gates: dict[str, float]) -> list[str]:
+    means = ", ".join(f"{name} {gate:.3f}" for name, gate in gates.items())
+    return [f"  {'gate means':<10} {means}"] if means else []
+
+
+def _vector(vector: Tensor) -> str:
+    values = vector.detach().double().flatten()
+    first = " ".join(f"{value:6.3f}" for value in values[:_FIRST].tolist())
+    more = f" ... ({len(values)} in all)" if len(values) > _FIRST else ""
+    return f"norm {float(values.norm()):.3f}, values {first}{more}"
+
+
+def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
+    """Scores, weights and context of each attention; with its name if there are several."""
+    lines = []
+    for glance in glances:
+        lines += [f"  {glance.name}"] if len(glances) > 1 else []
+        grid = all(lines_up(label) for label in glance.key.labels)
+        lines += _table(glance, width) if grid else _largest(glance)
+        lines.append(f"  {'context':<10} {_vector(glance.context)}")
+    return lines
+
+
+def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
+    """Scores and weights, None for masked keys."""
+    named = (("scores", glance.scores), ("weights", glance.weights))
+    return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
+
+
+def _table(glance: Glance, width: int) -> list[str]:
+    """Keys, scores and weights as a table, in blocks that fit the width."""
+    per_block = max(1, (width - 13) // _COLUMN)
+    lines = []
+    for name, block in _blocks(glance.key, per_block):
+        lines += [f"  {name}"] if name else []
+        part = slice(block.start, block.stop)
+        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
+        lines.append(f"  {'keys':<10} {keys}")
+        for name, values in _rows(glance):
+            lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
+    return lines
+
+
+def _blocks(axis: Axis, size: int) -> Iterator[tuple[str, range]]:
+    """The positions of an axis in blocks of at most `size`; each part of it begins a new one, with its name."""
+    for part in axis.parts or (Part("", 0, len(axis)),):
+        for start in range(part.start, part.stop, size):
+            yield (
+                visible(part.label) if part.label and start == part.start else "",
+                range(start, min(start + size, part.stop)),
+            )
+
+
+def _cell(value: float | None) -> str:
+    return f"{MASKED:>{_COLUMN}}" if value is None else f"{value:{_COLUMN}.3f}"
+
+
+def _largest(glance: Glance) -> list[str]:
+    """The keys with most weight, each on a line that ends with its label, for labels that do not line up."""
+    rows = dict(_rows(glance))
+    may = [i for i, weight in enumerate(rows["weights"]) if weight is not None]
+    order = sorted(may, key=lambda i: -float(glance.weights[i]))[:_LARGEST]
+    lines = [f"  {'weights':<10} the {len(order)} largest of {len(may)}"]
+    for i in order:
+        score = f"  score {rows['scores'][i]:.3f}" if "scores" in rows else ""
+        where = f" ({clean(glance.key.part_at(i))})" if glance.key.parts else ""
+        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}{where}")
+    return lines
+
+
+_LABEL = 16
+_TAIL = 20
+_NUMBER = 5
+_BLOCKS = 4
+
+
+def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
+    """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
+    head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
+    return "\n".join(head + _body(map, width, color))
+
+
+def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
+    """Draw a look as text; with `steps` also every step of the encoder and the decoder."""
+    column = max(7, *map(len, look.names))
+    texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
+    blocks = [[clean(look.title)]]
+    for name, text in texts:
+        first, *more = text.split("\n")
+        blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
+    blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
+    blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
+    blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
+    if look.summary is not None:
+        blocks.append(fixed_vector_to_lines(look.summary, width))
+    if steps:
+        blocks += [[look.no_steps]] if look.no_steps else steps_to_lines(look, width)
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _body(map: Map, width: int, color: bool) -> list[str]:
+    if not len(map.query) or not len(map.key):
+        return ["(an empty map)"]
+    if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels)):
+        return _list(map, width)
+    label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
+    cell_width = max(_NUMBER, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
+    if label_width + len(map.key) * (cell_width + 1) <= width:
+        return [*_numbers(map, label_width, cell_width, color), "", _legend(map, color)]
+    tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
+    per_block = width - label_width - tail_width - 4
+    if per_block < 8 or -(-len(map.key) // per_block) > _BLOCKS:
+        return _list(map, width)
+    said = [] if not any(_tails(map)) else [PEAK]
+    return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *said]
+
+
+def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
+    """The wide grid: shade and number in every cell."""
+    header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
+    lines = [*_part_line(map.key, range(len(map.key)), label_width, cell_width + 1), f"{'':{label_width}} {header}"]
+    for label, row in zip(map.query.labels, map.cells(), strict=True):
+        cells = [_number_cell(weight, cell_width, color) for weight in row]
+        lines.append(
+            f"{cut(visible(label), label_width):>{label_width}} " + ("" if color else " ").join(cells).rstrip()
+        )
+    return lines
+
+
+def _number_cell(weight: float | None, width: int, color: bool) -> str:
+    if weight is None:
+        return MASKED.rjust(width) + (" " if color else "")
+    if color:  # the colour fills the gap between the columns
+        return palette.paint(f"{weight:.2f} ".rjust(width + 1), weight)
+    return f"{shaded(weight, '·')}{weight:.2f}".rjust(width)
+
+
+def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
+    """The narrow grid: one column per key, its label written downwards above it, in blocks that fit the width."""
+    rows, tails = map.cells(), _tails(map)
+    lines: list[str] = []
+    for start in range(0, len(map.key), per_block):
+        stop = min(start + per_block, len(map.key))
+        lines += [""] if lines else []
+        lines += _part_line(map.key, range(start, stop), label_width, 1)
+        lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
+        for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
+            cells = "".join(_compact_cell(weight, color) for weight in row[start:stop])
+            end = f"   {tail}" if tail and stop == len(map.key) else ""
+            lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells}{end}")
+    return lines
+
+
+def _compact_cell(weight: float | None, color: bool) -> str:
+    if weight is None:
+        return MASKED[0]
+    return palette.paint(" ", weight) if color else shaded(weight, "·")
+
+
+def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
+    """A line with a bar before the columns of each part, followed by the part's name if there is room."""
+    line = ""
+    for part in axis.parts:
+        size = (min(part.stop, shown.stop) - max(part.start, shown.start)) * columns
+        if size > 0:
+            line += ("|" + cut(visible(part.label), size - 1) if size > 2 else "|").ljust(size)
+    return [f"{'':{label_width}} {line}".rstrip()] if line else []
+
+
+def _header(labels: tuple[str, ...]) -> list[str]:
+    """Labels written downwards, ending just above their columns."""
+    shown = [cut(visible(label), _LABEL) for label in labels]
+    height = max(map(len, shown))
+    return ["".join(column) for column in zip(*(label.rjust(height) for label in shown), strict=True)]
+
+
+def _tails(map: Map) -> list[str]:
+    """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
+    if isinstance(map, Traces):
+        return [""] * len(map.query)
+    return [
+        "-" if best is None else "" if peak is None else _tail(map.key, peak)
+        for best, peak in zip(best_spans(map), peaks(map), strict=True)
+    ]
+
+
+def _tail(axis: Axis, span: KeySpan) -> str:
+    return cut(f"{span.share:.2f} {visible(text_of(axis, span.start, span.stop))}", _TAIL)
+
+
+def _list(map: Map, width: int) -> list[str]:
+    """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
+    if isinstance(map, Traces):
+        return _values(map, width)
+    lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
+    for link in links(map):
+        query = visible(text_of(map.query, link.start, link.stop))
+        if link.span is None:
+            lines.append(f"    -  {'-':>10}  {query}")
+            continue
+        start, stop = link.span.start, link.span.stop
+        key = visible(text_of(map.key, start, stop))
+        # A left-to-right mark on each side keeps the arrow between two right-to-left texts pointing onwards.
+        mark = "\u200e" if runs_right_to_left(query + key) else ""
+        place = f"{start + 1}-{stop}" if stop - start > 1 else f"{start + 1}"
+        part = map.key.part_at(start)
+        where = f"{mark} ({clean(part)})" if part else ""
+        lines.append(
+            f" {link.span.share:.2f}  {place:>10}  {cut(query, width)}{mark} -> {mark}{cut(key, width)}{where}"
+        )
+    per_query = "each row" if map.query.kind == "character" else f"each {map.query.kind}"
+    return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean if several rows are joined"]
+
+
+def _values(map: Traces, width: int) -> list[str]:
+    """One line per position: the value of each row there."""
+    names = [cut(visible(name), _LABEL) for name in map.query.labels]
+    widths = [max(_NUMBER, len(name)) for name in names]
+    lines = ["  ".join(f"{name:>{w}}" for name, w in zip(names, widths, strict=True)) + f"  {clean(map.key.name)}"]
+    for key, values in zip(map.key.labels, map.weights.T.tolist(), strict=True):
+        numbers = "  ".join(f"{value:>{w}.2f}" for value, w in zip(values, widths, strict=True))
+        lines.append(f"{numbers}  {cut(visible(key), width)}")
+    return lines
+
+
+def _legend(map: Map, color: bool) -> str:
+    if color:
+        scale = "0 " + "".join(palette.paint(" ", i / 10) for i in range(11)) + " 1"
+    else:
+        scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
+    return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")
+
+
+# Shaded words -------------------------------------------------------------------------------------------------
+
+_LONGEST_LABEL = 40
+
+
+def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
+    """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
+    lines = [clean(shading.title), ""]
+    if shading.tags or shading.listed:
+        return [*lines, *_listed(shading, color)]
+    if shading.axis.parts:
+        names = [f"{shading.part_sum(part):.3f}  {visible(part.label)}" for part in shading.axis.parts]
+        indent = min(max(map(len, names)) + 2, max(width // 2, 0))
+        for name, part in zip(names, shading.axis.parts, strict=True):
+            first, *more = _running(shading, range(part.start, part.stop), width - indent, color) or [""]
+            lines += [f"{cut(name, indent - 2):{indent}}{first}", *(" " * indent + line for line in more)]
+    else:
+        lines += _running(shading, range(len(shading.axis)), width, color) or [""]
+    legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
+    scale = shading.scale + "; - below 0" * shading.signed if not color else shading.said_scale
+    return [*lines, "", scale + legend]
+
+
+def _running(shading: Shading, positions: range, width: int, color: bool) -> list[str]:
+    """The given positions as lines of running text."""
+    lines: list[str] = []
+    length = 0
+    for i in positions:
+        label, level = visible(shading.axis.labels[i]), shading.level(i)
+        mark = "" if color else "-" * (shading.signed and level <= -0.05) + shaded(abs(level), " ")
+        word = palette.paint(label, level, shading.signed) if color else mark + label
+        size = len(mark) + len(label)
+        if lines and length + 1 + size <= width:
+            lines[-1], length = f"{lines[-1]} {word}", length + 1 + size
+        else:
+            lines.append(word)
+            length = size
+    return lines
+
+
+def _listed(shading: Shading, color: bool) -> Iterator[str]:
+    labels = [visible(label) for label in shading.axis.labels]
+    columns = (labels, shading.tags) if shading.tags else (labels,)
+    width_of = [min(_LONGEST_LABEL, max(map(len, column), default=0)) for column in columns]
+    grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
+    for i, label in enumerate(labels):
+        number = shading.number(i)
+        shown = palette.paint(number, shading.level(i), shading.signed) if color else number
+        parts = [shown]
+        if shading.tags:
+            tag = f"{shading.tags[i]:{width_of[1]}}"
+            ground = palette.TAGS_DARK[grounds[i] % len(palette.TAGS_DARK)] if i in grounds else ""
+            parts.append(palette.on_ground(tag, ground) if color and ground else tag)
+        others = shading.others[i] if shading.others else ""
+        parts.append(f"{label:{width_of[0]}}" if others and lines_up(label) else label)
+        yield "  ".join([*parts, others] if others else parts)

@@ -27,6 +27,5 @@ from heed.models.base.config import (
     TokenConfig,
     TranslatorConfig,
     TurnConfig,
-    learned_positions,
     named_sizes,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,18 +12,6 @@ def named_sizes(
 ) -> dict[str, dict[str, Any]]:
     """Fields that differ from the defaults, by size; size "base" has the defaults."""
     return {"tiny": tiny, "small": small or {}, "base": {}, **others}
-
-
-def learned_positions(config_class: type[BaseModel], fields: Mapping[str, Any]) -> int | None:
-    """Length of the learned position table of a model with these fields; None if the model has no such table.
-
-    Fields that are not given have their defaults.
-    """
-    own = config_class.model_fields
-    if "max_length" not in own:
-        return None
-    kind = fields.get("positions", own["positions"].default) if "positions" in own else "learned"
-    return int(fields.get("max_length", own["max_length"].default)) if kind == "learned" else None
 
 
 class ModelConfig(BaseModel):

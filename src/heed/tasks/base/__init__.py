@@ -21,11 +21,6 @@ class Flag:
     several: bool = False  # may be given several times; the value is then a tuple
     file: bool = False  # a text that is the name of a file
 
-    @property
-    def key(self) -> str:
-        """The name as a keyword."""
-        return self.keyword or self.name.replace("-", "_")
-
 
 @dataclass(frozen=True)
 class TaskSpec:

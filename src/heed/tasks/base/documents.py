@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 
 from heed.config import RunConfig
 from heed.config.data import EmbeddedData
+from heed.config.sections import with_tokenizer
 from heed.data.embedded.generated import SPLITS, Split
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
-from heed.data.splits.encoded import are_many, digest_of, learn_cached
 from heed.data.splits.splits import Splits, drawn_splits
-from heed.data.splits.stored import StoredExamples
+from heed.data.splits.stored import StoredExamples, are_many, digest_of, learn_cached
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
-from heed.tasks.base.vocabulary import with_tokenizer
 
 _TOKENIZER = "tokenizer.json"
 _TOGETHER = 1 << 22

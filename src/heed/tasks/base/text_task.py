@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import Tensor
 
-from heed.config.sections import TextConfig
+from heed.config.sections import TextConfig, num_subwords, with_tokenizer
 from heed.data.batch import frame_size, plan_batches
 from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, label_order
@@ -21,7 +21,8 @@ from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
-from heed.models.base import Body, ModelConfig, TokenEncoder, learned_positions
+from heed.models.base import Body, ModelConfig, TokenEncoder
+from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task
@@ -33,10 +34,8 @@ from heed.tasks.base.vocabulary import (
     fill,
     find_vectors,
     labelled_size,
-    num_subwords,
     taken,
     width_field,
-    with_tokenizer,
     with_words,
 )
 from heed.threads import threads_for

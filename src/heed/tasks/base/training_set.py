@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from heed.data.batch import draw_epoch, plan_pass
 from heed.data.examples import Example, Joined, Lazy, in_turn, take
-from heed.data.splits.encoded import Lengths
 from heed.data.splits.splits import ExampleStream
+from heed.data.splits.stored import Lengths
 from heed.errors import DataError
 
 E = TypeVar("E", bound=Example)

@@ -27,7 +27,8 @@ from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.text_scores import ROUGE, rouge_measures, text_measure
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.layers.transformer import DecoderBlock
-from heed.models.base import Memory, learned_positions
+from heed.models.base import Memory
+from heed.registry import learned_positions
 from heed.tasks.base.predictions import Prediction, one_line, short
 from heed.tasks.base.task import Task
 from heed.threads import threads_for

@@ -22,8 +22,8 @@ from heed.data.findings import Findings
 from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
-from heed.data.splits.encoded import encode_cached, learn_cached
 from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits.stored import encode_cached, learn_cached
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling

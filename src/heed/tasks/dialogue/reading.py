@@ -25,7 +25,7 @@ from heed.data.batch import (
     plan_batches,
 )
 from heed.data.examples import Conversation
-from heed.data.splits.encoded import Lengths
+from heed.data.splits.stored import Lengths
 from heed.data.tokens.special import MASKS
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, START, TextTokenizer
 from heed.errors import ConfigError, nearest

@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 
 from heed.config.data import BookingsData, ConversationColumns, ConversationFiles
+from heed.config.sections import num_subwords, with_tokenizer
 from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits.encoded import Lengths
 from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.data.splits.stored import Lengths
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
@@ -30,7 +31,6 @@ from heed.storage.files import damaged, read_list
 from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
 from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.vocabulary import num_subwords, with_tokenizer
 from heed.tasks.base.writing import ToWrite, Writing, WrittenText
 from heed.tasks.dialogue.config import DialogueConfig
 from heed.tasks.dialogue.reading import History, JoinedReading, Reading, Response, Speakers, Talk, TurnReading

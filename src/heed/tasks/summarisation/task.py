@@ -9,9 +9,9 @@ import numpy as np
 
 from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
-from heed.data.splits.encoded import Lengths
-from heed.data.splits.pairs import open_pairs
+from heed.data.kinds.pairs import open_pairs
 from heed.data.splits.splits import Splits
+from heed.data.splits.stored import Lengths
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.tasks import suggest_task

@@ -38,8 +38,8 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import tag_measures
 from heed.evaluation.measures import values_of
 from heed.layers import CharacterFeatures, LinearChainCRF
-from heed.models.base import TextEncoder, TokenEncoder, learned_positions
-from heed.registry import body_class
+from heed.models.base import TextEncoder, TokenEncoder
+from heed.registry import body_class, learned_positions
 from heed.tasks import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.text_task import LabelledTask, drawn

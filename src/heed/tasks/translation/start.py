@@ -26,18 +26,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from heed.config import FilesData, TokenizerConfig
+from heed.config import FilesData, TokenizerConfig, sections
 from heed.config.data import EmbeddedData
+from heed.config.sections import num_subwords
 from heed.data.examples import Joined, Pair, select
-from heed.data.splits.encoded import are_many
-from heed.data.splits.stored import StoredExamples, field_hashes
+from heed.data.splits.stored import StoredExamples, are_many, field_hashes
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import Body
 from heed.storage.cache import CacheError, key_of, make_entry
-from heed.tasks.base import vocabulary as sizes
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.vocabulary import num_subwords
 from heed.tasks.translation.config import TranslationConfig
 from heed.training.device import choose_device
 
@@ -120,7 +118,7 @@ def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: 
         return num_subwords(num_pairs, characters)
 
     auto = config.data.auto_tokenizer if isinstance(config.data, EmbeddedData) else "bpe"
-    return sizes.with_tokenizer(config, auto, subwords)
+    return sections.with_tokenizer(config, auto, subwords)
 
 
 Tokenizers = tuple[TextTokenizer, TextTokenizer]

@@ -17,11 +17,10 @@ from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair, Span, select, take
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
+from heed.data.kinds.pairs import SIDES, Names, open_pairs, pair_reader, shuffled_reader
 from heed.data.readers import hold
-from heed.data.splits.encoded import Lengths, encode_cached, lengths_of
-from heed.data.splits.pairs import open_pairs
 from heed.data.splits.splits import Splits
+from heed.data.splits.stored import Lengths, encode_cached, lengths_of
 from heed.data.splits.survey import TrainingSides
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
