@@ -12,10 +12,11 @@ from commands import call
 from heed.config import Columns, FilesData
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import open_pairs, pair_reader
+from heed.data.kinds.pairs import pair_reader
 from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
+from heed.tasks.translation.start import open_pairs
 
 CLEAN = [(f"the cat number {n}", f"ologbo naa {n} ni") for n in range(60)]
 SKIP = "; data.bad_lines=skip leaves such lines out and counts them"

@@ -9,7 +9,6 @@ from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
 from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import NumberRow
-from heed.data.kinds.pairs import open_pairs
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples, lengths_of
@@ -17,6 +16,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
 from heed.tasks.classification.config import TextsData
+from heed.tasks.translation.start import open_pairs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -13,11 +13,11 @@ import heed
 from heed.config import FilesData, TokenizerConfig, config_text
 from heed.data.batch import draw_epoch, plan_batches
 from heed.data.examples import Pair
-from heed.data.kinds.pairs import open_pairs
 from heed.data.splits.splits import hold_out
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
+from heed.tasks.translation.start import open_pairs
 from heed.tasks.translation.task import Translation
 
 relaxed = settings(deadline=None, max_examples=50)

@@ -10,9 +10,9 @@ import pytest
 import heed
 from heed.data.embedded.generated import SPLITS, split_of
 from heed.data.embedded.grammar.source import NAMED, GrammarSource
-from heed.data.kinds.pairs import open_pairs
 from heed.errors import DataError
 from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.start import open_pairs
 from heed.tasks.translation.task import Translation
 
 LANGUAGES = ("es", "de", "hi")

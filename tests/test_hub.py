@@ -11,10 +11,10 @@ from heed.cli import main
 from heed.cli.options import held_out
 from heed.cli.train import settings_from
 from heed.config import HubData, config_text
-from heed.data.kinds.pairs import open_pairs
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.classification.task import Classification
+from heed.tasks.translation.start import open_pairs
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

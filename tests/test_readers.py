@@ -14,12 +14,13 @@ from heed.config import Columns, FilesData
 from heed.data import text_files as lines_module
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.pairs import open_pairs, pair_reader
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.text_files import lines_of
 from heed.errors import DataError
 from heed.tasks.tagging.config import ColumnsData
+from heed.tasks.translation.start import open_pairs
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
 PACK = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress}

@@ -8,7 +8,7 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import open_pairs, pair_reader
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.tokens.special import UNKNOWN
@@ -16,6 +16,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.evaluation.labels import tag_measures
 from heed.tasks.tagging.config import ColumnsData
+from heed.tasks.translation.start import open_pairs
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="HEED_DATA names no folder with the corpora")

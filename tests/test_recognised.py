@@ -19,7 +19,7 @@ from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
 from heed.data.kinds.numbers import read_numbers
-from heed.data.kinds.pairs import open_pairs, pair_reader
+from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import open_splits
@@ -29,6 +29,7 @@ from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData
 from heed.tasks.tagging.run import TaggingOutputs
+from heed.tasks.translation.start import open_pairs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]

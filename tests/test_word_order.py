@@ -15,11 +15,12 @@ from heed.cli import main
 from heed.config import Columns
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.pairs import ShuffledPair, open_pairs, shuffle_words, shuffled_reader, words_of
+from heed.data.kinds.pairs import ShuffledPair, shuffle_words, shuffled_reader, words_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
 from heed.tasks import check_config, task_class
+from heed.tasks.translation.start import open_pairs
 from heed.tasks.translation.word_order import Trigrams, advance, may_follow
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -9,7 +9,6 @@ import numpy as np
 
 from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
-from heed.data.kinds.pairs import open_pairs
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths
 from heed.errors import ConfigError
@@ -26,7 +25,7 @@ from heed.tasks.summarisation.config import (
 )
 from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.start import Tokenizers
+from heed.tasks.translation.start import Tokenizers, open_pairs
 from heed.tasks.translation.task import Translation
 
 

@@ -17,7 +17,7 @@ from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Pair, Span, select, take
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.pairs import SIDES, Names, open_pairs, pair_reader, shuffled_reader
+from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths, encode_cached, lengths_of
@@ -45,6 +45,7 @@ from heed.tasks.translation.start import (
     for_few_pairs,
     learn_tokenizers,
     load_tokenizers,
+    open_pairs,
     save_tokenizers,
     taken_part,
     with_body,
