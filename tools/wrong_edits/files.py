@@ -241,4 +241,10 @@ EDITS = [
         "return [*(y for line in panel.lines for _, y in line.points), *others, *level]",
         ("tests/test_figures.py::test_an_axis_covers_intervals_seeds_and_levels",),
     ),
+    Edit(
+        "a look at a run without looks opens the run, to refuse it",
+        'if task in task_names() and "look" in spec_of(task).why_not:',
+        "if task not in task_names():",
+        ("tests/test_start.py::test_a_look_at_a_run_whose_task_has_none_is_refused_without_torch",),
+    ),
 ]

@@ -99,7 +99,7 @@ class GivenEdit:
 
 @dataclass(frozen=True)
 class Keep(Edit):
-    """Change nothing; the result differs from an unedited pass only by the rounding of the plain path."""
+    """Change nothing: the pass to compare other edits with, which run on the plain path too."""
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         return weights
