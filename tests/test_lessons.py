@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import yaml
 import commands
 import reference
 from heed.errors import ConfigError
-from heed.lessons import list_lessons, run_lesson
+from heed.lessons import run_lesson
 from heed.lessons.lesson import _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
 from test_draw import Page
@@ -61,11 +59,6 @@ def by_loops(x, file, divisor, mask=None):
 
 
 # The two lectures
-
-
-def test_the_lectures_are_listed_by_their_sentence():
-    assert list_lessons()["lion"] == "The hungry lion attacked the slow zebra in the tall grass"
-    assert list_lessons()["animal"].startswith("The animal didn't cross the street")
 
 
 @pytest.mark.parametrize(("name", "divisor"), [("lion", math.sqrt(3)), ("animal", 2.0)])
@@ -200,13 +193,6 @@ def test_the_animal_says_what_the_page_leaves_open(animal):
     assert "1.000 for The, animal and street" in claim and '0.724 for ".", which gives 0.490 of it to street' in claim
     assert round(float(animal["unlearned"]["weights"][3, FOUR.index("street")]), 3) == 0.490
     assert "does not divide its scores at this point" in animal["one-word"].lines[0]
-
-
-def test_without_weights_words_stay_with_themselves_and_the_period_does_not(animal):
-    stage = animal["unlearned"]
-    np.testing.assert_allclose(stage["weights"][:3, :3].numpy(), np.eye(3), atol=5e-4)
-    assert stage["weights"][3].argmax() == FOUR.index("street")
-    assert [(m.kind, m.rows) for m in stage.moments] == [("one-hot row", (0, 1, 2))]
 
 
 def test_the_animal_grows_word_by_word(animal):
@@ -344,11 +330,6 @@ def test_values_may_be_stated_as_lists_names_and_cells(own):
     }
     assert [(c.name, c.tolerated) for c in lesson.mismatches] == [("printed scores[a][a]", True)]
     assert float(lesson["all-rows"]["weights"][0, 0]) == pytest.approx(w)
-
-
-def test_remarks_are_the_last_stage(own):
-    last = own(tokens=["a", "b"], input=[[1, 0], [0, 1]], remarks=["one", "another"]).stages[-1]
-    assert (last.name, last.lines) == ("remarks", ("one", "another"))
 
 
 def test_embeddings_leave_out_tokens_without_one_and_serve_repeated_ones(own):
@@ -558,11 +539,6 @@ def test_the_command_refuses_in_one_line(call):
     which = f"heed: name a lesson: {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which
     assert "cannot write 'no/where.html'" in call("lesson", "lion", "--out", "no/where.html")[2]
-
-
-def test_help_loads_no_torch():
-    code = "import sys; import heed.cli.app; sys.exit('torch' in sys.modules or 'heed.lessons' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # The documentation

@@ -18,7 +18,6 @@ B, T, D_INPUT, D = 3, 5, 4, 3
 LENGTHS = torch.tensor([5, 2, 4])
 MASK = torch.arange(T) < LENGTHS.unsqueeze(1)
 TIGHT = {"rtol": 0, "atol": 1e-12}
-LARGE = 1000.0  # a bias that opens or closes a gate exactly
 
 
 def make_cell(kind, d_input=D_INPUT):
@@ -110,55 +109,6 @@ def test_gates_are_replayed_from_the_states(kind):
                 assert_close(gates["cell"][b, t], torch.from_numpy(current[1]), **TIGHT)
             if kind == "rnn":
                 assert_close(gates["candidate"][b, t], torch.from_numpy(current), **TIGHT)
-
-
-def bias_gate(cell, gate, value):
-    """Add to the bias of one gate, counted in torch's order."""
-    with torch.no_grad():
-        cell.b_ih[gate * D : (gate + 1) * D] += value
-
-
-@pytest.mark.parametrize("run", [RecurrentCell.readable_step, RecurrentCell.step])
-class TestLimits:
-    """What the gates are for."""
-
-    def test_an_lstm_that_forgets_nothing_and_takes_nothing_keeps_its_cell(self, run):
-        cell, state = make_cell("lstm"), make_state("lstm")
-        bias_gate(cell, 0, -LARGE)  # input gate closed
-        bias_gate(cell, 1, LARGE)  # forget gate open
-        assert_close(run(cell, randn(B, D_INPUT), state)[1], state[1], rtol=0, atol=0)
-
-    def test_an_lstm_that_forgets_everything_holds_only_the_candidate(self, run):
-        cell, state = make_cell("lstm"), make_state("lstm")
-        bias_gate(cell, 0, LARGE)
-        bias_gate(cell, 1, -LARGE)
-        bias_gate(cell, 2, LARGE)  # candidate 1
-        assert_close(run(cell, randn(B, D_INPUT), state)[1], torch.ones_like(state[1]), rtol=0, atol=0)
-
-    def test_an_lstm_with_a_closed_output_shows_nothing(self, run):
-        cell = make_cell("lstm")
-        bias_gate(cell, 3, -LARGE)
-        assert not run(cell, randn(B, D_INPUT), make_state("lstm"))[0].any()
-
-    def test_the_update_gate_of_torchs_gru_keeps_the_state(self, run):
-        cell, (h,) = make_cell("gru"), make_state("gru")
-        bias_gate(cell, 1, LARGE)
-        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], h, **TIGHT)
-
-    def test_the_update_gate_of_the_notes_gru_replaces_the_state(self, run):
-        cell, (h,) = make_cell("gru_notes"), make_state("gru_notes")
-        bias_gate(cell, 2, LARGE)  # candidate 1
-        bias_gate(cell, 1, LARGE)
-        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], torch.ones_like(h), rtol=0, atol=0)
-        bias_gate(cell, 1, -2 * LARGE)
-        assert_close(run(cell, randn(B, D_INPUT), (h,))[0], h, rtol=0, atol=0)
-
-    @pytest.mark.parametrize("kind", ["gru", "gru_notes"])
-    def test_a_reset_gru_forgets_its_state_in_the_candidate(self, run, kind):
-        cell, x, (h,) = make_cell(kind), randn(B, D_INPUT), make_state(kind)
-        bias_gate(cell, 0, -LARGE)  # reset closed
-        bias_gate(cell, 1, -LARGE if kind == "gru" else LARGE)  # the next state is the candidate
-        assert_close(run(cell, x, (h,)), run(cell, x, (h + 5,)), rtol=0, atol=0)
 
 
 def make_layers(kind, **options):

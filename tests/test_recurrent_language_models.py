@@ -9,10 +9,8 @@ from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 import reference as ref
-from contract import config_of, loss_of, task_and_model, write_lines
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, sharpened, step_of, weights_of, zeros_of
 from heed.attention import Rows
-from heed.errors import ConfigError
 from heed.kernels import plain
 from heed.models.base import LanguageModel
 from heed.models.lstmn import LSTMN, LSTMNConfig, LstmnLanguageModel, LstmnLanguageModelConfig
@@ -294,41 +292,6 @@ def test_a_model_that_does_not_carry_says_so():
     assert not body.carries
     with pytest.raises(TypeError, match="AttentionLM does not carry a state"):
         model.pack(start(model, 1))
-
-
-@pytest.mark.parametrize("field", ["bidirectional", "backward"])
-def test_a_network_that_reads_from_the_end_is_refused_with_the_reason(field):
-    reason = rf"model.{field} is true.*has already seen.*leave the field out"
-    with pytest.raises(ConfigError, match=reason):
-        config_of("language_modelling", {"train": ["my.txt"]}, model={"name": "rnn", field: True})
-
-
-@pytest.mark.parametrize("name", ["rnn", "lstmn", "self_rnn"])
-def test_training_goes_on_from_carried_state_exactly(name, tmp_path):
-    words = "the cat sat on the mat and the dog saw the cat run to the red mat ".split()
-    text = " ".join(words[n * n % 16] for n in range(150))
-    model = {"name": name, "size": "tiny", "d_embedding": WIDTH, "d_hidden": WIDTH}
-    model |= {} if name == "rnn" else {"d_attention": WIDTH, "tape": 5}
-    config = config_of(
-        "language_modelling",
-        {"train": [write_lines(tmp_path / "my.txt", text)], "context": 8},
-        tokenizer={"kind": "char"},
-        model=model,
-        training={"batch_tokens": 32},
-    )
-    body = task_and_model(config)[1].train()
-
-    def losses(first, last, state=None):
-        task = task_and_model(config)[0]
-        batches = task.train_batches(0)[first:last]
-        task.carry(state or {})
-        found = [loss_of(task, body, task.collate(batch, 0)) for batch in batches]
-        return found, {key: tensor.clone() for key, tensor in task.carried().items()}
-
-    whole, _ = losses(0, 5)
-    begun, state = losses(0, 2)
-    assert begun + losses(2, 5, state)[0] == whole
-    assert losses(2, 5)[0][0] != whole[2]
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])

@@ -85,59 +85,6 @@ def test_multi_head_is_torchs(num_heads):
 
 # --- the lion, docs/systems.md, section E: typed in by hand from lectures/lion.yaml
 
-LION = [
-    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 1, 3, 0, 0, 0, 0, 0, 0, 0],
-    [0, 0, 1, 3, 0, 0, 1, 0, 0, 0],
-    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 0, 0, 0, 0, 1, 3, 0, 0, 0],
-    [0, 0, 0, 0, 2, 0, 0, 0, 0, 1],
-    [1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 2, 0, 0, 0, 0, 0, 0, 0, 0],
-    [0, 0, 1, 0, 0, 2, 0, 1, 0, 0],
-]
-LION_Q = [
-    *([0, 0, 0], [1, 0, 0], [0, 2, 0], [1, 1, 1], [0, 0, 0]),
-    *([1, 0, 0], [0, 0, 2], [0, 1, 1], [0, 0, 0], [1, 0, 0]),
-]
-LION_K = [
-    *([0, 0, 0], [2, 0, 0], [2, 0, 0], [0, 2, 2], [0, 0, 0]),
-    *([2, 0, 0], [0, 0, 3], [0, 1, 1], [0, 0, 0], [2, 0, 0]),
-]
-LION_V = [[0, 0], [1, 0], [1, 0], [1, 1], [0, 0], [1, 0], [0, 1], [0, 1], [0, 0], [1, 0]]
-LION_QUERY = [
-    *([0, 0, 0], [2, 0, 0], [1, 6, 0], [3, 5, 5], [0, 0, 0], [2, 0, 0]),
-    *([1, 0, 6], [1, 0, 0], [0, 0, 0], [2, 0, 0], [2, 3, 1]),
-]
-LION_OUTPUT = [
-    *([1.727, 0.727], [3.854, 0.094], [4.000, 4.000], [4.000, 4.000], [1.727, 0.727], [3.854, 0.094]),
-    *([2.500, 3.500], [3.299, 0.308], [1.727, 0.727], [3.854, 0.094], [4.000, 3.999]),
-]
-
-
-def test_lion():
-    x = np.array(LION, dtype=float)
-    query = x @ LION_Q
-    assert_array_equal(query, LION_QUERY)
-    output, weights = ref.attention_layer(query, x, LION_K, LION_V)
-    assert_allclose(output, LION_OUTPUT, rtol=0, atol=5.0001e-4)
-    for row in (0, 4, 8):
-        assert_allclose(weights[row], [1 / 11] * 11, **TIGHT)
-    for row, column, value in [
-        *((1, 2, 0.883), (1, 10, 0.088), (2, 3, 1.0), (6, 3, 0.5)),
-        *((6, 6, 0.5), (7, 2, 0.576), (7, 10, 0.181), (10, 3, 1.0)),
-    ]:
-        assert weights[row, column] == pytest.approx(value, abs=5.0001e-4)
-
-
-@pytest.mark.parametrize(("scale", "value"), [(3, 0.883), (10, 0.622), (11, 0.598)])
-def test_lion_under_the_three_scales_of_the_notes(scale, value):
-    query, key = np.array(LION) @ LION_Q, np.array(LION) @ LION_K
-    _, weights = ref.attend(query, key, key, None, lambda q, k: ref.dot(q, k) / math.sqrt(scale))
-    assert weights[1, 2] == pytest.approx(value, abs=5.0001e-4)
-
 
 # --- recurrent cells
 

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, hidden_of, sharpened, step_of
-from heed.attention import Rows, watch
+from heed.attention import Rows
 from heed.layers import pack_states, unpack_states
 from heed.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
@@ -117,23 +117,3 @@ def test_packed_states_come_back(cell):
     for layer, other in zip(back, states, strict=True):
         for part, expected in zip(layer[0], other[0], strict=True):
             assert torch.equal(part, expected)
-
-
-@pytest.mark.parametrize("summary", ["start", "each_step"])
-def test_alignment_is_never_called(summary, monkeypatch):
-    class Refuse:
-        def edits(self, module):
-            raise AssertionError("attention was called")
-
-        attention = edits
-
-        def recurrence(self, module, call):
-            runs.append(call.inputs.shape[1])
-
-        def tensor(self, module, kind, value):
-            pass
-
-    runs = []
-    monkeypatch.setattr(watch, "slot", Refuse())
-    make_model(summary=summary)(SOURCE[:1], MASK[:1], TARGET[:1])
-    assert runs == [SOURCE.shape[1], TARGET.shape[1]]  # O(m + t): each token is read once

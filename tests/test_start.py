@@ -1,6 +1,7 @@
 """Commands import what they need before they work, and nothing else."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -37,21 +38,25 @@ def run(tmp_path_factory, config):
     return heed.train(config, out=tmp_path_factory.mktemp("runs") / "run", quiet=True)
 
 
-def modules_after(*words, code=0):
-    """The modules that there are after a command in a fresh interpreter."""
-    script = (
-        "import sys\nfrom heed.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit as end: code = end.code or 0\n"
-        "else: code = 0\n"
-        "print('MODULES', code, *sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, timeout=120, check=True
-    )
-    mark, ended, *modules = done.stdout.splitlines()[-1].split()
-    assert (mark, ended) == ("MODULES", str(code)), done.stderr
-    return set(modules)
+COMMANDS = """
+import json, sys
+from heed.cli import main
+for words in json.loads(sys.argv[1]):
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = end.code
+    print("MODULES", code or 0, *sys.modules)
+"""
+
+
+def modules_after(*commands):
+    """Exit codes and modules after each of some commands, one after the other in a fresh interpreter."""
+    given = json.dumps([[*map(str, words)] for words in commands])
+    done = subprocess.run([sys.executable, "-c", COMMANDS, given], capture_output=True, text=True, timeout=120)
+    lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("MODULES ")]
+    assert len(lines) == len(commands), done.stderr
+    return [(int(code), set(modules)) for code, *modules in lines]
 
 
 def test_a_look_at_a_run_whose_task_has_none_is_refused_without_torch(tmp_path):
@@ -65,25 +70,19 @@ def other_models(modules, *used):
     return {name for name in modules if name.startswith("heed.models.") and name.split(".")[2] not in ("base", *used)}
 
 
-@pytest.mark.parametrize("words", [["predict", "1 2"], ["look", "1 2"]], ids=lambda words: words[0])
-def test_a_trained_model_is_used_without_what_scores_it_and_without_other_models(run, words):
-    command, text = words
-    modules = modules_after(command, run.folder, text)
-    assert not modules & (NEVER | {"rich"})
-    assert not other_models(modules, "bahdanau")
-    assert "torch" in modules  # what is looked for can be found
-
-
-def test_training_that_is_refused_has_imported_nothing_that_scores(tmp_path):
-    modules = modules_after("train", "translation", tmp_path / "none.tsv", code=2)
-    assert not modules & NEVER
-    assert not other_models(modules, "bahdanau")
-
-
-def test_models_imports_the_models_that_it_describes():
-    assert not modules_after("models") & (NEVER | {"rich", "babel", "tokenizers"})
-    modules = modules_after("models", "gpt")
-    assert "heed.models.gpt" in modules and not other_models(modules, "gpt")
+def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_them(run, tmp_path):
+    helped, described = modules_after(["--help"], ["models"])
+    predicted, looked, refused, one = modules_after(
+        *(["predict", run.folder, "1 2"], ["look", run.folder, "1 2"]),
+        *(["train", "translation", tmp_path / "none.tsv"], ["models", "gpt"]),
+    )
+    assert [code for code, _ in (helped, described, predicted, looked, refused, one)] == [0, 0, 0, 0, 2, 0]
+    assert not helped[1] & {"torch", "heed.lessons"}
+    assert not described[1] & (NEVER | {"rich", "babel", "tokenizers"})
+    assert not looked[1] & (NEVER | {"rich"}) and not other_models(looked[1], "bahdanau")
+    assert "torch" in predicted[1]  # what is looked for can be found
+    assert not refused[1] & NEVER and not other_models(refused[1], "bahdanau")
+    assert "heed.models.gpt" in one[1] and not other_models(one[1], "bahdanau", "gpt")
 
 
 # --- one of something

@@ -10,8 +10,6 @@ import heed
 from heed.cli import main
 from heed.data.embedded.texts import TEDDY, draw_sentences, pair_of
 from heed.data.kinds.tagged import find_scheme
-from heed.errors import ConfigError
-from heed.lessons import list_lessons, run_lesson
 from heed.models.rnn import RNN, RNNConfig
 from heed.tasks import check_config
 from heed.tasks.tagging.task import Tagging
@@ -147,22 +145,7 @@ def test_a_delay_reads_on_whatever_the_padding(kind):
         assert same.all() and not torch.isclose(together[0, 3], together[2, 3]).all()
 
 
-# --- the lesson and the commands
-
-
-def test_the_lesson_steps_through_both_sentences(monkeypatch):
-    monkeypatch.setattr("heed.lessons.teddy._STEPS", 2)
-    assert list_lessons()["teddy"].startswith("He said Teddy bear is soft.")
-    lesson = run_lesson("teddy")
-    assert [stage.name for stage in lesson.stages] == ["sentences", "forward", "both", "backward", "delay", "result"]
-    assert_close(lesson["forward"]["apart"][:3], torch.zeros(3))
-    assert lesson["forward"]["apart"][3] > 0 and lesson["both"]["apart"].min() > 0
-    assert_close(lesson["delay"]["apart"][:2], torch.zeros(2))
-    assert lesson["forward"]["first"][2] == lesson["forward"]["second"][2]
-    assert "Roosevelt / bear" in lesson.text() and "Roosevelt / bear" in lesson.html()
-    assert '"lesson":"teddy"' in lesson.json()
-    with pytest.raises(ConfigError, match=r"lesson teddy has no stage of one row; leave out row 'x'"):
-        run_lesson("teddy", row="x")
+# --- the commands
 
 
 def test_the_embedded_data_can_be_checked_and_misspelt(capsys):

@@ -7,11 +7,8 @@ from torch import nn
 from heed import threads
 from heed import threads as cores
 from heed.config import TrainingConfig
-from heed.runs.train import train_config
-from heed.tasks import check_config
 from heed.threads import Company, Pace, Times, choices, fixed, sparing, threads_for
 from heed.training import cost as of_training
-from heed.training.progress import Quiet
 
 
 @pytest.fixture(autouse=True)
@@ -219,15 +216,6 @@ def test_training_tries_no_thread_that_has_no_core(monkeypatch):
     step = Step(monkeypatch, free=1)
     assert step.chosen() == 1
     assert set(step.tried) == {1}
-
-
-def test_a_run_says_the_threads_that_were_chosen(monkeypatch, tmp_path):
-    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run: (run(), 2)[1])
-    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: 1)
-    section = {"data": {"name": "copy", "train": 20, "valid": 4, "test": 4}, "training": {"steps": 1, "device": "cpu"}}
-    values = {**section, "model": {"name": "bahdanau", "size": "tiny"}, "evaluation": {"bootstrap": 5}}
-    run, _ = train_config(check_config(values, "test"), tmp_path / "run", Quiet())
-    assert run.report["training"]["threads"] == 2
 
 
 def test_a_resumed_training_keeps_its_threads_unless_others_are_given(monkeypatch):

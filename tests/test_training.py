@@ -594,6 +594,7 @@ def test_metrics_hold_a_line_per_update_and_per_validation(finished):
 
 def test_a_moved_folder_gives_the_same_outputs(finished, folder):
     loaded = heed.load(folder)
+    assert not loaded.model.training
     assert_same_weights(weights_of(loaded.model), weights_of(finished.model))
     texts = ["123", "4", "", "907654"]
     assert loaded.predict(texts) == finished.predict(texts)
@@ -601,10 +602,6 @@ def test_a_moved_folder_gives_the_same_outputs(finished, folder):
     assert loaded.evaluate("valid") == finished.evaluate("valid")
     assert loaded.report == json.loads(json.dumps(finished.report))
     assert loaded.config == finished.config
-
-
-def test_a_loaded_model_is_in_evaluation_mode(folder):
-    assert not heed.load(folder).model.training
 
 
 def test_nothing_in_a_run_folder_executes(finished):

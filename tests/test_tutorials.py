@@ -37,6 +37,7 @@ def small(words):
     if words[0] != "train":
         return words
     size = [] if {"--size", "--from"} & {*words} else ["--size", "tiny"]
+    size += [] if words[1] == "images" else ["training.batch_tokens=200"]
     return [*words[:budget], *words[budget + 2 :], *SMALL, *size]
 
 

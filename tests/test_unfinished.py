@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import warnings
 from functools import partial
 
 import pytest
@@ -100,13 +99,6 @@ def test_without_any_checkpoint_the_error_says_what_to_do(tmp_path):
         heed.load(out)
 
 
-def test_a_finished_run_says_nothing(tmp_path):
-    train_config(copying(steps=2), tmp_path / "run", Quiet())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert heed.load(tmp_path / "run").so_far == ""
-
-
 def test_a_finished_run_that_lost_its_weights_is_not_called_unfinished(tmp_path):
     train_config(copying(steps=2), tmp_path / "run", Quiet())
     (tmp_path / "run" / "model.safetensors").unlink()
@@ -154,13 +146,6 @@ def test_a_finished_run_resumed_says_what_to_give_and_stays_as_it_is(tmp_path, m
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*")}
     code, out, err = call(*re.search(r"heed (train \S+ --resume training\.steps=8)", err)[1].split())
     assert code == 0 and "all 8 updates done" in err and "has finished" not in err
-
-
-def test_a_damaged_finished_run_is_made_whole_by_resuming_it(tmp_path):
-    train_config(copying(steps=4), tmp_path / "a", Quiet())
-    (tmp_path / "a" / "README.md").unlink()
-    train_config(copying(steps=4), tmp_path / "a", Quiet(), resume=True)
-    assert heed.check_run(tmp_path / "a").whole
 
 
 def test_what_needs_a_finished_run_refuses_another(tmp_path):
