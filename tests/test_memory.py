@@ -11,7 +11,6 @@ import pytest
 
 import heed
 from heed.cli import main
-from heed.data.readers import HeldTable
 from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.tasks import check_config, task_class
@@ -47,6 +46,12 @@ def train(task, data, *, settings=WORDS, **others):
 
 def classifier(data=TEXTS, **others):
     return train("classification", data, model="rnn", **others)
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    """A classifier with a test set, for tests that only read it."""
+    return classifier(test=TEXTS[:6], out=tmp_path_factory.mktemp("classified") / "run")
 
 
 # --- the forms that data may have
@@ -367,18 +372,17 @@ def test_an_unknown_keyword_is_a_type_error_and_the_signature_stays():
 # --- predictions and what prints
 
 
-def test_predict_names_the_keyword_that_is_nearest():
+def test_predict_names_the_keyword_that_is_nearest(classified):
     run = train("translation", PAIRS, valid=4, model="bahdanau", size="tiny", settings=CASES["translation"][1])
     with pytest.raises(TypeError, match="predict has no keyword 'beam_sizes'; did you mean 'beam_size'"):
         run.predict("a u", beam_sizes=3)
     assert run.predict("a u", beam_size=2, num_best=2, max_length=3).ids is not None
     with pytest.raises(TypeError, match="predict has no keyword 'beam_size'; this task has no options"):
-        classifier().predict("good film", beam_size=3)
+        classified.predict("good film", beam_size=3)
 
 
-def test_predictions_of_lists_series_and_frames_are_the_same():
-    pandas = pytest.importorskip("pandas")
-    run = classifier()
+def test_predictions_of_lists_series_and_frames_are_the_same(classified):
+    pandas, run = pytest.importorskip("pandas"), classified
     texts = ["good film", "bad film", ""]
     first = run.predict(texts)
     assert isinstance(first, list) and first[0] == run.predict("good film")
@@ -400,8 +404,8 @@ def test_predictions_of_lists_series_and_frames_are_the_same():
     assert run.predict([]) == []
 
 
-def test_what_python_shows_is_short():
-    run = classifier(test=TEXTS[:6])
+def test_what_python_shows_is_short(classified):
+    run = classified
     many = run.predict(["good film"] * 500)
     assert repr(many).count("\n") == 10 and repr(many).endswith("... and 490 more]")
     assert repr(many[0]).startswith("<") and len(repr(many[0])) < 20
@@ -412,8 +416,8 @@ def test_what_python_shows_is_short():
     assert len(repr(shown)) < 100 and "tensor" not in repr(shown.maps)
 
 
-def test_frames_name_what_to_install(monkeypatch):
-    predictions = classifier().predict(["good"])
+def test_frames_name_what_to_install(monkeypatch, classified):
+    predictions = classified.predict(["good"])
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(
         ConfigError, match=r"to_frame needs the package pandas; install it: pip install -e '\.\[pandas\]'"
@@ -426,13 +430,6 @@ def test_parts_of_heed_are_there_without_a_further_import():
     assert heed.generation.SamplingOptions
     with pytest.raises(AttributeError, match="module 'heed' has no attribute 'trian'; did you mean 'train'"):
         _ = heed.trian
-
-
-def test_columns_of_arrays_and_rows_of_unequal_length_are_told_apart():
-    table = HeldTable([("a", "x"), ("b", "y")], "train", ("text", "label"))
-    assert table.width == 2 and table.column(1) == ["x", "y"]
-    pair = HeldTable((["a", "b", "c"], ["x", "y", "z"]), "train", ("text", "label"))
-    assert pair.column(0) == ["a", "b", "c"]
 
 
 def test_the_page_about_python_runs(monkeypatch):

@@ -14,7 +14,6 @@ from heed.attention import Rows
 from heed.cli import main
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
-from heed.observe.edits import Uniform
 from heed.observe.maps import FIXED_VECTOR
 from heed.observe.shown import ShownLook
 from heed.runs.card import scores_text
@@ -129,11 +128,6 @@ def test_the_report_says_that_nothing_attends(name):
     else:
         assert "alignment_error" not in report and report["alignment"] == "no attention"
         assert re.search(r"^  alignment error +no attention$", text, re.MULTILINE)
-
-
-def test_an_edit_of_weights_is_refused():
-    with pytest.raises(heed.HeedError, match="changes nothing: the model has no attention"):
-        look_of(make_run("seq2seq"), edits=[Uniform("cross")])
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "bahdanau"])

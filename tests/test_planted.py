@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import heed
-from heed.cli import main
 from heed.data.embedded.texts import DECIDING, OTHER, draw_documents
 from heed.data.examples import split_sentences
 from heed.errors import DataError
@@ -64,10 +63,3 @@ def test_han_finds_the_deciding_sentence_and_its_word(tmp_path):
         word_found += words.axis.labels[start + int(np.argmax(inside))].lower() == document.word
     assert sentence_found >= 0.9 * len(planted)
     assert word_found >= 0.9 * len(planted)
-
-
-def test_embedded_documents_can_be_checked(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["check", "classification", "data.name=planted", "data.train=40", "data.valid=5", "model.name=han"])
-    out, _ = capsys.readouterr()
-    assert not ended.value.code and "embedded data: planted" in out

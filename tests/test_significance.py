@@ -8,7 +8,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from heed.errors import ConfigError
-from heed.evaluation.measures import Outcomes, pooled, share
+from heed.evaluation.measures import pooled, share
 from heed.evaluation.significance import interval, randomisation_test, resampled
 from heed.evaluation.text_scores import text_measure
 
@@ -75,11 +75,6 @@ def test_pooling_seeds_averages_them():
     first, second = exact([1, 0, 0, 1]), exact([1, 1, 0, 1])
     assert pooled([first, second]).score() == pytest.approx((first.score() + second.score()) / 2)
     assert pooled([first]).statistics.tolist() == first.statistics.tolist()
-
-
-def test_measures_are_found_by_name():
-    outcomes = Outcomes(("a",), (exact([1]), share("token_accuracy", "token accuracy", [1], [2])))
-    assert outcomes.measure("token_accuracy").score() == 0.5
 
 
 # --- bootstrap

@@ -15,6 +15,7 @@ from heed.registry import list_models
 from heed.tasks import check_config, task_class, task_names
 from heed.tasks.base.transfer import Parent, axes_of
 from heed.tasks.translation.task import Translation
+from small_runs import SMALL, write_data
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "training.batch_tokens": 200, "evaluation.bootstrap": 5}
 EMBEDDING, OTHER = "body.inputs.embedding.weight", "source_embedding.weight"
@@ -238,23 +239,11 @@ def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
         child(folder, parent, "table", "new.csv")
 
 
-def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(folder, labels, pairs):
-    narrow = {"model__d_embedding": 6, "model__d_hidden": 4, "model__d_attention": 4, "model__pointer": True}
-    runs = [trained(folder, "summarisation", "pairs.tsv", "short", tokenizer__kind="word", **narrow)]
-    runs += [labels, pairs, trained(folder, "tagging", "tags.conll", "letters", model__characters="cnn")]
-    runs += [trained(folder, "table", "old.csv", "rows")]
-    small = {"model__size": "tiny", "model__d_model": 8, "model__num_layers": 1, "model__positions": "learned"}
-    runs += [trained(folder, "language_modelling", "lines.txt", "lines", data__format="lines", **small)]
-    runs += [trained(folder, "series", "old.series.csv", "values", data__window=5, data__horizon=2)]
-    tiny = {"model__d_model": 8, "model__num_heads": 2, "model__num_layers": 1, "data__max_length": 16}
-    runs += [
-        trained(folder, "pretraining", "lines.txt", "masked", data__format="lines", model__next_sentence=False, **tiny)
-    ]
-    (folder / "talks.txt").write_text("".join(f"hello {n}\thello\thow are you\tfine\n" for n in range(20)))
-    runs += [trained(folder, "dialogue", "talks.txt", "talks", model__size="tiny")]
-    few = {f"data.{split}": 40 for split in ("train", "valid", "test")} | {"model.num_filters": (4,)}
-    plain = {name: value for name, value in TRAINING.items() if name != "training.batch_tokens"}
-    runs += [heed.train("images", data="digits", steps=2, out=folder / "digits", settings=plain | few, quiet=True)]
+def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(labels, pairs, tmp_path):
+    write_data(tmp_path)
+    more = {"summarisation": {"pointer": True}, "language_modelling": {"positions": "learned"}}
+    small = [one.untrained(tmp_path, tmp_path, one.model, more.get(one.name, {})) for one in SMALL.values()]
+    runs = [labels, pairs, *small]
     assert {run.config.task for run in runs} == set(task_names())
     for run in runs:
         found = {kind for over in axes_of(run.task).values() for kind in over.values()}
