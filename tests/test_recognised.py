@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +16,7 @@ import heed
 from heed import folder
 from heed.cli import main
 from heed.config import Columns, FilesData, TagOptions
-from heed.data import text_files
+from heed.data import tables
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
@@ -24,6 +26,7 @@ from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
+from heed.storage import cache
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
@@ -247,6 +250,62 @@ def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, c
     assert len(run.predict({"remark": texts, "descr": texts})) == 60
 
 
+def test_a_table_without_the_columns_of_the_run_is_refused(described, tmp_path, capsys):
+    run = heed.load(described)
+    rows = [(text, "x", label) for text, label in ROWS]
+    refusal = "has no {} '{}', which this run was trained on; its {}s: {}; name the one that corresponds '{}'"
+    for name, content in (
+        ("a.csv", table([("remark", "other", "sort"), *rows])),
+        ("few.csv", table([("remark", "other", "sort"), *rows[:2]])),
+        ("a.tsv", tabbed([("remark", "other", "sort"), *rows])),
+        (
+            "a.jsonl",
+            "".join(json.dumps(dict(zip(("remark", "other", "sort"), row, strict=True))) + "\n" for row in rows),
+        ),
+    ):
+        (tmp_path / name).write_text(content)
+        word = "field" if name.endswith("l") else "column"
+        said = f"'{tmp_path / name}' " + refusal.format(word, "descr", word, "remark, other, sort", "descr")
+        code, out, err = predict(capsys, described, "--input", tmp_path / name)
+        assert (code, out, err) == (2, "", f"heed: {said}\n")
+        with pytest.raises(DataError, match=re.escape(said)):
+            run.read([tmp_path / name])
+    # Only the column that is read is needed, and the usual name of a field will do.
+    (tmp_path / "b.csv").write_text(table([("remark", "descr"), *(row[1::-1] for row in rows)]))
+    assert predict(capsys, described, "--input", tmp_path / "b.csv")[0] == 0
+    said = f"'{tmp_path / 'b.csv'}' " + refusal.format("column", "kind", "column", "remark, descr", "kind")
+    with pytest.raises(DataError, match=re.escape(said)):
+        run.read([tmp_path / "b.csv"])
+    (tmp_path / "c.csv").write_text(table([("label", "x", "text"), *(row[::-1] for row in rows)]))
+    assert [one.text for one in run.read([tmp_path / "c.csv"])] == [text for text, _ in ROWS]
+
+
+def test_one_column_with_the_name_of_the_run_has_a_header(described, tmp_path, capsys):
+    for name, lines in (
+        ("a.csv", ["descr", '"good, slow"', "so it, is"]),
+        ("a.tsv", ["descr", "good, slow", "so it, is"]),
+    ):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        code, out, err = predict(capsys, described, "--input", tmp_path / name, "--json")
+        assert code == 0 and "columns: the text is 'descr'" in err
+        assert [json.loads(line)["text"] for line in out.splitlines()] == ["good, slow", "so it, is"]
+
+
+def test_dicts_are_read_by_the_columns_of_the_run(described):
+    run, texts = heed.load(described), [text for text, _ in ROWS[:3]]
+    expected = run.predict(texts)
+    assert run.predict([{"remark": "x", "descr": text} for text in texts]) == expected
+    assert run.predict([{"text": text} for text in texts]) == expected
+    for given, said in (
+        ([{"remark": "x", "other": "y"}], r"texts\[0\] has no field 'descr'; its fields: remark, other"),
+        ([{"descr": "x"}, {"remark": "y"}], r"texts\[1\] has no field 'descr'; its fields: remark"),
+        ([{"descr": "x"}, "y"], r"texts\[1\] is the text 'y', expected a dict with the field 'descr'"),
+        ([{"descr": 3}], r"texts\[0\], field 'descr' is the number 3, expected text"),
+    ):
+        with pytest.raises(DataError, match=said):
+            run.predict(given)
+
+
 def test_a_run_without_stored_columns_still_opens(described, tmp_path, capsys):
     shutil.copytree(described, tmp_path / "run")
     config = tmp_path / "run" / "config.yaml"
@@ -257,15 +316,41 @@ def test_a_run_without_stored_columns_still_opens(described, tmp_path, capsys):
     assert "60 " in evaluate(capsys, tmp_path / "run", described.parent / "a.csv")[0]
 
 
-@pytest.mark.parametrize("task", ["classification", "translation"])
-def test_a_table_is_opened_twice_once_to_recognise_it(tmp_path, monkeypatch, task):
+OPENED: dict[str, int] = {}
+"""How often these files were opened in this process."""
+
+
+def count_opened(event, given):
+    if event == "open" and (name := str(given[0])) in OPENED:
+        OPENED[name] += 1
+
+
+sys.addaudithook(count_opened)  # which cannot be removed
+NUMBERED = [(f"{n / 7:.3f}", f"{n % 5}", ("a", "b")[n % 2]) for n in range(60)]
+OPENS = {
+    "classification": ([("descr", "kind"), *ROWS], "rnn", 2, 3),
+    "translation": ([("source", "target"), *ROWS], "bahdanau", 3, 3),
+    "summarisation": ([("document", "summary"), *ROWS], "bahdanau", 3, 3),
+    "table": ([("x", "y", "label"), *NUMBERED], "mlp", 2, 3),
+    "series": ([("day", "x"), *((f"2020-01-{n % 28 + 1:02}", n) for n in range(60))], "rnn", 2, 3),
+}
+
+
+@pytest.mark.parametrize("task", OPENS)
+def test_a_table_is_opened_to_recognise_and_to_read_it_and_for_its_checksum(tmp_path, capsys, task):
+    rows, model, dry, full = OPENS[task]
     path = tmp_path / "a.csv"
-    path.write_text(table([("text", "label") if task == "classification" else ("source", "target"), *ROWS]))
-    opened, real = [], text_files.opened
-    monkeypatch.setattr(text_files, "opened", lambda path: opened.append(path) or real(path))
-    config = check_config({"task": task, "data": {"train": [str(path)], "valid": 6}}, "test")
-    task_class(task).read_splits(config)
-    assert opened == [path, path]
+    path.write_text(table(rows))
+    time.sleep(0.1)  # time stamps are trusted later
+    settings = ["training.steps=1", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
+    for most, further in ((dry, ["--dry-run"]), (full, ["--out", tmp_path / "run"])):
+        tables._read_head.cache_clear()  # as in another process
+        cache._settled_content.cache_clear()
+        OPENED[str(path)] = 0
+        with pytest.raises(SystemExit) as ended:
+            main(["train", task, str(path), f"model.name={model}", *settings, *map(str, further)])
+        assert not ended.value.code, capsys.readouterr().err
+        assert OPENED.pop(str(path)) == most
 
 
 # --- pairs
@@ -450,6 +535,23 @@ def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, 
     (line,) = [line for line in err.splitlines() if "are the same file" not in line]
     assert line.startswith(f"heed: warning: test.{endings[0]}, test.{endings[1]}: the ")
     assert said in err
+
+
+def test_pairs_without_the_columns_of_the_run_are_refused(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text(table([("word", "answer"), *PAIRS]))
+    (tmp_path / "b.csv").write_text(table([("remark", "other"), *PAIRS]))
+    (tmp_path / "c.csv").write_text(table(PAIRS))
+    columns = {"data.columns.source": "answer", "data.columns.target": "word"}
+    given = {"train": tmp_path / "a.csv", "model": "bahdanau", "steps": 1, "out": tmp_path / "run", "quiet": True}
+    run = heed.train("translation", settings={**SMALL, **columns}, **given)
+    said = f"'{tmp_path / 'b.csv'}' has no column 'answer', which this run was trained on; its columns: remark, other;"
+    assert said in predict(capsys, tmp_path / "run", "--input", tmp_path / "b.csv")[2]
+    with pytest.raises(DataError, match=re.escape(said)):
+        run.read([tmp_path / "b.csv"])
+    assert [pair.texts for pair in run.read([tmp_path / "c.csv"])] == PAIRS  # without a header as before
+    assert predict(capsys, tmp_path / "run", "--input", tmp_path / "c.csv")[1].count("\n") == len(PAIRS)
+    sources = [source for source, _ in PAIRS[:2]]
+    assert run.predict([{"answer": source, "x": ""} for source in sources]) == run.predict(sources)
 
 
 # --- numbers

@@ -227,6 +227,7 @@ def test_a_changed_file_is_read_again(tmp_path, monkeypatch):
 def test_a_large_file_is_not_read_again_until_something_touches_it(tmp_path, monkeypatch):
     monkeypatch.setattr(caching, "_LARGE", 10)
     monkeypatch.setattr(caching, "_SETTLED", -1.0)
+    monkeypatch.setattr(caching, "_FINE", -1.0)
     path = tmp_path / "a.txt"
     path.write_text("a" * 20)
     first = caching.content_of(path)

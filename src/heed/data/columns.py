@@ -210,8 +210,8 @@ def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
     return f"several columns could be the label: {which}; data.columns.label={able[0].name} chooses the first"
 
 
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """True if the first row is a header: it has known names, or is unlike the rows after it."""
+def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
+    """True if the first row is a header: it has known names, or is unlike the rows after it (`few` at least)."""
     if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
         return False
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]
@@ -223,7 +223,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(is_number(cell) for cell in first):
         return False
-    if len(rest) >= 20 and all(alone) and all(cell.isalpha() for cell in first):
+    if len(rest) >= few and all(alone) and all(cell.replace("_", "").isalpha() for cell in first):
         texts = [n for n, facts in enumerate(columns) if facts.words >= 3]
         if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in rest):
             return True

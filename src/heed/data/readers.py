@@ -503,11 +503,15 @@ def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None
 
 
 def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str]:
-    """Input texts for prediction from a list, an array, a series, or a data frame's column with one of `names`.
+    """Input texts for prediction: a list, an array, a series, or from a data frame or dicts the first of `names`.
 
     Raises:
         DataError: A value is not a text, or there is no such column.
     """
+    if are_dicts(data):
+        fields = list(data[0])
+        known = [name for name in names if name in fields] or (fields if len(fields) == 1 else [names[0]])
+        return [text_in(row, f"{what}[{i}]", known[0]) for i, row in enumerate(data)]
     columns = column_names(data)
     if columns is not None:
         known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
@@ -524,3 +528,23 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
         if not isinstance(value, str):
             raise DataError(f"{what}[{i}] is {described(value)}, expected text")
     return [str(value) for value in values]
+
+
+def are_dicts(data: Any) -> bool:
+    """True for several rows, the first of which is a dict."""
+    return isinstance(data, Sequence) and bool(data) and isinstance(data[0], Mapping)
+
+
+def text_in(row: Any, where: str, name: Any) -> str:
+    """The text in a field of a row, which must be a dict.
+
+    Raises:
+        DataError: It is not a dict, or has no such text; the message names the place and the keys.
+    """
+    if not isinstance(row, Mapping):
+        raise DataError(f"{where} is {described(row)}, expected a dict with the field '{name}', as the first")
+    if name not in row:
+        raise DataError(f"{where} has no field '{name}'; its fields: {', '.join(map(str, row)) or 'none'}")
+    if not isinstance(row[name], str):
+        raise DataError(f"{where}, field '{name}' is {described(row[name])}, expected text")
+    return str(row[name])

@@ -225,6 +225,32 @@ class Table(ABC):
         self.columns = {field: usually.get(field, field) if one is None else one for field, one in given.items()}
         return given
 
+    def of_training(
+        self, recorded: Mapping[str, Column], usual: Mapping[str, Sequence[str]]
+    ) -> dict[str, int | str | None]:
+        """Field -> its column in a table that a run reads after its training.
+
+        It is the `recorded` one, else one with a `usual` name of the field. Names are as if not given (None) if the
+        table does not name its columns.
+
+        Raises:
+            DataError: The table names its columns, and none is called so.
+        """
+        names = {field: (one, *usual[field]) for field, one in recorded.items() if isinstance(one, str)}
+        found = {field: next((one for one in every if one in self.names), None) for field, every in names.items()}
+        absent = [every[0] for field, every in names.items() if found[field] is None]
+        if absent and self.is_named(every[0] for every in names.values()):
+            name, word = absent[0], self.column_word
+            raise DataError(
+                f"'{self.path}' has no {word} '{name}', which this run was trained on; its {word}s: "
+                f"{', '.join(self.names)}; name the one that corresponds '{name}'"
+            )
+        return {**recorded, **(dict.fromkeys(names) if absent else found)}
+
+    def is_named(self, names: Iterable[str]) -> bool:
+        """True if the columns of the table have names, of which some may be these."""
+        return bool(self.names)
+
     @property
     def judged(self) -> int:
         """Number of rows by which columns can be recognised."""
@@ -311,6 +337,9 @@ class CsvTable(_File):
     def has_header(self) -> bool:
         """True if the first line looks like names of columns."""
         return has_header(self.sample)
+
+    def is_named(self, names: Iterable[str]) -> bool:
+        return any(name in self.names for name in names) or (len(self.names) > 1 and has_header(self.sample, few=1))
 
     @cached_property
     def named(self) -> bool:

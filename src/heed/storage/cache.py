@@ -4,9 +4,10 @@ Under `cache_folder()`: `entries/<key>/`, a folder per result, and `contents/`, 
 may be deleted at any time. One process at a time writes an entry, and its checksums are verified when it is opened.
 
 The key is the content of the files, every setting that decides the result, and the version of heed: a file that changed
-is read again, and a changed setting causes what depends on it to be made again. The content of a large file is not read
-again if device, inode, size and both its times are unchanged. A damaged entry is reported and made again; heed never
-removes anything, and a run in training has its files open and continues if the folder is removed.
+is read again, and a changed setting causes what depends on it to be made again. The content of a file is not read again
+in this process (of a large file, in any) if device, inode, size and both its times are unchanged. A damaged entry is
+reported and made again; heed never removes anything, and a run in training has its files open and continues if the
+folder is removed.
 
 `digest_of` computes digests of data files and folders, cheap enough for every start. Of a file larger than 4 GiB, 256
 pieces of 1 MiB are compared; of a folder the names and sizes of all files and the contents of at most 2,000. Files that
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -38,7 +40,8 @@ FORMAT = 2
 _RECORD = "record.json"
 _LARGE = 1 << 26  # bytes; the checksums of files from this size on are remembered
 _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
-_SETTLED = 2.0  # seconds without a change after which time stamps, which may be that coarse, are trusted
+_SETTLED = 2.0  # seconds without a change after which time stamps of whole seconds, and perhaps two, are trusted
+_FINE = 0.05  # the same for time stamps with a fraction
 
 
 class CacheError(DataError):
@@ -111,23 +114,30 @@ def temporary_folder() -> Path:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """The checksum of a file; a large one is not read again while its inode, size and time stamps stay the same.
+    """The checksum of a file, which is not read again while its inode, size and time stamps stay the same.
 
-    The time of change (ctime) is updated by every write and cannot be set by hand.
+    That holds within a process, for a large file also after it. The time of change (ctime) is updated by every write
+    and cannot be set by hand.
     """
     stat = path.stat()
-    if stat.st_size < _LARGE:
+    age = time.time() - max(stat.st_mtime, stat.st_ctime)
+    if age <= (_FINE if stat.st_ctime_ns % 1_000_000_000 else _SETTLED):
         return checksum(path)
-    memory = cache_folder() / "contents" / hashlib.blake2b(str(path.absolute()).encode(), digest_size=16).hexdigest()
-    identity = [getattr(stat, name) for name in _IDENTITY]
+    return dict(_settled_content(path.absolute(), tuple(getattr(stat, name) for name in _IDENTITY)))
+
+
+@lru_cache(maxsize=256)
+def _settled_content(path: Path, identity: tuple[int, ...]) -> dict[str, Any]:
+    """The checksum of a file that has not changed for a while."""
+    memory = cache_folder() / "contents" / hashlib.blake2b(str(path).encode(), digest_size=16).hexdigest()
+    large = path.stat().st_size >= _LARGE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(memory.read_text(encoding="utf-8"))
-        if known["identity"] == identity:
+        known = json.loads(memory.read_text(encoding="utf-8")) if large else {}
+        if tuple(known["identity"]) == identity:
             return dict(known["content"])
-    settled = time.time() - max(stat.st_mtime, stat.st_ctime) > _SETTLED
     content = checksum(path)
-    if settled and [getattr(path.stat(), name) for name in _IDENTITY] == identity:
-        text = json.dumps({"file": str(path.absolute()), "identity": identity, "content": content})
+    if large and tuple(getattr(path.stat(), name) for name in _IDENTITY) == identity:
+        text = json.dumps({"file": str(path), "identity": identity, "content": content})
         with suppress(OSError, DiskError):  # it only saves time
             memory.parent.mkdir(parents=True, exist_ok=True)
             write_whole(memory, lambda part: part.write_text(text, encoding="utf-8"))

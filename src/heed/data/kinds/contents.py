@@ -183,9 +183,9 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
         if is_archive(path):
             members = ((name, is_picture(name)) for name in _members(path))
             return _of_names(members, "it is an archive of pictures")
-        if is_idx(path):
-            return Content("pictures", "it is an idx file, like those of MNIST")
-        return _of_table(path, Findings("skip") if findings is None else findings) if is_table(path) else None
+        if is_table(path):
+            return _of_table(path, Findings("skip") if findings is None else findings)
+        return Content("pictures", "it is an idx file, like those of MNIST") if is_idx(path) else None
     except (OSError, DataError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile):
         return None  # reading the file reports why
 

@@ -15,7 +15,7 @@ from typing import Any
 from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import column_names
+from heed.data.readers import are_dicts, column_names, text_in
 from heed.data.tables import CsvTable, JsonTable, Row, Table, described, open_table
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
@@ -33,6 +33,7 @@ def input_texts(
     findings: Findings,
     known: Collection[str] = (),
     trained: Sequence[str] = (),
+    default: Column = None,
 ) -> tuple[Iterator[Numbered], str] | None:
     """The texts of a `.csv`, `.tsv` or `.jsonl` file and a remark naming their column; None for plain lines.
 
@@ -45,30 +46,36 @@ def input_texts(
         findings: Policy for bad lines.
         known: The labels of the training set, which are not texts.
         trained: The training files; if one has the same ending, this file has columns too.
+        default: The column of a file without a header, if `given` is a name.
 
     Raises:
-        DataError: The file cannot be read, or a line is bad.
+        DataError: The file cannot be read, its header lacks the column, or a line is bad.
     """
     kind = ending_of(path)
     if kind not in KINDS or not path.is_file():
         return None
     table = open_table(path, findings)
-    wanted = [*([given] if isinstance(given, str) else []), *names]
-    column: int | str | None
+    if isinstance(table, JsonTable) and len(table.objects) <= len(table.head.filled) / 2:
+        return None
+    column = table.of_training({"text": given}, {"text": names})["text"] if isinstance(given, str) else None
+    given = default if isinstance(given, str) else given
     if isinstance(table, JsonTable):
-        if len(table.objects) <= len(table.head.filled) / 2:
-            return None
         # A line without the field is a bad line; the objects are still not read as texts.
-        having = {name: sum(isinstance(one.get(name), str) for one in table.objects) for name in wanted}
-        column = next((name for name in wanted if having[name] > len(table.objects) / 2), None)
+        having = {name: sum(isinstance(one.get(name), str) for one in table.objects) for name in names}
+        column = column or next((name for name in names if having[name] > len(table.objects) / 2), None)
         if column is None and (found := _found(table.facts(known))) is not None:
             column = found.name
         said = f"fields: the text is '{column}'"
     else:
         if not table.recognised:
-            return None
+            if column is None or len(table.names) > 1:
+                return None
+            table.columns = {"text": column}  # the only one: a comma outside quotes is part of the text
+            return numbered(
+                table, lambda row: table.separator.join(row.object() or ())
+            ), f"columns: the text is '{column}'"
         rows = table.sample
-        column = next((name for name in wanted if name in table.names), None)
+        column = column or next((name for name in names if name in table.names), None)
         table.header = column is not None or table.has_header
         # Commas alone do not show that there are columns: sentences have them too.
         sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
@@ -121,16 +128,20 @@ def parted(text: str) -> tuple[str, str]:
 
 
 def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:
-    """Pairs passed in Python, each as one text: tuples of two, texts with a tab, or a data frame with both columns.
+    """Pairs passed in Python, each as one text: tuples of two, texts with a tab, or a data frame or dicts by columns.
 
     `columns` are those of the run's own data; messages call the data `what`.
 
     Raises:
         DataError: An item is not a pair; the message names its position.
     """
+    wanted = ["text" if column is None else column for column in columns]
+    if are_dicts(data):
+        fields = list(data[0]) if len(data[0]) == 2 and wanted[0] not in data[0] else wanted
+        rows = [[text_in(row, f"{what}[{i}]", name) for name in fields] for i, row in enumerate(data)]
+        return [one_text(*row) for row in rows]
     names = column_names(data)
     if names is not None:
-        wanted = ["text" if column is None else column for column in columns]
         chosen = wanted if all(column in names for column in wanted) else names
         if len(chosen) != 2:
             shown = ", ".join(map(str, names))
@@ -177,6 +188,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     table = open_table(path, findings)
     both = "text" if columns[0] is None else columns[0], 1 if columns[1] is None else columns[1]
     table.columns = dict(zip(("text", "second"), both, strict=True))
+    table.of_training(dict(zip(table.columns, columns, strict=True)), {"text": (), "second": ()})
     if isinstance(table, CsvTable):
         if not table.recognised:
             return None

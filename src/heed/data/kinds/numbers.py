@@ -180,18 +180,20 @@ def read_numbers(
     known: Collection[str] = (),
     trained: bool = False,
     said: list[str] | None = None,
+    findings: Findings | None = None,
 ) -> Numbers:
     """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
 
     If no column has the default name "label", the label is recognised by the `known` labels of the training set or by
     content. Remarks on what was recognised are added to `said`. Without a header, columns are named by numbers. If
-    `trained`, the `wanted` columns are those of the training set.
+    `trained`, the `wanted` columns are those of the training set. The `findings` have encoding and longest line.
 
     Raises:
         DataError: The file cannot be read, a column is missing, a line has another number of columns, or a value is
             missing or not a number; with file, line and column.
     """
-    return next(iter_numbers(path, wanted, label, labelled=labelled, known=known, trained=trained, said=said))
+    given: dict[str, Any] = {"labelled": labelled, "known": known, "trained": trained, "said": said}
+    return next(iter_numbers(path, wanted, label, findings=findings, **given))
 
 
 def iter_numbers(
@@ -204,13 +206,14 @@ def iter_numbers(
     known: Collection[str] = (),
     trained: bool = False,
     said: list[str] | None = None,
+    findings: Findings | None = None,
 ) -> Iterator[Numbers]:
     """As `read_numbers`, but `most` rows at a time, so that memory does not grow with the file.
 
     Raises:
         DataError: As for `read_numbers`, after the rows before the error.
     """
-    findings = Findings()
+    findings = Findings() if findings is None else findings
     layout = number_layout(path, wanted, label if labelled else None, findings, known)
     if said is not None:
         said += [line for line in layout.said if line not in said]
@@ -259,8 +262,8 @@ def iter_numbers(
     yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
 
 
-def text_columns(path: Path) -> dict[str, list[str]]:
-    """The cells of each column of a file as text, by the names in its first line.
+def text_columns(path: Path, whole: bool = True) -> dict[str, list[str]]:
+    """The cells of each column of a file (or of its beginning) as text, by the names in its first line.
 
     Rows of another length than the first are left out; `read_numbers` refuses them.
 
@@ -268,9 +271,13 @@ def text_columns(path: Path) -> dict[str, list[str]]:
         DataError: The file cannot be read.
     """
     findings = Findings()
-    rows = _rows(path, number_layout(path, None, None, findings), findings)
-    header = [name.strip() for name in next(rows, (0, []))[1]]
-    cells = [row for _, row in rows if len(row) == len(header)]
+    layout, head = number_layout(path, None, None, findings), Head.of(path, findings, excel=True)
+    if whole and (head.odd or not head.whole or not head.lines):
+        rows = [row for _, row in _rows(path, layout, findings)]
+    else:
+        rows = [row for row in head.rows(layout.separator) if any(cell.strip() for cell in row)]
+    header = [name.strip() for name in rows[0]] if rows else []
+    cells = [row for row in rows[1:] if len(row) == len(header)]
     return {name: [row[n].strip() for row in cells] for n, name in enumerate(header)}
 
 

@@ -62,7 +62,7 @@ def pair_reader(
 
     Columns are those with usual `names`, else 0 and 1 or, in JSON lines, the only two texts; what was recognised and
     what looks odd is remarked. `advice` names commands for files without pairs. With `again`, the columns are those of
-    a training set, which other files may lack.
+    a run that reads further files: one with a header must have them.
 
     Raises:
         DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; two files
@@ -72,7 +72,8 @@ def pair_reader(
     given = {"source": columns.source, "target": columns.target}
 
     def choose(table: Table, after: bool) -> None:
-        _choose_sides(table, given, advice, names, again or after)
+        own = table.of_training(given, dict(zip(given, names, strict=True))) if again else given
+        _choose_sides(table, own, advice, names, after)
 
     def table_in(path: Path, findings: Findings) -> Table:
         fixed = ending_of(path) not in (".csv", ".jsonl", ".json")
@@ -302,7 +303,7 @@ def shuffled_reader(columns: Columns, seed: int, again: bool = False) -> Reader[
     """The reader of sentences, blank ones included, from files or data sets, which shuffles the words of each.
 
     They are the lines of a file, or a column: "text" by default in JSON lines, the first in .csv and .tsv. With
-    `again`, the column is that of a training set, which other files may lack.
+    `again`, the column is that of a run that reads further files: one with a header must have it.
 
     Raises:
         DataError: (while reading) A file cannot be read, or a line is bad (for example, has several columns with none
@@ -310,8 +311,10 @@ def shuffled_reader(columns: Columns, seed: int, again: bool = False) -> Reader[
     """
 
     def choose(table: Table, after: bool) -> None:
-        default = {"target": 0 if isinstance(table, CsvTable) else "text"}
-        table.choose({"target": columns.target}, default=default, usual={"target": ("text",)}, again=again or after)
+        default, usual = {"target": 0 if isinstance(table, CsvTable) else "text"}, {"target": ("text",)}
+        given: Mapping[str, Column] = {"target": columns.target}
+        given = table.of_training(given, usual) if again else given
+        table.choose(given, default=default, usual=usual, again=after)
 
     def example(row: Row) -> ShuffledPair:
         if isinstance(row.table, CsvTable) and row.table.is_lines and not row.blank and len(row.object()) > 1:

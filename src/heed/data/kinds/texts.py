@@ -42,7 +42,8 @@ class TextFormat:
 
     With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
     labels, those of the training set, identify the label column of other files; `advice` names commands for files of
-    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.inputs`).
+    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.inputs`). If `trained`, the columns are
+    those of a run that reads further files.
     """
 
     kind: str = "auto"
@@ -53,6 +54,7 @@ class TextFormat:
     known: frozenset[str] = frozenset()
     advice: Advice = no_advice
     second: Column = None
+    trained: bool = False
     last: object = field(default=None, repr=False)  # the columns of the file before, which are not remarked again
 
 
@@ -155,9 +157,9 @@ def _choose(table: Table, form: TextFormat) -> None:
     Columns that a table lacks are as if not given if they are those of the training set.
 
     Raises:
-        DataError: The table looks like something else, or which column is which is unclear.
+        DataError: The table looks like something else, lacks a column of the run, or which column is which is unclear.
     """
-    text, label = form.text, form.label
+    text, label = _given(table, form)
     if form.known and table.names and not table.has(*(one for one in (text, label) if isinstance(one, str))):
         text = label = None
     second = {} if form.second is None else {"second": form.second}
@@ -178,6 +180,15 @@ def _choose(table: Table, form: TextFormat) -> None:
         _choose_fields(table, text, label, form)
     elif isinstance(table, CsvTable) and table.names:
         _choose_columns(table, text, label, form)
+
+
+def _given(table: Table, form: TextFormat) -> tuple[Column, Column]:
+    """The columns of text and label that are given, and that a table with a header must have after training."""
+    if not form.trained:
+        return form.text, form.label
+    recorded = {"text": form.text, "second": form.second, "label": form.label}
+    found = table.of_training(recorded, {"text": ("text",), "second": (), "label": ("label",)})
+    return found["text"], found["label"]
 
 
 def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
@@ -285,14 +296,14 @@ def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | No
 
 def _of_tabs(table: CsvTable, form: TextFormat) -> str:
     """Set the columns of lines with tabs, for a remark; "" if they are unclear or `label TAB text`."""
-    header, rows = table.has_header, table.sample
+    header, rows, (text, label) = table.has_header, table.sample, _given(table, form)
     columns = facts_of(rows[1:] if header else rows, range(len(rows[0])), form.known)
     label_first = columns[0].repeats and columns[0].words == 1 and not header
-    given = form.text is not None or form.label is not None
+    given = text is not None or label is not None
     if not given and (label_first or pick(columns, whole=table.head.whole).unclear):
         return ""
     table.columns = {"text": "text", **({} if form.second is None else {"second": form.second}), "label": "label"}
-    return _recognised(table, form.text, form.label, form)
+    return _recognised(table, text, label, form)
 
 
 def _known(lines: Sequence[str], known: frozenset[str]) -> float:

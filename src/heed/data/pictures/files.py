@@ -75,13 +75,17 @@ def split_in(name: str) -> str | None:
 
 
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
+_GZIP = b"\x1f\x8b"
 
 
 def is_idx(path: Path) -> bool:
     """True if a file begins like an idx file: two zero bytes, a type, a number of dimensions."""
     try:
-        with _open_idx(path) as file:
+        with path.open("rb") as file:
             head = file.read(4)
+            if head.startswith(_GZIP):
+                file.seek(0)
+                head = gzip.GzipFile(fileobj=file).read(4)
     except (OSError, EOFError, zlib.error):
         return False
     return len(head) == 4 and head[:2] == b"\0\0" and head[2] in _NUMBERS and 1 <= head[3] <= 4
@@ -94,8 +98,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         DataError: The file cannot be read, is not an idx file of bytes, or is cut off.
     """
     try:
-        with _open_idx(path) as file:
-            data = file.read()
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(_GZIP) else data
     except FileNotFoundError:
         raise DataError(f"no file '{path}'") from None
     except OSError as error:
@@ -129,12 +133,6 @@ def labels_beside(images: Path) -> list[Path]:
     stems = {re.sub(r"\.gz$", "", one) for one in changed if one != name}
     found = [images.with_name(stem + ending) for stem in sorted(stems) for ending in ("", ".gz")]
     return found
-
-
-def _open_idx(path: Path) -> Any:
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")
 
 
 _SMALL = 256 * 2**20

@@ -148,9 +148,9 @@ def split_texts(text: str, data: TextOptions) -> list[str]:
 
 
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
-    """The format of a configuration's files; `labels` are those of the training set."""
+    """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
     columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
-    return TextFormat(data.format, columns.text, columns.label, *given, columns.second)
+    return TextFormat(data.format, columns.text, columns.label, *given, columns.second, trained=bool(labels))
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:

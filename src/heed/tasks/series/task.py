@@ -255,7 +255,7 @@ def open_series(
         named = [column for column in data.columns or () if isinstance(column, str)]  # forecast even if dates
         if columns is None and (dates := date_column(path, named)) is not None:
             said.append(str(dates))
-            wanted = wanted or [name for name in text_columns(path) if name != dates.name]
+            wanted = wanted or [name for name in text_columns(path, whole=False) if name != dates.name]
         read = read_numbers(path, wanted, trained=columns is not None, said=said)
         columns = read.columns
         series.append((path.name, read.values))
@@ -329,6 +329,9 @@ def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColum
     Raises:
         DataError: The file cannot be read, or its first line holds data instead of column names.
     """
+    first = text_columns(path, whole=False)
+    if not any(_as_dates(name, cells[:_FEW]) for name, cells in first.items()):
+        return None
     for name, cells in text_columns(path).items():
         if (numbers is None or name not in numbers) and (column := _as_dates(name, cells)) is not None:
             if _parsed([name], column.format):

@@ -116,7 +116,8 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
             for path in files:
                 columns = parts[0].columns if parts else wanted
                 label, trained = data.columns.label, columns is not data.columns.features
-                parts.append(read_numbers(Path(path), columns, label, known=known, trained=trained, said=said))
+                further: dict[str, Any] = {"known": known, "trained": trained, "said": said}
+                parts.append(read_numbers(Path(path), columns, label, findings=_findings(data), **further))
             return concatenated(parts)
 
         train = read(data.train, data.columns.features)
@@ -146,14 +147,13 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
 
     def read(self, path: Path) -> Numbers:
         """Read the labelled rows of a file, with the run's columns in their order."""
-        return read_numbers(
-            path, self.standard.columns, self.config.data.columns.label, known=self.labels, trained=True
-        )
+        data, columns, known = self.config.data, self.standard.columns, self.labels
+        return read_numbers(path, columns, data.columns.label, known=known, trained=True, findings=_findings(data))
 
     def parts(self, path: Path) -> Iterator[Numbers]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        columns, known = self.standard.columns, self.labels
-        return iter_numbers(path, columns, most=AT_ONCE, labelled=False, known=known, trained=True)
+        further: dict[str, Any] = {"known": self.labels, "findings": _findings(self.config.data)}
+        return iter_numbers(path, self.standard.columns, most=AT_ONCE, labelled=False, trained=True, **further)
 
     @property
     def notes(self) -> str:
@@ -214,3 +214,8 @@ def concatenated(parts: Sequence[Numbers]) -> Numbers:
     labels = tuple(label for part in parts for label in part.labels)
     origins = tuple(origin for part in parts for origin in part.origins)
     return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)
+
+
+def _findings(data: Any) -> Findings:
+    """The policy of a `data` section, whose encoding and longest line apply to numbers too."""
+    return Findings.of(data, strict=True)

@@ -91,9 +91,7 @@ class TranslationOutputs(WritingOutputs):
         data = self.run.task.config.data
         if not isinstance(data, FilesData) or data.shuffle_source is not None:
             return None
-        column = self.run.columns[0]
-        given, named = (0, (column,)) if isinstance(column, str) else (column or 0, ())
-        return input_texts(path, given, (*named, "source"), findings, (), data.train)
+        return input_texts(path, self.run.columns[0] or 0, ("source",), findings, (), data.train, default=0)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         further = {name: self.options[name] for name in ("prefix", "engine")}
@@ -266,7 +264,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         return pairs
 
     def read_pairs(self, files: Sequence[str | Path], findings: Findings, again: bool = True) -> Sequence[Pair]:
-        """The pairs in files; with `again`, these may lack the columns that the run was trained on."""
+        """The pairs in files; `again` if these are not those of training."""
         columns = Columns(source=self.columns[0], target=self.columns[1])
         return list(pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings))
 
