@@ -27,7 +27,7 @@ import torch
 import training
 from machine import print_machine
 
-from heed.threads import COMPANY, fixed, given_by_user, sparing
+from heed.threads import COMPANY, Learned, fixed, given_by_user, sparing
 from heed.training.cost import choose_threads, give_way
 
 _REST = 0.05
@@ -56,7 +56,7 @@ def rows() -> dict[str, Ways]:
         name = f"{'one source' if batch == 1 else f'{batch} sources'}, {f'beam {beam}' if beam > 1 else 'greedy'}"
         found[name] = ways(within(sparing, work), work)
     data, step = training.batches(2_000, 4), training.heed_step(training.SHAPES["4+4 x 128"])
-    chosen: list[int] = []
+    learned, chosen = Learned("the benchmark of training", 0), []
 
     def updates() -> None:
         for batch in data:
@@ -65,7 +65,7 @@ def rows() -> dict[str, Ways]:
     def default_updates() -> None:
         """As in a run: the number of threads is measured once and limited to the free cores before each update."""
         if not chosen:
-            chosen.append(choose_threads(lambda: step(data[0])))
+            chosen.append(choose_threads(lambda: step(data[0]), learned, data[0].num_targets))
         for batch in data:
             give_way(chosen[0])
             step(batch)

@@ -282,7 +282,7 @@ def decoding(tmp_path, length, **model):
 def test_the_fastest_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)  # who sets them has chosen
-    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run: (run(), torch.set_num_threads(2), 2)[-1])
+    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run, *_: (run(), torch.set_num_threads(2), 2)[-1])
     before = torch.get_num_threads()
     try:
         config = {**CONFIG, "training": {**CONFIG["training"], "steps": 2, "threads": None}}

@@ -1,5 +1,7 @@
 """How many threads prediction and training use: by the times of pieces, by what other work leaves, by the user."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -12,10 +14,12 @@ from heed.training import cost as of_training
 
 
 @pytest.fixture(autouse=True)
-def two_quiet_cores(monkeypatch):
-    """A machine of two cores that nobody else uses."""
+def two_quiet_cores(monkeypatch, tmp_path):
+    """A machine of two cores that nobody else uses, with an empty cache."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HEED_CACHE", str(tmp_path))
+    monkeypatch.setattr(threads, "_of_shapes", {})
     monkeypatch.setattr(cores, "cores", lambda: {0, 1})
     monkeypatch.setattr(threads.COMPANY, "free_cores", lambda: 2)
     before = torch.get_num_threads()
@@ -49,18 +53,23 @@ def work_through(clock, model, pieces, takes, size=1, kind="step"):
 
 def test_small_steps_stay_on_one_thread_but_for_a_trial(clock):
     used = work_through(clock, nn.Linear(3, 3), 40, {1: 0.001, 2: 0.003})
-    assert used == [1, 1, 1, 2, 2, 2] + [1] * 34
+    assert used == [1, 1, 1, 1, 2, 2, 2] + [1] * 33
     assert torch.get_num_threads() == 2
 
 
 def test_a_second_thread_that_helps_is_kept(clock):
     used = work_through(clock, nn.Linear(3, 3), 40, {1: 0.003, 2: 0.002})
-    assert used == [1, 1, 1] + [2] * 37
+    assert used == [1, 1, 1, 1] + [2] * 36
+
+
+def test_trials_take_a_fiftieth_of_the_time(clock):
+    used = work_through(clock, nn.Linear(3, 3), 10_000, {1: 0.01, 2: 0.3})
+    assert 2 < used.count(2) <= 10_000 * 0.01 / (50 * 0.29) + 1
 
 
 def test_the_first_piece_with_a_second_thread_may_be_slow(clock):
     model = nn.Linear(3, 3)
-    assert work_through(clock, model, 4, {1: 0.003, 2: 0.02})[-1] == 2
+    assert work_through(clock, model, 5, {1: 0.003, 2: 0.02})[-1] == 2
     assert work_through(clock, model, 20, {1: 0.003, 2: 0.002}) == [2] * 20
 
 
@@ -71,11 +80,11 @@ def test_more_threads_must_save_a_tenth_and_fewer_only_some_time(begin, takes, k
     pace = Pace(begin, 2)
     for _ in range(20):
         pace.done(1, takes[pace.next])
-    assert pace.next == kept
+    assert pace.count == kept
 
 
 def test_a_trial_without_a_core_ends_after_one_piece(clock):
-    assert work_through(clock, nn.Linear(3, 3), 10, {1: 0.01, 2: 0.3}) == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1]
+    assert work_through(clock, nn.Linear(3, 3), 10, {1: 0.01, 2: 0.3}) == [1, 1, 1, 1, 2, 1, 1, 1, 1, 1]
 
 
 def test_a_model_that_is_not_on_the_cpu_is_left_alone(clock):
@@ -84,7 +93,32 @@ def test_a_model_that_is_not_on_the_cpu_is_left_alone(clock):
 
 def test_large_passes_begin_on_all_threads_and_leave_them_if_one_is_faster(clock):
     used = work_through(clock, nn.Linear(1000, 1000), 60, {1: 0.05, 2: 0.1}, size=1000, kind="pass")
-    assert used == [2] * 3 + [1] * 57
+    assert used[:6] == [2, 2, 2, 2, 1, 1]
+    assert used[6:].count(2) == 3  # a trial
+
+
+def test_what_was_learned_is_kept_for_models_of_the_same_shape(clock, monkeypatch, tmp_path):
+    work_through(clock, nn.Linear(3, 3), 7, {1: 0.003, 2: 0.002})
+    (kept,) = (tmp_path / "threads").iterdir()
+    assert json.loads(kept.read_text()) == {"step 1": 2}
+    monkeypatch.setattr(threads, "_of_shapes", {})  # another process
+    assert work_through(clock, nn.Linear(3, 3), 1, {1: 0.003, 2: 0.002}) == [2]
+    assert work_through(clock, nn.Linear(3, 4), 1, {1: 0.003, 2: 0.002}) == [1]
+
+
+def test_what_is_known_is_not_tried_again_at_once(clock, monkeypatch):
+    work_through(clock, nn.Linear(3, 3), 7, {1: 0.001, 2: 0.003})
+    monkeypatch.setattr(threads, "_of_shapes", {})
+    assert work_through(clock, nn.Linear(3, 3), 30, {1: 0.001, 2: 0.003}) == [1] * 30
+
+
+def test_a_damaged_record_is_as_none(clock, tmp_path, monkeypatch):
+    work_through(clock, nn.Linear(3, 3), 7, {1: 0.003, 2: 0.002})
+    (kept,) = (tmp_path / "threads").iterdir()
+    for text in ("{", "[1]", '{"step 1": "two"}', '{"step 1": -5}'):
+        kept.write_text(text)
+        monkeypatch.setattr(threads, "_of_shapes", {})
+        assert work_through(clock, nn.Linear(3, 3), 1, {1: 0.003, 2: 0.002}) == [1]
 
 
 def test_other_work_takes_the_second_thread_away_and_gives_it_back(clock, monkeypatch):
@@ -140,12 +174,7 @@ def test_more_cores_are_climbed_step_by_step():
     pace = Pace(1, 8)
     for _ in range(600):
         pace.done(1, {1: 0.4, 2: 0.25, 4: 0.15, 8: 0.2}[pace.next])
-    assert pace.next == 4
-    pace, tried = Pace(1, 8), set()
-    for _ in range(60):
-        tried.add(pace.next)
-        pace.done(1, {1: 0.1, 2: 0.3, 4: 0.3, 8: 0.3}[pace.next])
-    assert tried == {1, 2}  # no further ones after one that was slower
+    assert pace.count == 4
     assert choices(8) == [1, 2, 4, 8] and choices(6) == [1, 2, 4, 6] and choices(1) == [1]
 
 
@@ -191,31 +220,77 @@ def test_training_gives_way_and_comes_back(monkeypatch):
 
 
 class Step:
-    """A training step that takes so many seconds with each number of threads."""
+    """A training step that takes so many seconds with each number of threads, while `busy` cores are others'."""
 
-    def __init__(self, monkeypatch, free=2, takes=None):
+    def __init__(self, monkeypatch, free=2, takes=None, busy=0):
         self.tried, self._takes, self._clock = [], takes or {1: 0.3, 2: 0.2}, Clock(monkeypatch)
         monkeypatch.setattr(of_training, "cores", lambda: {0, 1})
         monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: free)
+        monkeypatch.setattr(of_training, "Company", lambda: self)
+        self._left = free - busy
+
+    def free_cores(self):
+        return self._left
 
     def __call__(self):
         self.tried.append(torch.get_num_threads())
         self._clock.now += self._takes[self.tried[-1]]
 
-    def chosen(self):
-        return of_training.choose_threads(self)
+    def chosen(self, model, work=100):
+        return of_training.choose_threads(self, threads.learned_of(model), work)
 
 
 @pytest.mark.parametrize(("takes", "best"), [({1: 0.3, 2: 0.2}, 2), ({1: 0.2, 2: 0.3}, 1), ({1: 0.2, 2: 0.199}, 1)])
 def test_training_takes_the_number_that_is_faster_by_more_than_noise(monkeypatch, takes, best):
-    assert Step(monkeypatch, takes=takes).chosen() == best
+    assert Step(monkeypatch, takes=takes).chosen(nn.Linear(3, 3)) == best
     assert torch.get_num_threads() == best
+
+
+def test_training_measures_a_model_of_one_shape_once(monkeypatch):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    monkeypatch.setattr(threads, "_of_shapes", {})  # another process
+    again = Step(monkeypatch)
+    assert again.chosen(nn.Linear(3, 3)) == 2
+    assert again.tried == [] and torch.get_num_threads() == 2
+    again.chosen(nn.Linear(3, 4))
+    assert set(again.tried) == {1, 2}
+    again.tried.clear()
+    again.chosen(nn.Linear(3, 3), work=1000)
+    assert set(again.tried) == {1, 2}
 
 
 def test_training_tries_no_thread_that_has_no_core(monkeypatch):
     step = Step(monkeypatch, free=1)
-    assert step.chosen() == 1
+    assert step.chosen(nn.Linear(3, 3)) == 1
     assert set(step.tried) == {1}
+
+
+@pytest.mark.parametrize("company", [{"free": 1}, {"busy": 1}])
+def test_what_was_measured_beside_other_work_is_not_kept(monkeypatch, company):
+    Step(monkeypatch, **company).chosen(nn.Linear(3, 3))
+    quiet = Step(monkeypatch)
+    quiet.chosen(nn.Linear(3, 3))
+    assert set(quiet.tried) == {1, 2}
+
+
+def test_what_is_known_says_nothing_of_the_cores_that_are_free(monkeypatch):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    beside_others = Step(monkeypatch, free=1)
+    assert beside_others.chosen(nn.Linear(3, 3)) == 2
+    assert beside_others.tried == [] and torch.get_num_threads() == 1
+    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: 2)
+    of_training.give_way(2)  # before the next update
+    assert torch.get_num_threads() == 2
+
+
+def test_a_number_that_no_machine_of_so_many_cores_has_is_measured_anew(monkeypatch, tmp_path):
+    Step(monkeypatch).chosen(nn.Linear(3, 3))
+    (kept,) = (tmp_path / "threads").iterdir()
+    for count in (3, 0, -1):
+        kept.write_text(json.dumps({"update 7": count}))
+        monkeypatch.setattr(threads, "_of_shapes", {})
+        step = Step(monkeypatch)
+        assert step.chosen(nn.Linear(3, 3)) == 2 and set(step.tried) == {1, 2}
 
 
 def test_a_resumed_training_keeps_its_threads_unless_others_are_given(monkeypatch):

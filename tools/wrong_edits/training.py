@@ -257,14 +257,14 @@ EDITS = [
     ),
     Edit(
         "threads: a second thread is kept for a gain within noise",
-        "elif least < self._usual * (_WORTH if self.next > self._best else 1.0):",
-        "elif least < self._usual:",
+        "if min(self._tried) < usual * (_WORTH if self._trial > self.count else 1.0):",
+        "if min(self._tried) < usual:",
         ("tests/test_threads.py",),
     ),
     Edit(
-        "threads: a number that was tried in vain is tried again",
-        "(self._more if self.next > self._best else self._fewer).clear()",
-        "pass",
+        "threads: a number that was tried in vain is tried again at once",
+        "self._wait = max(_REST, _SHARE * self._extra)",
+        "self._wait = 0.0",
         ("tests/test_threads.py",),
     ),
     Edit(

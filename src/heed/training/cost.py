@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.memory import check_memory
-from heed.threads import Company, choices, cores, given_by_user
+from heed.threads import Company, Learned, choices, cores, given_by_user, learned_of
 from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import (
     autocast,
@@ -64,14 +64,32 @@ def give_way(threads: int) -> None:
     torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
 
 
-def choose_threads(run: Callable[[], object]) -> int:
-    """The number of threads, of those that have a free core, that makes `run` fastest; torch is set to it.
+def choose_threads(run: Callable[[], object], learned: Learned, work: int) -> int:
+    """The number of threads that makes `run` fastest; small models are often faster with fewer.
 
-    Small models are often faster with fewer. Results differ in their last bits between thread counts, so a run stores
-    the number and a resumed run uses it again. `run` is a step on a real batch without side effects.
+    A result measured on an idle machine is stored and not measured again. torch is set to as many of the returned
+    threads as have a free core now. Results differ in their last bits between thread counts, so a run stores the number
+    and a resumed run uses it again.
+
+    Args:
+        run: A step on a real batch without side effects.
+        learned: Stored measurements for models of this shape on this machine.
+        work: Positions of the batch; batches of less than half or more than twice as many are measured separately.
     """
-    free = _COMPANY.free_cores()
-    candidates = [count for count in choices(len(cores())) if count <= free]
+    every, name, free = choices(len(cores())), f"update {max(1, work).bit_length()}", _COMPANY.free_cores()
+    known = learned.known(name)
+    if known in every:
+        torch.set_num_threads(min(known, free))
+        return known
+    candidates = [count for count in every if count <= free]  # not cores that other work keeps busy
+    company = Company()
+    torch.set_num_threads(best := _fastest(run, candidates))
+    if candidates == every and company.free_cores() == len(cores()):
+        learned.keep(name, best)
+    return best
+
+
+def _fastest(run: Callable[[], object], candidates: Sequence[int]) -> int:
     rates, seconds = {}, _SECONDS / len(candidates)
     for threads in candidates:
         torch.set_num_threads(threads)
@@ -83,11 +101,11 @@ def choose_threads(run: Callable[[], object]) -> int:
                 run()
                 runs += 1
         rates[threads] = runs / (time.perf_counter() - start)
+    # A second thread must earn its place: below 5 % the difference is noise.
     best = candidates[0]
-    for threads in candidates[1:]:  # a further thread must earn its place: below 5 % the difference is noise
+    for threads in candidates[1:]:
         if rates[threads] > 1.05 * rates[best]:
             best = threads
-    torch.set_num_threads(best)
     return best
 
 
@@ -202,7 +220,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
         step.timed.clear()
         threads = torch.get_num_threads()
         if chooses_threads:
-            threads = choose_threads(lambda: step.run(middle))
+            threads = choose_threads(lambda: step.run(middle), learned_of(model), work(middle))
         rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
