@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from heed.errors import DataError
+from heed.data.pictures.files import PictureError
 
 Array = NDArray[np.uint8]
 """Pixels `(height, width, channels)`, 1 or 3 channels."""
@@ -48,14 +48,6 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 _large = Lock()
-
-
-class PictureError(DataError):
-    """A picture cannot be used; the message is the reason without the file, `rule` the rule that counts it."""
-
-    def __init__(self, rule: str, reason: str) -> None:
-        super().__init__(reason)
-        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)

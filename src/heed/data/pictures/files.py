@@ -28,9 +28,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.pictures.decode import PictureError
 from heed.errors import DataError
 from heed.storage.cache import contents_of, find_entry, key_of, make_entry
+
+
+class PictureError(DataError):
+    """A picture cannot be used; the message is the reason without the file, `rule` the rule that counts it."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+
 
 ENDINGS = frozenset(
     ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "

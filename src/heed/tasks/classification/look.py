@@ -376,7 +376,9 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
 
 
 def _sentences(words: Words, lengths: Sequence[int]) -> Words:
-    """The sentences of a text, each labelled with its words."""
+    """The sentences of a text, each labelled with the words that begin in it."""
+    each = list(zip(words.axis.labels, words.tokens, strict=True))
     ends = pairwise(accumulate(lengths, initial=0))
-    labels = tuple(_text(words, range(start, stop)) for start, stop in ends)
+    between = "" if words.axis.kind == "character" else " "
+    labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
     return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))

@@ -138,7 +138,7 @@ class SummarisationRun(PairRun):
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        pairs = self.read_pairs(files, findings)
+        pairs = list(self.read_pairs(files, findings))
         self.reading = findings.lines()
         return pairs
 

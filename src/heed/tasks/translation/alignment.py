@@ -114,8 +114,12 @@ def writing_place(task: Translation, model: PairDecoder) -> AttentionPlace:
     return AttentionPlace(layers_of(model, task.config.model.name)[-1], None, "written")
 
 
-def token_weights(model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int]) -> Iterator[tuple[int, Array]]:
+def token_weights(
+    model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
+) -> Iterator[tuple[int, Array]]:
     """The attention to the source while given targets are read, for pairs in any order.
+
+    `check` compares the weights with the model's own contexts, as looks do, which takes longer.
 
     Yields:
         The number of a pair, and its padded weights `(layers, heads, target + 1, source)`.
@@ -126,8 +130,8 @@ def token_weights(model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequen
         batch = collate_pairs(pairs, indices).to(device)
         with watched(model, mechanism="cross", **only) as seen:
             model(batch.source, batch.source_mask, batch.target)
-        maps = torch.stack([seen.weights("cross", layer).float().cpu() for layer in layers], dim=1).numpy()
-        yield from zip(indices, maps, strict=True)
+        found = [seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers]
+        yield from zip(indices, torch.stack([one.float().cpu() for one in found], dim=1).numpy(), strict=True)
 
 
 def word_weights(
@@ -238,7 +242,7 @@ def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair])
     place, first = writing_place(task, model), len(task.frame[0])
     right, linked = [0] * len(pairs), [0] * len(pairs)
     known = [i for i, pair in enumerate(pairs) if pair.links]
-    for n, weights in token_weights(model, task.encode_pairs([pairs[i] for i in known]), [place.layer]):
+    for n, weights in token_weights(model, task.encode_pairs([pairs[i] for i in known]), [place.layer], True):
         pair = pairs[known[n]]
         query_spans = task.target_tokenizer.encode(pair.target).spans
         key_spans = task.source_tokenizer.encode(pair.source).spans
@@ -252,7 +256,7 @@ def written_weights(task: Translation, model: PairDecoder, source: str, ids: Seq
     """The attention while the tokens `ids` were written, `(tokens, source tokens)`, read from `writing_place`."""
     place = writing_place(task, model)
     pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
-    ((_, weights),) = token_weights(model, [pair], [place.layer])
+    ((_, weights),) = token_weights(model, [pair], [place.layer], check=True)
     return place.mean(weights[0])[: len(ids), task.within(len(pair.source))]
 
 
@@ -580,7 +584,9 @@ class AlignsWords:
             return []
         if run.task.target_tokenizer.unit == "character":
             weights = written_weights(run.task, run.model, source, prediction.ids)
-            return [(i, j) for j, i in enumerate(weights.argmax(1).tolist())]
+            ids = run.task.source_tokenizer.encode(source).ids[: weights.shape[1]]
+            of_words = Words.of(run.task.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
+            return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
         return list(Direction(run).align([Pair(source, "")], [prediction.ids])[0])
 
     def alignment_scores(

@@ -258,15 +258,15 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
             reader = shuffled_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
             return list(reader.read([*map(str, files)], findings))
-        pairs = self.read_pairs(files, findings)
+        pairs = list(self.read_pairs(files, findings))
         name = ", ".join(Path(file).name for file in files)
         self.reading = [*findings.lines(), *self._remarks_on_sides(pairs, name)]
         return pairs
 
-    def read_pairs(self, files: Sequence[str | Path], findings: Findings, again: bool = True) -> Sequence[Pair]:
-        """The pairs in files; `again` if these are not those of training."""
+    def read_pairs(self, files: Sequence[str | Path], findings: Findings, again: bool = True) -> Iterable[Pair]:
+        """Read the pairs in files; `again` if these are not those of training."""
         columns = Columns(source=self.columns[0], target=self.columns[1])
-        return list(pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings))
+        return pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings)
 
     def _remarks_on_sides(self, pairs: Sequence[Pair], name: str) -> list[str]:
         """Warnings if sides of files are in another language than in the training files, if these still exist."""
