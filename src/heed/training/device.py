@@ -183,19 +183,20 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
     """The blocks that are recomputed, except those of `kept_inside`."""
-    return [module for module in model.modules() if isinstance(module, Recomputable) and module.recomputed]
+    blocks = [module for module in model.modules() if isinstance(module, Recomputable)]
+    return [block for block in blocks if block.recomputed and not block.kept]
 
 
 @contextmanager
 def kept_inside(blocks: list[Recomputable]) -> Iterator[None]:
     """Context manager within which these blocks are not recomputed."""
     for block in blocks:
-        block.recomputed = False
+        block.kept = True
     try:
         yield
     finally:
         for block in blocks:
-            block.recomputed = True
+            block.kept = False
 
 
 _KEPT = 100 * 2**20
