@@ -153,6 +153,7 @@ def test_of_two_tokens_in_one_row_the_first_is_written_back():
         ({"theirs": "01", "size": 2}, "needs 'theirs' and 'size'"),
         ({"theirs": [0, 2], "size": 2}, "ids outside its 2 rows"),
         ({"theirs": [0, -1], "size": 2}, "ids outside its 2 rows"),
+        ({"theirs": [0, 1], "size": 2, "settings": {"form": "BertTokenizer", "roles": {}}}, "needs 'state'"),
     ],
 )
 def test_a_damaged_numbering_is_refused(state, said):

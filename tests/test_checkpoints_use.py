@@ -14,6 +14,7 @@ import heed
 from checkpoints import randomise, word_pieces, write_word_pieces
 from heed.cli import main
 from heed.errors import ConfigError, HeedError, RunError
+from heed.folder import unsealed
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)
@@ -231,6 +232,35 @@ def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, 
 
 
 # --- runs that were trained here
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda record: record.update(format=1), "has format 1, this version of heed reads format 2"),
+        (
+            lambda record: record["vocabularies"]["tokens"]["settings"].pop("state"),
+            "is damaged: the numbering of the imported vocabulary is damaged: with 'form', it needs 'state'",
+        ),
+    ],
+    ids=["format", "state"],
+)
+def test_a_record_that_cannot_be_read_is_refused_by_exports_only(checkpoints, tmp_path, spoil, said):
+    parent = heed.import_model(checkpoints["PreTraining"], tmp_path / "parent", quiet=True)
+    path = parent.folder / "huggingface.json"
+    record = json.loads(path.read_text())
+    spoil(record)
+    with unsealed(parent.folder, final=True):
+        path.write_text(json.dumps(record))
+    settings = {"tokenizer.from": str(parent.folder), "training.threads": 1}
+    run = heed.train(
+        "classification", train=ROWS, valid=ROWS, test=ROWS, parent=parent.folder, steps=1, out=tmp_path / "child",
+        settings=settings, quiet=True,
+    )  # fmt: skip
+    assert json.loads((run.folder / "huggingface.json").read_text()) == record
+    way_out = "; import the checkpoint again: heed import PreTraining --out FOLDER"
+    with pytest.raises(RunError, match=rf"child/huggingface\.json {said}{way_out}"):
+        heed.export(run, "huggingface", out=tmp_path / "out")
 
 
 def train(out, **settings):

@@ -22,7 +22,7 @@ from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
-from heed.storage.disk import write_folder
+from heed.storage.disk import write_folder, write_whole
 from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.base.report import counted
@@ -167,9 +167,12 @@ def build(
 
 
 def carry_origin(parent: str | Path, path: Path) -> None:
-    """Copy to a new run its parent's record of the checkpoint that the parent was imported from."""
-    if (origin := Origin.read(Path(parent))) is not None:
-        origin.write(path)
+    """Copy to a new run its parent's record of the checkpoint that the parent was imported from.
+
+    It is copied as it is: training does not need it, so only an export refuses a record of another format.
+    """
+    if (record := Path(parent) / ORIGIN).is_file():
+        write_whole(path / ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
 
 
 def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:

@@ -26,6 +26,7 @@ from heed.exchange.huggingface.marian import MarianFamily
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.vit import VitFamily
 from heed.storage.disk import write_whole
+from heed.visible import shell_word
 
 FAMILIES: tuple[Family, ...] = (
     BertFamily(),
@@ -152,22 +153,27 @@ class Origin:
         """The record of a run folder; None if neither the run nor its parent was imported.
 
         Raises:
-            RunError: The file is damaged.
+            RunError: The file is damaged or has another format; the message says how to make it again.
         """
         path = folder / ORIGIN
         if not path.is_file():
             return None
         values = read_json(path)
+        again = (
+            f"import the checkpoint again: heed import {shell_word(str(values.get('source', 'SOURCE')))} --out FOLDER"
+        )
+        if (form := values.get("format")) != _FORMAT:
+            raise RunError(f"{path} has format {form}, this version of heed reads format {_FORMAT}; {again}")
         try:
-            if values["format"] != _FORMAT:
-                raise RunError(f"{path} has format {values['format']}, this version of heed reads format {_FORMAT}")
             vocabularies = {
                 role: (Numbering.from_json(one), str(one["tokens"])) for role, one in values["vocabularies"].items()
             }
             source, family, architecture = (str(values[name]) for name in ("source", "family", "architecture"))
             return cls(source, family, architecture, dict(values["settings"]), vocabularies)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"{path} is damaged: {error}") from None
+        except KeyError as error:
+            raise RunError(f"{path} is damaged: it lacks {error}; {again}") from None
+        except (TypeError, ValueError, AttributeError, RunError) as error:
+            raise RunError(f"{path} is damaged: {error}; {again}") from None
 
     def write(self, folder: Path) -> None:
         """Write it into a run folder."""

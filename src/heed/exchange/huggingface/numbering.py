@@ -49,12 +49,14 @@ class Numbering:
         Raises:
             RunError: The values are damaged.
         """
-        theirs, size, settings = state.get("theirs"), state.get("size"), state.get("settings", {})
+        theirs, size, settings = state.get("theirs"), state.get("size"), dict(state.get("settings", {}))
         if not isinstance(theirs, list) or not isinstance(size, int):
             raise RunError("the numbering of the imported vocabulary is damaged: it needs 'theirs' and 'size'")
         if not all(i is None or (isinstance(i, int) and 0 <= i < size) for i in theirs):
             raise RunError(f"the numbering of the imported vocabulary has ids outside its {size:,} rows")
-        return cls(list(theirs), size, dict(settings))
+        if "form" in settings and "state" not in settings:
+            raise RunError("the numbering of the imported vocabulary is damaged: with 'form', it needs 'state'")
+        return cls(list(theirs), size, settings)
 
     def as_json(self) -> dict[str, Any]:
         """The numbering as plain values for JSON."""
