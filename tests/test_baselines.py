@@ -9,6 +9,7 @@ import heed
 from contract import write_lines
 from heed.data.examples import Sentence
 from heed.runs.card import scores_text
+from heed.tasks.base.report import baseline_lines
 from heed.tasks.base.writing_run import NearestSentence
 from heed.tasks.tagging.run import FrequentTags
 
@@ -50,6 +51,15 @@ def translator(pairs, tmp_path_factory):
     settings = {"model.d_hidden": 8, "model.d_embedding": 8, "tokenizer.kind": "char"}
     out = tmp_path_factory.mktemp("baselines") / "run"
     return heed.train("translation", train=pairs, steps=1, out=out, settings=settings, quiet=True)
+
+
+def test_baselines_without_labels_are_named_by_their_measures():
+    report = {"macro_f1": 0.25, "baselines": {"majority class": {"macro_f1": {"value": 0.5, "low": 0.4, "high": 0.6}}}}
+    report["better_baselines"] = {"majority class": ["macro_f1"]}
+    assert baseline_lines(report) == [
+        "  baseline (majority class): macro f1 0.5 [0.4, 0.6]",
+        "    the model is worse than this baseline: macro f1 0.25, baseline 0.5",
+    ]
 
 
 def test_a_translation_below_its_baselines_says_so(translator):

@@ -150,18 +150,20 @@ def baseline_lines(report: Mapping[str, Any]) -> list[str]:
     lines = []
     better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
+        # reports of older runs have no labels
+        labels = {key: one.get("label", key.replace("_", " ")) for key, one in values.items()}
         numbers = {key: [_number(one[part], one) for part in ("value", "low", "high")] for key, one in values.items()}
-        scores = (f"{values[key]['label']} {value} [{low}, {high}]" for key, (value, low, high) in numbers.items())
+        scores = (f"{labels[key]} {value} [{low}, {high}]" for key, (value, low, high) in numbers.items())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
         for key in better.get(name, ()):
             model = _number(_value(report[key]), values[key])
-            what = f"{values[key]['label']} {model}, baseline {numbers[key][0]}"
+            what = f"{labels[key]} {model}, baseline {numbers[key][0]}"
             lines.append(f"    the model is worse than this baseline: {what}")
     return lines
 
 
 def _number(value: float, one: Mapping[str, Any]) -> str:
-    return f"{value:.2%}" if one["is_share"] else f"{value:.4g}"
+    return f"{value:.2%}" if one.get("is_share") else f"{value:.4g}"
 
 
 _FEW_TOKENS = 20
