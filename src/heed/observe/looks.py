@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -150,16 +151,21 @@ class View:
     context: Tensor
     num_heads: int
 
+    @cached_property
+    def _mask(self) -> Tensor | None:
+        """The mask of the map; None if it masks nothing."""
+        return self.map.mask if self.map.has_masked else None
+
     def glance(self, position: int) -> Glance:
         """This attention at one query position."""
-        scores, mask = self.map.scores, self.map.mask
+        scores, mask = self.map.scores, self._mask
         return Glance(
             self.map.title,
             self.map.mechanism,
             self.map.key,
             self.map.weights[position],
             None if scores is None else scores[position],
-            None if mask is None or not self.map.has_masked else mask[position],
+            None if mask is None else mask[position],
             self.context[position],
         )
 

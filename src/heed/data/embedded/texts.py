@@ -383,7 +383,7 @@ class _Booking:
 
 
 def draw_bookings(split: Split, count: int, seed: int = 1) -> list[Conversation]:
-    """The first conversations of a split, the same each time; a smaller draw_bookings is the beginning of a larger one.
+    """The first conversations of a split, the same each time; a smaller sample is the beginning of a larger one.
 
     Raises:
         DataError: There is no such split.

@@ -288,7 +288,6 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
 _FIRST = 6
 _SIDE = 192
 _MOST_ROWS, _MOST_COLUMNS = 200, 400
-_GAP = 2
 _LABELS = 10
 
 
