@@ -72,9 +72,9 @@ def test_training_as_a_whole_is_training_step_by_step(monkeypatch, fields, dtype
     results = []
     for whole in (True, False):
         if not whole:
-            monkeypatch.setattr("heed.layers.states._in_one_call", lambda *given: False)
+            monkeypatch.setattr("heed.layers.recurrent._in_one_call", lambda *given: False)
         else:
-            monkeypatch.setattr("heed.layers.states.StepwiseRun", None)
+            monkeypatch.setattr("heed.layers.recurrent.StepwiseRun", None)
         hidden = model(source, MASK, target)
         results.append((hidden, *torch.autograd.grad(hidden.square().sum(), parameters)))
         monkeypatch.undo()

@@ -33,7 +33,7 @@ def readable(monkeypatch):
     monkeypatch.setattr("heed.attention.modules.fused_attend", slow)
     monkeypatch.setattr(RecurrentCell, "sequence", unrolled)
     monkeypatch.setattr(RecurrentCell, "step", RecurrentCell.readable_step)
-    monkeypatch.setattr("heed.layers.states._in_one_call", lambda *given: False)
+    monkeypatch.setattr("heed.layers.recurrent._in_one_call", lambda *given: False)
     monkeypatch.setattr("heed.layers.transformer.trains_packed", lambda x, activation: False)
 
 

@@ -11,7 +11,7 @@ from heed.config.sections import DataPath, Section
 
 
 class AugmentSection(Section):
-    """Random changes of training pictures (`heed.data.pictures.augment`), in this order; none by default.
+    """Random changes of training pictures (`heed.data.pictures.augmentation`), in this order; none by default.
 
     Random draws depend only on the seed, the pass and the picture.
     """
