@@ -12,7 +12,7 @@ from heed.data.splits import stored as store
 from heed.data.splits.stored import StoredExamples, keep_examples, lengths_of
 from heed.errors import DataError
 from heed.storage import cache as caching
-from heed.storage.cache import cache_folder
+from heed.storage.files import cache_folder
 from heed.tasks import check_config
 from heed.tasks.translation import start
 from heed.tasks.translation.task import Translation

@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from heed.storage.cache import cache_folder
+from heed.storage.files import cache_folder
 
 _PART = 0.3
 """Share of a core that other work may use while the core still counts as free."""

@@ -33,7 +33,7 @@ from filelock import FileLock
 
 from heed.errors import DataError, DiskError
 from heed.storage.disk import write_folder, write_whole
-from heed.storage.files import checksum, describe_damage
+from heed.storage.files import cache_folder, checksum, describe_damage
 
 FORMAT = 2
 """Format of entries; entries of another format are ignored."""
@@ -46,13 +46,6 @@ _FINE = 0.05  # the same for time stamps with a fraction
 
 class CacheError(DataError):
     """The cache folder cannot be written to, or is full."""
-
-
-def cache_folder() -> Path:
-    """`$HEED_CACHE`, else `heed` under `$XDG_CACHE_HOME` or `~/.cache`."""
-    if "HEED_CACHE" in os.environ:
-        return Path(os.environ["HEED_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "heed"
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,13 @@ class MissingFileError(RunError):
     """A file of a run folder is not there."""
 
 
+def cache_folder() -> Path:
+    """`$HEED_CACHE`, else `heed` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    if "HEED_CACHE" in os.environ:
+        return Path(os.environ["HEED_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "heed"
+
+
 def check_regular(path: Path, links: bool = False) -> os.stat_result:
     """Refuse a path that is not a regular file in its folder: opening a pipe, for example, might block forever.
 
