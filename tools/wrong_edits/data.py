@@ -65,7 +65,7 @@ EDITS = [
         "in a file with column names, links belong to the previous pair",
         "else int(found[2]) - self._skipped",
         "else int(found[2])",
-        ("tests/test_supervision.py",),
+        ("tests/test_recognised.py",),
     ),
     Edit(
         "links of the pairs held out for validation are not checked",
