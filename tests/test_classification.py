@@ -121,6 +121,18 @@ def test_han_finds_the_deciding_word_and_shows_both_levels(files, tmp_path):
     assert "awful" in shown.text() and "awful" in shown.html() and shown.svg().startswith("<svg")
 
 
+def test_a_word_cut_between_two_sentences_is_listed_in_the_first(files):
+    values = settings(files)
+    values["model"] = {"name": "han", "d_embedding": 8, "d_hidden": 4, "d_attention": 4}
+    values["data"]["max_sentence"] = 3  # tokens
+    values["tokenizer"] = {"kind": "bpe", "vocab_size": 30}
+    task = prepare(values)
+    text = "great film awful story"
+    look = look_at_text(task, task.build_model().eval(), text)
+    sentences = next(one for one in look.shadings if one.axis.kind == "sentence")
+    assert len(sentences.axis) > 4 and " ".join(filter(None, sentences.axis.labels)) == text
+
+
 @pytest.mark.parametrize("text", ["the film was great it was", "great film"])  # the second has no three words
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_what_each_word_gives_to_the_vector_of_the_text_is_a_step(files, model, text):

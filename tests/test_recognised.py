@@ -253,7 +253,7 @@ def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, c
 def test_a_table_without_the_columns_of_the_run_is_refused(described, tmp_path, capsys):
     run = heed.load(described)
     rows = [(text, "x", label) for text, label in ROWS]
-    refusal = "has no {} '{}', which this run was trained on; its {}s: {}; name the one that corresponds '{}'"
+    refusal = "has no {} '{}', which this run was trained on; its {}s: {}; rename the column that corresponds to it"
     for name, content in (
         ("a.csv", table([("remark", "other", "sort"), *rows])),
         ("few.csv", table([("remark", "other", "sort"), *rows[:2]])),
@@ -265,7 +265,7 @@ def test_a_table_without_the_columns_of_the_run_is_refused(described, tmp_path, 
     ):
         (tmp_path / name).write_text(content)
         word = "field" if name.endswith("l") else "column"
-        said = f"'{tmp_path / name}' " + refusal.format(word, "descr", word, "remark, other, sort", "descr")
+        said = f"'{tmp_path / name}' " + refusal.format(word, "descr", word, "remark, other, sort")
         code, out, err = predict(capsys, described, "--input", tmp_path / name)
         assert (code, out, err) == (2, "", f"heed: {said}\n")
         with pytest.raises(DataError, match=re.escape(said)):
@@ -273,7 +273,7 @@ def test_a_table_without_the_columns_of_the_run_is_refused(described, tmp_path, 
     # Only the column that is read is needed, and the usual name of a field will do.
     (tmp_path / "b.csv").write_text(table([("remark", "descr"), *(row[1::-1] for row in rows)]))
     assert predict(capsys, described, "--input", tmp_path / "b.csv")[0] == 0
-    said = f"'{tmp_path / 'b.csv'}' " + refusal.format("column", "kind", "column", "remark, descr", "kind")
+    said = f"'{tmp_path / 'b.csv'}' " + refusal.format("column", "kind", "column", "remark, descr")
     with pytest.raises(DataError, match=re.escape(said)):
         run.read([tmp_path / "b.csv"])
     (tmp_path / "c.csv").write_text(table([("label", "x", "text"), *(row[::-1] for row in rows)]))
@@ -535,6 +535,18 @@ def test_evaluate_says_where_the_sides_are_not_those_of_training(sides, capsys, 
     (line,) = [line for line in err.splitlines() if "are the same file" not in line]
     assert line.startswith(f"heed: warning: test.{endings[0]}, test.{endings[1]}: the ")
     assert said in err
+
+
+def test_sides_are_compared_with_the_beginning_of_a_large_corpus(sides, tmp_path, capsys):
+    """Damage beyond it hides no warning, since the whole corpus is not read."""
+    write_sides(tmp_path, "my", 120, 4)
+    files = tmp_path / "my.en", tmp_path / "my.af"
+    heed.train("translation", train=files, model="bahdanau", steps=1, out=tmp_path / "run", settings=SMALL, quiet=True)
+    for ending, more in (("en", 6_001), ("af", 6_000)):
+        with (tmp_path / f"my.{ending}").open("a") as file:
+            file.write("the cat sees the house.\n" * more)
+    _, err = evaluate(capsys, tmp_path / "run", sides / "test.af", sides / "test.en")
+    assert "the sides look swapped" in err
 
 
 def test_pairs_without_the_columns_of_the_run_are_refused(tmp_path, capsys):

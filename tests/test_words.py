@@ -9,6 +9,7 @@ from heed.config import FilesData, ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
+from heed.observe.records import AttentionRecord, SelfCheckError
 from heed.observe.trace import edit
 from heed.tasks.translation.alignment import unknown_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
@@ -104,6 +105,30 @@ def test_every_character_that_was_written_is_linked_to_the_one_it_looked_at_most
     with edit(model, *forced({0: 4, 1: 0, 2: 17})):
         assert run.align(f" {SOURCE} ", replace(written, ids=ids)) == [(4, 0), (0, 1), (17, 2)]
     assert run.align(SOURCE, replace(written, ids=())) == []
+
+
+def test_characters_written_from_subwords_are_linked_to_words(tmp_path, subwords):
+    of_subwords, of_characters = subwords[0], made(tmp_path, "char")[0]
+    task = Translation(
+        of_subwords.config, (of_subwords.source_tokenizer, of_characters.target_tokenizer), of_subwords.splits
+    )
+    model = task.build_model().eval()
+    run = TranslationRun(tmp_path, task.config, task, model, {})
+    ids = task.source_tokenizer.encode(SOURCE).ids
+    words = task.source_tokenizer.words(ids)
+    assert len(words) < len(ids)
+    written = task.translate(model, [SOURCE], max_length=3)[0][0]
+    letters = tuple(task.target_tokenizer.encode("lo").ids)
+    with edit(model, *forced({0: words[-1].stop - 1, 1: words[1].stop - 1})):
+        assert run.align(SOURCE, replace(written, ids=letters)) == [(len(words) - 1, 0), (1, 1)]
+
+
+def test_words_are_not_copied_by_weights_that_are_not_the_models(words, monkeypatch):
+    task, model = words
+    scores = AttentionRecord.scores
+    monkeypatch.setattr(AttentionRecord, "scores", lambda record, rows=None: -5 * scores(record, rows))
+    with pytest.raises(SelfCheckError, match="please report"):
+        unknown_words(task, model, "the Zebra sat", [UNKNOWN])
 
 
 def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):

@@ -287,4 +287,29 @@ EDITS = [
         "most = int(self.body.config.max_length)",
         ("tests/test_framed_tasks.py::test_a_sentence_longer_than_the_positions_is_tagged_in_pieces",),
     ),
+    # what merging files once lost
+    Edit(
+        "links of characters: places of subwords in place of words",
+        'of_words = Words.of(run.task.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))\n',
+        "of_words = torch.from_numpy(weights)\n",
+        ("tests/test_words.py",),
+    ),
+    Edit(
+        "unknown words are copied by weights that nobody has checked",
+        '.weights if check else seen.weights("cross", layer)',
+        '.weights if False else seen.weights("cross", layer)',
+        ("tests/test_words.py",),
+    ),
+    Edit(
+        "looks: a word cut between two sentences is listed in both",
+        "if start <= at.start < stop)",
+        "if start < at.stop and at.start < stop)",
+        ("tests/test_classification.py",),
+    ),
+    Edit(
+        "evaluate: the whole training corpus is read to compare the sides of files",
+        "return pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings)",
+        "return [*pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings)]",
+        ("tests/test_recognised.py",),
+    ),
 ]

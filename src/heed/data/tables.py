@@ -243,7 +243,7 @@ class Table(ABC):
             name, word = absent[0], self.column_word
             raise DataError(
                 f"'{self.path}' has no {word} '{name}', which this run was trained on; its {word}s: "
-                f"{', '.join(self.names)}; name the one that corresponds '{name}'"
+                f"{', '.join(self.names)}; rename the column that corresponds to it"
             )
         return {**recorded, **(dict.fromkeys(names) if absent else found)}
 
