@@ -2,13 +2,21 @@
 
 import gzip
 import json
+import re
+from collections import Counter
+from itertools import compress
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from heed.data.examples import label_order, split_sentences
+import heed
+from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.splits.splits import open_splits
+from heed.data.splits.splits import hold_out, open_splits
+from heed.data.splits.stored import field_hashes
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 
@@ -137,9 +145,91 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
     splits = open_splits(data, text_reader(TextFormat()))
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
-    assert not train & valid and len(splits.examples["valid"]) >= 30
+    assert not train & valid and len(splits.examples["valid"]) == 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
     assert "1 left out: blank" in splits.notes and "held out for validation" in splits.notes
+
+
+def held(texts, wanted, **options):
+    return [*compress(texts, hold_out(texts, field_hashes(texts), wanted, **options))]
+
+
+some_texts = st.lists(
+    st.builds(Text, st.sampled_from("abcdefgh"), st.lists(st.sampled_from("xyz"), max_size=2, unique=True).map(tuple)),
+    min_size=2,
+    max_size=30,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(some_texts, st.integers(1, 15), st.randoms())
+def test_no_label_loses_all_its_training_texts_whatever_is_held_out(texts, wanted, rng):
+    try:
+        out = held(texts, wanted)
+    except DataError as error:
+        few = [len({t.text for t in texts if label in t.labels}) < 2 for label in "xyz"]
+        assert len({t.text for t in texts}) == 1 or all(few) or len({*texts}) == len(texts), error
+        return
+    stay = Counter(texts) - Counter(out)
+    assert out and {label for text in stay for label in text.labels} == {label for t in texts for label in t.labels}
+    if {text.text for text in out} & {text.text for text in stay}:  # only where nothing else could be held out
+        assert Counter(texts)[out[0]] > 1
+    assert Counter(held(rng.sample(texts, len(texts)), wanted)) == Counter(out)
+
+
+def test_labels_are_held_out_in_their_shares():
+    texts = [Text(f"text {n}", ("rare" if n % 50 == 0 else "pos" if n % 5 else "neg",)) for n in range(1_000)]
+    shares = Counter(label for text in held(texts, 200) for label in text.labels)
+    assert shares == {"pos": 160, "neg": 36, "rare": 4}
+    assert {text.labels[0] for text in held(texts, 200, by_label=False)} <= {"pos", "neg", "rare"}
+
+
+@pytest.mark.parametrize("count", [50, 2])
+def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
+    file = write(tmp_path / "a.tsv", "text\tlabel\n" + "fine\tpos\ndull\tneg\n" * count)
+    splits = open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+    assert Counter(text.labels[0] for text in splits.examples["train"]).keys() == {"pos", "neg"}
+    assert len(splits.examples["valid"]) == max(1, count * 2 // 5)
+    assert "held out for validation are copies of training texts" in splits.notes
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("fine\tpos\n" * 5 + "fine\tneg\n" * 5, "all 10 texts are equal; none can be held out for"),
+        ("fine\tpos\ndull\tneg\n", "each label has only one of the 2 texts; none can be held out for validation; give"),
+    ],
+)
+def test_sets_that_cannot_be_divided_are_refused_with_the_reason(tmp_path, lines, message):
+    file = write(tmp_path / "a.tsv", f"text\tlabel\n{lines}")
+    with pytest.raises(DataError, match=message):
+        open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+
+
+def test_a_run_of_an_earlier_version_keeps_what_it_had_held_out(tmp_path):
+    file = write(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"t{n}\t{n % 3}\n" for n in range(60)))
+    written = TextsData(train=[str(file)]).model_dump()
+    assert TextsData(**written).hold_out == "labels"
+    before = TextsData(**{name: value for name, value in written.items() if name != "hold_out"})
+    assert before.hold_out == "hash"
+    texts = [text for part in open_splits(before, text_reader(TextFormat())).examples.values() for text in part]
+    valid = open_splits(before, text_reader(TextFormat())).examples["valid"]
+    smallest = sorted(texts, key=lambda text: field_hashes([text])[0, 0])[:12]
+    assert {text.text for text in valid} == {text.text for text in smallest}
+
+
+def test_the_first_example_of_the_page_on_python_says_what_the_page_says(monkeypatch, tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
+    example = page.split("```python\n")[1].split("```")[0]
+    real = heed.train
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        heed, "train", lambda task, minutes, **data: real(task, steps=150, quiet=True, **data), raising=False
+    )
+    names = {}
+    exec(example, names)
+    (label,) = re.findall(r"predict\(\"what a film\"\)  # <(\w+) ", example)
+    assert names["run"].predict("what a film").label == label
 
 
 def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):

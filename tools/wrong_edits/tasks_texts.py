@@ -180,9 +180,21 @@ EDITS = [
     ),
     Edit(
         "held out: equal texts are split between sets",
-        "out = held_out(hashes_in(examples)[:, 0], wanted)",
-        "out = np.arange(len(examples)) < wanted",
+        "    distinct, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)\n",
+        "    distinct, groups, sizes = keys, np.arange(len(keys)), np.ones(len(keys), np.int64)\n",
         ("tests/test_texts.py::test_what_is_held_out_is_counted_and_equal_texts_stay_together",),
+    ),
+    Edit(
+        "held out: a label may lose its last training text",
+        "        if sizes[group] <= wanted and all(left[label] > least for label in own[group]):\n",
+        "        if sizes[group] <= wanted:\n",
+        ("tests/test_texts.py::test_no_label_loses_all_its_training_texts_whatever_is_held_out",),
+    ),
+    Edit(
+        "held out: a resumed run of an earlier version trains on what it had held out",
+        'return {**values, "hold_out": "hash"}',
+        "return values",
+        ("tests/test_texts.py::test_a_run_of_an_earlier_version_keeps_what_it_had_held_out",),
     ),
     # tagging: reading, scoring, saving
     Edit(

@@ -3,7 +3,8 @@
 For each split, a report has the numbers of examples read, filtered by each rule and kept, the findings with their first
 places, and tokens and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs
 with the same source are held out together, by the smallest hashes of the source, so the choice does not depend on the
-order of the files.
+order of the files. Labelled examples are held out in the shares of their labels, and no label loses its last training
+example; only if every text has a label of its own are copies of training texts held out, which is said.
 
 Further training corpora (back-translations, another domain) are weighted, perhaps tagged, and never held out. A weight
 is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again in each
@@ -183,7 +184,7 @@ class NewestWindow(Lazy[E]):
 
 
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
-_NOT_OF_READING |= {"shuffle_source", "shuffle_seed"}  # in the settings of the reader
+_NOT_OF_READING |= {"hold_out", "shuffle_source", "shuffle_seed"}  # the last two are in the settings of the reader
 
 
 def read_corpus(
@@ -361,16 +362,24 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
     if isinstance(data.valid, list):
         read("valid", data.valid)
     else:
-        wanted = data.valid if data.valid is not None else default_held_out(len(examples["train"]))
-        examples["train"], examples["valid"] = hold_out(examples["train"], wanted)
+        every, hashes = examples["train"], surveys["train"].hashes
+        wanted = data.valid if data.valid is not None else default_held_out(len(every))
+        out = hold_out(every, hashes, wanted, by_label=getattr(data, "hold_out", "hash") == "labels")
+        examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
+        surveys["train"].hashes = hashes[~out]
         count = len(examples["valid"])
-        surveys["train"].forget(hashes_in(examples["valid"])[:, 0])
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        splits.remarks.append(f"{held} by a hash of the {side}; {equal} stay together")
+        if among(hashes[out, 0], hashes[~out, 0]).any():
+            splits.remarks.append(
+                f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
+                f"say nothing about other {unit}s; give more, or validation files"
+            )
+        else:
+            splits.remarks.append(f"{held} by a hash of the {side}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
@@ -425,13 +434,59 @@ def default_held_out(count: int) -> int:
     return min(max(200, min(1000, count // 20)), max(1, count // 5))
 
 
-def hold_out(examples: Sequence[E], wanted: int) -> tuple[Sequence[E], Sequence[E]]:
-    """Split off about `wanted` examples by a hash of their first field: the others, and these, both in file order.
+def hold_out(
+    examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int, by_label: bool = True
+) -> NDArray[np.bool_]:
+    """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
-    Examples with equal first fields stay together, and the choice does not depend on the order of the file.
+    Examples with equal first fields stay together, and the choice does not depend on the order of the file. Without
+    `by_label`, or labels, those with the smallest hashes are held out. Otherwise each stratum (`Example.stratum`) has
+    its share, as far as whole groups of equal examples fit into `wanted`, and no label loses its last group. If all
+    labels have one group only, copies of training examples are held out.
+
+    Raises:
+        DataError: All first fields are equal, or no label has two examples.
     """
-    out = held_out(hashes_in(examples)[:, 0], wanted)
-    return select(examples, np.flatnonzero(~out)), select(examples, np.flatnonzero(out))
+    keys, unit = hashes[:, 0], examples[0].unit if len(examples) else ""
+    if wanted > 0 and len(keys) > 1 and (keys == keys[0]).all():
+        side = (*examples[0].sides, unit)[0]
+        what = f"have the same {side}" if side != unit else "are equal"
+        raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
+    if not by_label or wanted <= 0 or len(keys) < 2 or not is_stratified(examples):
+        return held_out(keys, wanted)
+    labels = [example.stratum.split("\0") for example in examples]
+    out = np.zeros(len(keys), dtype=bool)
+    out[_in_shares(labels, keys, wanted, 1)] = True
+    if not out.any():
+        wholes = combined(hashes)
+        copies = np.setdiff1d(np.argsort(wholes, kind="stable"), np.unique(wholes, return_index=True)[1])
+        each = np.arange(len(copies), dtype=np.uint64)
+        out[copies[_in_shares([labels[i] for i in copies], each, wanted, 0)]] = True
+    if not out.any():
+        raise DataError(f"each label has only one of the {len(keys):,} {unit}s; {_NONE_LEFT}")
+    return out
+
+
+_NONE_LEFT = "none can be held out for validation; give more data, or validation files"
+
+
+def _in_shares(labels: Sequence[Sequence[str]], keys: NDArray[np.uint64], wanted: int, least: int) -> NDArray[np.intp]:
+    """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left."""
+    distinct, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    own: list[set[str]] = [set() for _ in distinct]
+    for group, each in zip(groups.tolist(), labels, strict=True):
+        own[group].update(each)
+    left = Counter(label for each in own for label in each)
+    order = _in_turns(_mixed(distinct, 0), ["\0".join(sorted(each)) for each in own], 0, sizes)
+    spare = [group for group in order.tolist() if all(left[label] > least for label in own[group])]
+    chosen: list[int] = []
+    for group in spare:
+        if sizes[group] <= wanted and all(left[label] > least for label in own[group]):
+            chosen.append(group)
+            left.subtract(own[group])
+            wanted -= int(sizes[group])
+    chosen = chosen or sorted(spare, key=lambda group: int(sizes[group]))[:1]  # none fits: the smallest
+    return np.flatnonzero(np.isin(groups, chosen))
 
 
 def take_subset(splits: Splits[T], size: int, seed: int) -> Splits[T]:
@@ -477,14 +532,21 @@ def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
     keys = _mixed(combined(hashes_in(examples)), seed)
     if not is_stratified(examples):
         return np.argsort(keys, kind="stable")
-    names, stratum = np.unique([example.stratum for example in examples], return_inverse=True)
-    # Example i of a stratum of m is at (i + u) / m; u, drawn for each stratum, lets rare strata take turns.
+    return _in_turns(keys, [example.stratum for example in examples], seed, np.ones(len(keys), dtype=np.int64))
+
+
+def _in_turns(keys: NDArray[np.uint64], strata: Sequence[str], seed: int, sizes: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The indices of items in the order of their keys, strata taking turns so that each has its share of the sizes."""
+    names, stratum = np.unique(strata, return_inverse=True)
+    # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
+    # take turns, is its place.
     shifts = _shares(_mixed(hashes_of(str(name).encode() for name in names), seed))
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
         inside = np.flatnonzero(stratum == number)
         inside = inside[np.argsort(keys[inside], kind="stable")]
-        place[inside] = (np.arange(len(inside)) + shift) / len(inside)
+        ends = np.cumsum(sizes[inside])
+        place[inside] = (ends - sizes[inside] + sizes[inside] * shift) / ends[-1]
     return np.lexsort((keys, place))
 
 

@@ -254,10 +254,6 @@ class Survey:
         """The hash of each example's first field (the source, the text), in order."""
         return self.hashes[:, 0]
 
-    def forget(self, keys: Hashes) -> None:
-        """Forget the examples with these keys, which were moved to another set."""
-        self.hashes = self.hashes[~among(self.keys, keys)]
-
 
 def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bool) -> Sequence[E]:
     """Find repeated examples of a set, note them, and drop them if `drop`."""

@@ -25,6 +25,7 @@ from heed.data.kinds.numbers import (
     read_numbers,
 )
 from heed.data.splits.splits import Splits, default_held_out, hold_out
+from heed.data.splits.stored import hashes_in
 from heed.errors import DataError
 from heed.models.base import RowEncoder
 from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
@@ -126,12 +127,12 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
             splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
             wanted = data.valid if data.valid is not None else default_held_out(len(train))
-            inside, outside = hold_out(train, wanted)
-            if not inside or not outside:
+            out = hold_out(train, hashes_in(train), wanted, data.hold_out == "labels")
+            if not out.any() or out.all():
                 raise DataError(
                     f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
                 )
-            splits = {"train": cast(Numbers, inside), "valid": cast(Numbers, outside)}
+            splits = {"train": train.select(np.flatnonzero(~out)), "valid": train.select(np.flatnonzero(out))}
         if data.test is not None:
             splits["test"] = read(data.test, train.columns)
         return Splits({**splits}, remarks=said)
