@@ -72,7 +72,9 @@ def test_a_vit_in_micro_batches_or_computed_again_has_the_same_gradient(tmp_path
 
 
 def test_pictures_are_mixed_within_their_part_of_a_batch():
-    mixing, plain = (task_class("images").prepare(config(VIT, augment=a)) for a in ({"mixup": 1.0}, {"crop": 0}))
+    mixing, plain = (
+        task_class("images").prepare(config(VIT, augment=a)) for a in ({"mixup": 1.0, "crop": 0}, {"crop": 0})
+    )
     mixed, own = mixing.collate([5, 6, 7], epoch=0), plain.collate([5, 6, 7]).pixels
     assert torch.allclose(mixed.targets.sum(1), torch.ones(3))
     shares = []
@@ -125,6 +127,36 @@ def plain(photos, tmp_path_factory):
 @pytest.mark.parametrize("data", [{"workers": 1}, {"workers": 4}, {"workers": 4, "in_memory": 0}])
 def test_a_run_has_the_same_bits_with_any_number_of_workers_and_any_memory(plain, photos, tmp_path, data):
     assert weights(tmp_path / "run", photos_config(photos, **data))[0] == plain[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "size", "flip", "crop", "said"),
+    [
+        (("cat", "dog"), {}, 128, True, 16, ["shifted by up to 16 pixels (augment.crop=0", "(augment.flip=false"]),
+        (
+            ("3", "7"),
+            {},
+            8,
+            False,
+            1,
+            ["shifted by up to 1 pixel (", "since labels such as '3' may", "augment.flip=true"],
+        ),
+        (("turn left", "turn right"), {}, 12, False, 1, ["labels such as 'turn left' may be characters or directions"]),
+        (("cat", "dog"), {"crop": 0}, 12, True, 0, ["in each pass they are half of them mirrored"]),
+        (("cat", "dog"), {"crop": 0, "flip": False}, 12, False, 0, []),
+    ],
+)
+def test_few_pictures_are_changed_unless_their_labels_or_the_user_object(
+    photos, tmp_path, labels, given, size, flip, crop, said
+):
+    for old, new in zip("ab", labels, strict=True):
+        (tmp_path / new).symlink_to(photos / old, target_is_directory=True)
+    values = photos_config(tmp_path, size=size).model_dump(by_alias=True) | {"augment": given}
+    values["evaluation"]["select_by"] = "auto"
+    task = task_class("images").prepare(check_config(values, "the test"))
+    assert (task.config.augment.flip, task.config.augment.crop) == (flip, crop)
+    assert task.config.evaluation.select_by == "accuracy"
+    assert all(part in task.notes for part in said) and ("few training pictures" in task.notes) == bool(said)
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_changes(plain, photos, tmp_path):

@@ -47,6 +47,12 @@ EDITS = [
         "    return sorted(found, reverse=True)\n",
         (IMAGES("test_the_pictures_of_a_folder_come_by_name"),),
     ),
+    Edit(
+        "images: pictures of digits are mirrored by default",
+        'fields = {"crop": pixels, "flip": sided is None}',
+        'fields = {"crop": pixels, "flip": True}',
+        ("tests/test_images_training.py",),
+    ),
     # table: reading, held out rows, saving
     Edit(
         "table: columns are standardised by the validation rows too",

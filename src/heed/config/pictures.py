@@ -11,16 +11,18 @@ from heed.config.sections import DataPath, Section
 
 
 class AugmentSection(Section):
-    """Random changes of training pictures (`heed.data.pictures.augmentation`), in this order; none by default.
+    """Random changes of training pictures (`heed.data.pictures.augmentation`), in this order.
 
-    Random draws depend only on the seed, the pass and the picture.
+    By default, sets of at most 10,000 pictures are cropped, and mirrored unless a label looks like text. Random draws
+    depend only on the seed, the pass and the picture.
     """
 
     flip: bool = False
-    """Mirror half of the pictures, left to right."""
+    """Mirror half of the pictures, left to right; by default in sets of at most 10,000 whose labels name no characters,
+    numbers or directions."""
     crop: int = Field(0, ge=0)
     """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
-    for pictures of 32 x 32 pixels, 0 is none."""
+    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000."""
     randaugment: int = Field(0, ge=0)
     """Random operations on each picture, of RandAugment's 14 (Cubuk et al. 2020); 2 is usual, 0 is none."""
     magnitude: int = Field(9, ge=0, le=30)

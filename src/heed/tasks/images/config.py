@@ -66,8 +66,7 @@ class ImagesEvaluation(EvaluationConfig):
     """Settings of the evaluation."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy, or the loss if there are at most 200
-    validation pictures, for which accuracy is too coarse."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, then loss among equals."""
 
 
 class ImagesConfig(RunConfig):

@@ -7,6 +7,7 @@ over three seeds, in 11 s of one thread; choosing weights from early validations
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TokenizerConfig
+from heed.config.pictures import ShapePictures
 from heed.data.batch import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
@@ -36,6 +38,7 @@ from heed.tasks.base.labels import (
     number_of,
     save_labels,
 )
+from heed.tasks.base.report import counted
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import Parent, Started, with_parents
 from heed.tasks.images.config import ImagesConfig, ImagesHead
@@ -89,10 +92,14 @@ _FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
 _VALIDATED = 0.8
 """Share of a run over few small pictures after which it is validated, as at its end; earlier validations of few
 pictures would choose weights by chance."""
-_FEW_VALIDATED = 200
-"""Largest number of validation pictures for which accuracy is too coarse: with 100 it soon is 100 %."""
-
-
+_FEW_PHOTOS = 10_000
+"""Largest number of training pictures that are augmented by default; of more, a run of minutes sees each few times."""
+_SIDED = re.compile(
+    r"\d+|(.*[\W_])?(\w|left|right|letters?|digits?|numbers?|signs?|text"
+    r"|zero|one|two|three|four|five|six|seven|eight|nine)([\W_].*)?",
+    re.IGNORECASE,
+)
+"""Labels of pictures that may not be mirrored: characters, numbers, directions."""
 _SCORED = 4  # batch size of scoring, as a multiple of that of training
 
 
@@ -238,8 +245,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
 
     @property
     def selected_by(self) -> str:
-        few = not self.is_imported and len(self.splits.examples["valid"]) <= _FEW_VALIDATED
-        return "loss" if few else "accuracy"
+        return "accuracy"
 
     def count_of(self, kind: str) -> int:
         return int(getattr(self.form.sizing, kind))
@@ -281,7 +287,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         settled = super().settled()
         if self.is_imported:
             return settled
-        training, augment, fields = settled.training, settled.augment, dict[str, Any]()
+        training, fields = settled.training, dict[str, Any]()
         small, width = self.is_small, max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
         rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
         fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
@@ -290,11 +296,32 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
             if small:
                 updates = math.ceil(len(self.train_batches(0)) / training.accumulate) * _EPOCHS
                 fields["validate_every"] = math.ceil(_VALIDATED * updates)
-            if small and not augment.model_fields_set:
-                # Shifting any picture by a pixel or two keeps its class.
-                augment = augment.model_copy(update={"crop": max(1, min(self.form.sizing.shape[:2]) // 8)})
         fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
+        augment = settled.augment.model_copy(update=self._usual_changes(settled))
         return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})
+
+    def _usual_changes(self, config: ImagesConfig) -> dict[str, Any]:
+        """Fields of the `augment` section for few pictures, without those that were given; a remark names them.
+
+        Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions.
+        """
+        if isinstance(config.data, ShapePictures) or len(self.splits.examples["train"]) > _FEW_PHOTOS:
+            return {}
+        pixels = max(1, min(self.form.sizing.shape[:2]) // 8)
+        sided = next((label for label in self.labels if _SIDED.fullmatch(label)), None)
+        fields = {"crop": pixels, "flip": sided is None}
+        fields = {name: value for name, value in fields.items() if name not in config.augment.model_fields_set}
+        said = []
+        if "crop" in fields:
+            said.append(f"shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
+        if fields.get("flip"):
+            said.append("half of them mirrored (augment.flip=false switches that off)")
+        elif "flip" in fields:
+            why = f"since labels such as '{sided}' may be characters or directions"
+            said.append(f"not mirrored, {why} (augment.flip=true mirrors them)")
+        if said:
+            self.splits.remarks.append(f"few training pictures: in each pass they are {', '.join(said)}")
+        return fields
 
     def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
         """Interpolate positions of patches if the picture size differs (`ImageEncoder.adapted`).
