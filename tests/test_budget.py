@@ -13,7 +13,7 @@ from heed.config import read_config
 from heed.runs.train import after, before, before_budget, train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
-from heed.training import budget, loop
+from heed.training import loop, plan
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.training.loop import Trainer
@@ -25,7 +25,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        for module in (budget, loop):
+        for module in (plan, loop):
             monkeypatch.setattr(module, "time", self)
 
     def perf_counter(self):
@@ -42,35 +42,42 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def budgeted(folder, clock, minutes, update, validation, scoring, scores=None, resume=False, changed=(), **training):
-    """Train under a time budget; updates, validations and scoring take what functions of the elapsed share say."""
-    config = make_config(steps=None, minutes=minutes, warmup=5, **training)
+def budgeted(
+    folder, clock, minutes, update, validation, scoring, scores=None, losses=None, resume=False, changed=(), **training
+):
+    """Train under a time budget; updates, validations and scoring take what functions of the elapsed share say.
+
+    `scores` and `losses` give those of each validation by its number, from 1; those before the first update are trials.
+    """
+    config = make_config(steps=None, minutes=minutes, **{"warmup": 5, **training})
     task = Translation.prepare(config)
     torch.manual_seed(0)
     model = task.build_model()
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    asked = []
+    asked, updated = [], []
 
     def share():
         return min(1.0, clock.now / (60 * minutes))
 
     def loss(model, batch, label_smoothing):
         clock.now += update(share())
+        updated.append(clock.now)
         return task.loss(model, batch, label_smoothing)
 
     def validate(model):
-        clock.now += validation(share())
-        asked.append(clock.now)
+        clock.now += validation(share()) * scripted.valid_share
+        if updated or resume:
+            asked.append(clock.now)
         good = scores(len(asked)) if scores else 1 - math.exp(-len(asked))
-        return {"loss": 1.0, "exact_match": good, "token_accuracy": 0.0}
+        return {"loss": losses(len(asked)) if losses else 1.0, "exact_match": good, "token_accuracy": 0.0}
 
     def try_scoring(may_take, expected):
         clock.now += may_take
         return scoring(share())
 
     parts = {"loss": loss, "validate": validate, "trained_validation": 0.3, "finishing_work": 2.0}
-    recorder = Recorder()
-    given = model, Scripted(task, **parts), config.training, "exact_match", folder, recorder, None, 0.0
+    recorder, scripted = Recorder(), Scripted(task, **parts)
+    given = model, scripted, config.training, "exact_match", folder, recorder, None, 0.0
     trainer = Trainer(*given, try_scoring)
     result = trainer.run(resume, changed)
     clock.now += scoring(1.0)
@@ -109,17 +116,70 @@ def steady(share):
     return 1.0
 
 
-def test_a_run_under_a_budget_ends_where_validation_no_longer_improves(tmp_path, clock):
+def rising(n):
+    return 1.0 if n <= 3 else 1.0 + 0.05 * n
+
+
+def test_a_run_under_a_budget_ends_where_validation_gets_worse(tmp_path, clock):
     best = 3
-    result, said, asked = budgeted(tmp_path, clock, 2, steady, steady, steady, lambda n: 0.9 if n == best else 0.5)
+    scores = {"scores": lambda n: 0.9 if n == best else 0.5, "losses": rising}
+    result, said, asked = budgeted(tmp_path, clock, 2, steady, steady, steady, **scores)
     assert len(asked) == best + 3 + 2  # three without a better one, two while the learning rate falls to zero
     assert clock.now < 0.75 * 120
     assert result.progress.best_step == result.progress.kept[0]
     (line,) = [one for one in said if "no better" in one]
-    assert line.startswith("no better exact_match in 3 validations; lowering the learning rate to zero until")
+    assert line.startswith(
+        "no better exact_match in 3 validations, and the loss rose from 1 to 1.3; lowering the learning rate to zero "
+    )
     assert re.fullmatch(r"ended early after \d+ updates, because exact_match no longer improved", result.reason)
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
     assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", [lambda n: 1.0, lambda n: 1.0 / (1 + n)], ids=["level", "falling"])
+def test_it_uses_its_budget_where_the_loss_does_not_rise(tmp_path, clock, loss):
+    result, said, _ = budgeted(tmp_path, clock, 1, steady, steady, steady, lambda n: 0.5, loss)
+    assert result.reason.startswith("all")
+    assert clock.now == pytest.approx(60, rel=0.05)
+    assert not any("no better" in line for line in said)
+
+
+# --- the warm-up
+
+
+def test_the_warm_up_is_a_tenth_of_the_plan_and_its_weights_are_not_kept(tmp_path, clock):
+    slower = lambda s: 0.5 if s < 0.1 else 2.0  # noqa: E731  # as where other work begins
+    best = lambda n: 1.0 if n == 1 else 0.1  # noqa: E731
+    given = {"warmup": "auto", "validate_every": 2}
+    result, _, _ = budgeted(tmp_path, clock, 2, slower, lambda s: 0.1, lambda s: 0.5, best, rising, **given)
+    rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
+    p = result.progress
+    assert max(rates) == pytest.approx(0.003) and rates[-1] < 0.05 * 0.003
+    assert 2 <= p.warmup <= p.total_steps / 5
+    assert p.best_step > p.warmup
+
+
+def test_a_warm_up_longer_than_the_budget_is_shortened(tmp_path, clock):
+    result, _, _ = budgeted(tmp_path, clock, 1, steady, lambda s: 0.1, lambda s: 0.5, warmup=1_000)
+    rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
+    assert max(rates) == pytest.approx(0.003)
+    assert result.progress.warmup <= 0.55 * result.progress.total_steps
+
+
+@pytest.mark.parametrize(("given", "total", "updates"), [("auto", 400, 40), ("auto", 5_000, 100), (0.25, 40, 10)])
+def test_a_warm_up_is_a_number_or_a_share_of_the_updates(given, total, updates):
+    assert plan.warm_up(make_config(steps=total, warmup=given).training, total) == updates
+
+
+# --- validation
+
+
+def test_a_set_that_takes_long_is_validated_on_in_part_and_at_the_end_as_a_whole(tmp_path, clock):
+    result, _, asked = budgeted(tmp_path, clock, 1, lambda s: 0.5, lambda s: 10.0, lambda s: 1.0)
+    assert result.progress.valid_share < 0.25
+    assert clock.now == pytest.approx(60, rel=0.1)
+    assert len(asked) >= 4
+    assert asked[-1] - asked[-2] > 9.0
 
 
 def test_it_never_ends_early_where_patience_is_null(tmp_path, clock):
@@ -146,11 +206,11 @@ def test_a_number_of_validations_ends_a_run_at_once(tmp_path, clock):
 
 
 def test_a_run_that_ended_early_goes_on_with_a_longer_budget(tmp_path, clock):
-    first, _, _ = budgeted(tmp_path, clock, 1, steady, steady, steady, lambda n: 0.5)
+    first, _, _ = budgeted(tmp_path, clock, 1, steady, lambda s: 0.1, steady, lambda n: 0.5, rising)
     assert first.progress.ending
     clock.now = 0.0
     again = {"resume": True, "changed": ["training.minutes"]}
-    result, _, _ = budgeted(tmp_path, clock, 3, steady, steady, steady, lambda n: 0.5 + n / 100, **again)
+    result, _, _ = budgeted(tmp_path, clock, 3, steady, steady, steady, lambda n: 0.5 + n / 100, rising, **again)
     assert result.progress.step > 2 * first.progress.step
     assert not result.progress.ending
 
@@ -165,13 +225,17 @@ class Known:
         values = {"task": "classification", "data": {"train": ["a.tsv"]}, "training": training}
         self.config = check_config(values, "the test")
         self.train_batches = lambda epoch: [[n] for n in range(batches)]
+        self.enough_updates = 300
 
 
 def test_a_handful_of_updates_is_warned_of():
-    warning = "warning: only about 2 updates, 0.0 passes over the data: too few to learn much; give more --minutes"
-    assert before(Known(minutes=1), 2) == before_budget(Known(minutes=1), 20.0, 3.0) == warning
-    assert before(Known(minutes=1, batches=1), 2) == ""  # two passes
-    assert before(Known(minutes=1), 10) == before_budget(Known(minutes=4), 1.0, 3.0) == ""
+    warning = (
+        "warning: only about 20 updates, 0.3 passes over the data, fit into 1 minute; a useful model takes about 300 "
+        "updates, so expect little of this one: give --minutes 15 or a smaller model (model.size=tiny)"
+    )
+    assert before(Known(minutes=1), 20) == before_budget(Known(minutes=1), 2.25, 3.0) == warning
+    assert before(Known(minutes=1, batches=1), 30) == ""  # thirty passes
+    assert before(Known(minutes=1), 300) == before_budget(Known(minutes=4), 0.6, 3.0) == ""
     assert before_budget(Known(steps=2), 5.0, 3.0) == ""
 
 

@@ -23,8 +23,8 @@ from heed.evaluation.significance import score_line
 from heed.models.base import Memory, PairDecoder
 from heed.tasks import task_class
 from heed.tasks.base.report import label_body
-from heed.training.budget import Budget
 from heed.training.checkpoint import Progress
+from heed.training.plan import Budget
 from heed.training.progress import progress_line
 
 # --- translation

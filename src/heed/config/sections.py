@@ -138,8 +138,9 @@ class TrainingConfig(Section):
     """Decay of matrices towards zero (not of biases and vectors)."""
     schedule: Literal["constant", "inverse_sqrt", "cosine"] = "cosine"
     """Schedule of the learning rate after the warm-up."""
-    warmup: int = Field(100, ge=0)
-    """Updates over which the learning rate rises from zero."""
+    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
+    """Updates over which the learning rate rises from zero: a number, or a share of the planned updates such as 0.05;
+    auto is a tenth of them, at most 100. Under a time budget it is at most half of the planned updates."""
     layer_decay: float | None = Field(None, gt=0, le=1)
     """Factor of the learning rate from each layer of a pretrained body to the one below: the head has the whole rate,
     the last layer this share of it, the embeddings the smallest; 1 by default."""

@@ -41,12 +41,11 @@ from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task, settings_text
 from heed.threads import fixed
-from heed.training.budget import VALIDATIONS
-from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import peak_memory
 from heed.training.loop import Trainer
+from heed.training.plan import USABLE, VALIDATIONS
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, logged, usual_reporter
 from heed.training.weights import save_weights
@@ -404,19 +403,27 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         say(advice)
 
 
-_TRAINING = 0.85
-"""Approximate share of a budget that is left for updates."""
+_ENOUGH_PASSES = 30
+"""Passes over the data after which a few updates more teach little."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Round budgets to propose."""
 
 
 def before(task: Task[Any, Any], updates: int) -> str:
-    """A warning if a run has too few updates to learn much; else empty."""
-    passes = updates / updates_per_pass(task)
-    if updates >= 10 or passes >= 1:
+    """A warning if a run has too few updates for a useful model; else empty."""
+    training, passes = task.config.training, updates / updates_per_pass(task)
+    enough = task.enough_updates if task.config.model.from_ is None else task.enough_updates // 10
+    if updates >= enough or passes >= _ENOUGH_PASSES:
         return ""
     done = f"only about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
-    return f"warning: {done}: too few to learn much; give more --minutes"
+    if training.minutes is None or training.steps is not None:
+        return f"warning: {done}; a useful model takes about {enough:,} updates" if updates < 10 else ""
+    minutes = round_minutes(training.minutes * enough / updates)
+    smaller = "" if task.config.model.size in ("tiny", "scarce") else " or a smaller model (model.size=tiny)"
+    return (
+        f"warning: {done}, fit into {training.minutes:g} minute{'s' * (training.minutes != 1)}; a useful model takes about {enough:,} updates, so "
+        f"expect little of this one: give --minutes {minutes}{smaller}"
+    )
 
 
 def before_budget(task: Task[Any, Any], seconds_per_update: float, elapsed: float) -> str:
@@ -424,7 +431,7 @@ def before_budget(task: Task[Any, Any], seconds_per_update: float, elapsed: floa
     training = task.config.training
     if training.steps is not None or training.minutes is None:
         return ""
-    return before(task, max(1, int((_TRAINING * 60 * training.minutes - elapsed) / seconds_per_update)))
+    return before(task, max(1, int((USABLE * 60 * training.minutes - elapsed) / seconds_per_update)))
 
 
 def after(training: TrainingConfig, folder: Path, result: TrainResult, seconds: float) -> str:
@@ -464,7 +471,7 @@ def count(number: float, noun: str, ending: str = "s") -> str:
 def forecast(config: RunConfig, whole: bool = False) -> str:
     """Settings (all of them if `whole`), counts, and predicted time and memory; nothing is written.
 
-    Time and memory of an update are predicted as at the start of a run; one whole validation is run and timed.
+    Time and memory of an update are predicted, and a validation is tried, as at the start of a run.
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
@@ -476,18 +483,16 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     model = model_to_train(task)
     trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)
-    start = time.perf_counter()
-    trainer.evaluate()
-    progress = Progress(validation_seconds=max(0.1, time.perf_counter() - start), kept=[0])
+    trainer.first_plan()
+    progress = trainer.progress
     memory = max(cost.memory, peak_memory(trainer.device))
     if training.steps is not None:
-        validation = task.trained_validation * progress.validation_seconds
+        validation = task.trained_validation * max(0.1, progress.validation_seconds)
         updates = training.steps
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
     else:
         # The preparation so far takes the same time in the run itself.
-        trainer.budget.updated(cost.seconds)
-        updates, seconds = trainer.budget.plan(progress).total_steps, trainer.budget.seconds
+        updates, seconds = progress.total_steps or 0, trainer.budget.seconds
     passes = updates / updates_per_pass(task)
     advice = before(task, updates)
     return "\n".join(

@@ -25,12 +25,14 @@ from heed.config import TrainingConfig
 from heed.errors import RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import CHECKSUMS, damaged, describe_damage, listed, read_object, recorded
-from heed.training.optimizer import Optimizer
+from heed.training.optimizer import Course, Optimizer
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
 
 FORMAT = 3
 _WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 _CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
+_NOISE = 0.02
+"""A validation loss this share above the lowest has risen."""
 _WHOLE = 2
 """Number of the newest checkpoints that are kept whole, to resume from; of older ones only weights are kept."""
 
@@ -44,8 +46,10 @@ class Progress:
     batch: int = 0  # batches of this pass already used
     plan: str = ""  # a hash of this pass's batches; the place is meaningless for other batches
     total_steps: int | None = None  # updates of the whole run; None until decided
+    warmup: int | None = None  # updates of the warm-up; None until decided
     planned_at: int = 0  # update from which the present plan applies
-    course: float = 0.0  # share of the learning-rate schedule completed by then
+    risen: float = 0.0  # share of the warm-up completed by then
+    course: float = 0.0  # share of the learning rate's way down completed by then
     ending: bool = False  # True while a run that ends early lowers its learning rate to zero
     validate_every: int | None = None  # updates between validations; None until decided
     threads: int = 1  # processor threads, so that a resumed run computes the same sums
@@ -56,12 +60,25 @@ class Progress:
     waiting_seconds: float = 0.0  # of that, time spent waiting for their batches
     tokens: int = 0  # target tokens of all updates
     padding: float = 0.0  # sum over the updates of the share of padding in their batches
-    validation_seconds: float = 0.0  # time of the last validation
+    validation_seconds: float = 0.0  # time of the last validation, or the expected one before the first
+    valid_share: float = 1.0  # share of the validation set that is validated on
     best_step: int = 0  # step of the best validation; 0 for none
     best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
     best_scores: dict[str, float] = field(default_factory=dict)  # all its scores
-    bad: int = 0  # validations since the best one
+    lowest_loss: float | None = None  # of all validations after the warm-up
+    bad: int = 0  # validations since the best one, the warm-up not counted
+    worse: int = 0  # of these, the last ones with a loss above the lowest
     kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
+
+    @property
+    def way(self) -> Course:
+        """The way of the learning rate by the present plan."""
+        return Course(self.warmup or 0, self.total_steps, self.planned_at, self.risen, self.course)
+
+    @property
+    def is_warm(self) -> bool:
+        """True if the learning rate has reached its peak."""
+        return self.step > (self.warmup or 0)
 
 
 @dataclass
@@ -325,11 +342,16 @@ class Selection:
 
     def note(self, p: Progress, scores: Scores) -> None:
         """Record a validation of the present weights."""
-        rank = self.rank(scores)
-        if not p.best_rank or rank > p.best_rank:
-            p.best_rank, p.best_step, p.bad, p.best_scores = rank, p.step, 0, scores
+        rank, loss, is_warm = self.rank(scores), scores["loss"], p.is_warm
+        # Weights of the warm-up are kept only as long as there are no others.
+        if not p.best_rank or rank > p.best_rank or (is_warm and p.best_step <= (p.warmup or 0)):
+            p.best_rank, p.best_step, p.bad, p.worse, p.best_scores = rank, p.step, 0, 0, scores
         else:
-            p.bad += 1
+            p.bad += is_warm
+            rises = not (p.lowest_loss is not None and loss <= (1.0 + _NOISE) * p.lowest_loss)
+            p.worse = p.worse + 1 if is_warm and rises else 0
+        if is_warm and math.isfinite(loss):
+            p.lowest_loss = loss if p.lowest_loss is None else min(p.lowest_loss, loss)
         kept = [*p.kept, p.step]
         wanted = {*kept[-self._average :], p.best_step}
         p.kept = [step for step in kept if step in wanted]

@@ -53,6 +53,8 @@ class Trainable(Protocol):
 
     targets: ClassVar[str] = "tokens"
     """Display name of what a batch's `num_targets` counts."""
+    valid_share: float = 1.0
+    """Share of the validation set, evenly chosen, that `validate` scores; set by the loop."""
 
     @property
     def patience(self) -> int:

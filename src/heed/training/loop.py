@@ -19,7 +19,6 @@ from heed.errors import DiskError
 from heed.evaluation.significance import score_line
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
-from heed.training.budget import VALIDATIONS, Budget
 from heed.training.checkpoint import (
     Progress,
     Selection,
@@ -35,7 +34,8 @@ from heed.training.checkpoint import (
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, compiled, device_of, step_explained
-from heed.training.optimizer import Unfreezing, make_optimizer, rate_factor
+from heed.training.optimizer import Unfreezing, make_optimizer
+from heed.training.plan import VALIDATIONS, Budget, warm_up
 from heed.training.processes import Processes, Sums, current
 from heed.training.progress import (
     MetricsLog,
@@ -48,6 +48,9 @@ from heed.training.progress import (
     not_saved,
     progress_line,
 )
+
+_FEW, _TRIED = 1 / 64, 0.01
+"""Share of the validation set that is tried first, and the most time for trying, as a share of the budget."""
 
 
 class Trainer:
@@ -100,7 +103,7 @@ class Trainer:
         self.budget = Budget(config, task, began)
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
-        self._measured = 0.0  # seconds of updates in this process
+        self._announced = False  # True once the planned number of updates was printed
         self._threads = 0  # chosen number of threads; 0 before the choice
         self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
@@ -135,6 +138,8 @@ class Trainer:
         self._unfreezing.at(self.progress.step)
         self._losses = self._wrapped()
         self.budget.add(self.progress.seconds)
+        if self.progress.total_steps is None:
+            self.first_plan()
         feed = self._feed()
         try:
             with interrupts(self._stop, self.reporter), compiled(self.model) if self.config.compile else nullcontext():
@@ -152,6 +157,7 @@ class Trainer:
         log = partial(self._metrics.write, "average", self.progress.step)
         given = self.progress, self.model, self.evaluate, lambda scores: log(**scores), self._say
         kept, self.validation = self._selection.choose(*given)
+        self._validate_whole()
         self.model.eval()
         return self._result(True, reason, kept)
 
@@ -165,6 +171,7 @@ class Trainer:
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
+        self.budget.expect(cost.seconds)
         self._micro_batches, self._threads = self.processes.broadcast(cost.micro_batches), cost.threads
         return cost
 
@@ -176,6 +183,7 @@ class Trainer:
         if isinstance(self.task, Carries):
             self.task.carry({})  # clear the state left by measured steps
         p.total_steps = c.steps
+        p.warmup = None if c.steps is None else warm_up(c, c.steps)
         p.validate_every = c.validate_every
         if c.steps is not None and c.validate_every is None:
             p.validate_every = math.ceil(c.steps / VALIDATIONS)
@@ -195,10 +203,13 @@ class Trainer:
         if c.micro_batches is not None and "training.micro_batches" in changed:
             p.micro_batches = c.micro_batches
         if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
-            p.total_steps, p.planned_at, p.course = None, 0, 0.0  # to be planned again
-            p.bad, p.ending = 0, False
+            p.total_steps, p.planned_at, p.risen, p.course = None, 0, 0.0, 0.0  # to be planned again
+            p.bad, p.worse, p.ending = 0, 0, False
         if c.steps is not None:
-            p.total_steps = c.steps  # a run may be resumed to train longer
+            p.total_steps, p.warmup = c.steps, warm_up(c, c.steps)  # a run may be resumed to train longer
+        elif p.warmup is None and p.total_steps is not None:
+            p.warmup = warm_up(c, p.total_steps)  # the checkpoint of an earlier version
+        self.task.valid_share = p.valid_share
         if "training.validate_every" in changed and c.validate_every is not None:
             p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
@@ -210,16 +221,15 @@ class Trainer:
         p = self.progress
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
-            probed, planned, stop, late, unsaved = self.processes.any(
-                p.total_steps is None and self._measured >= self.budget.probe,
-                p.total_steps is not None and self.budget.is_due(p),
+            planned, stop, late, unsaved = self.processes.any(
+                self.budget.is_due(p),
                 self._stop.is_set(),
-                self.budget.seconds > 0 and p.total_steps is not None and self.budget.is_spent(p),
+                self.budget.seconds > 0 and p.step > 0 and self.budget.is_spent(p),
                 time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
             )
             if stop:
                 return "interrupted"
-            if probed or self._owes_validation():
+            if self._owes_validation():
                 self._validate()
                 self._plan()
                 continue
@@ -275,7 +285,7 @@ class Trainer:
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
-        rate = c.learning_rate * rate_factor(c.schedule, p.step + 1, c.warmup, p.total_steps, p.planned_at, p.course)
+        rate = c.learning_rate * p.way.factor(c.schedule, p.step + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()
@@ -293,7 +303,6 @@ class Trainer:
         self.optimizer.zero_grad()
         p.step += 1
         seconds = time.perf_counter() - start
-        self._measured += seconds
         p.training_seconds += seconds
         p.waiting_seconds += waited
         p.tokens += count
@@ -323,15 +332,44 @@ class Trainer:
                 sums.add(loss, terms)
         return sums
 
+    def first_plan(self) -> None:
+        """Measure a validation on a few examples, and make the first plan if training has a time budget.
+
+        A part of the validation set is tried, then larger ones while they take little time, since the first examples
+        also pay for what is done once. Of a large set, only a part is validated on until the end.
+        """
+        p, task, budget = self.progress, self.task, self.budget
+        if not p.kept:
+            share = _FEW
+            while True:
+                task.valid_share, start = share, time.perf_counter()
+                self.evaluate()
+                seconds = self.processes.broadcast(time.perf_counter() - start)
+                if share == 1.0 or 4.0 * seconds > max(_TRIED * budget.seconds, 0.25):
+                    break
+                share = min(1.0, 4.0 * share)
+            p.valid_share = task.valid_share = budget.part_to_validate(seconds / share)
+            p.validation_seconds = seconds / share * p.valid_share
+        if budget.seconds > 0:
+            self.processes.broadcast(budget.plan(p)).put_into(p)
+
+    def _validate_whole(self) -> None:
+        """Validate the kept weights on the whole validation set, if training used a part and time was reserved."""
+        p, seconds = self.progress, self.progress.validation_seconds / self.progress.valid_share
+        if p.valid_share < 1.0 and self.processes.any(seconds < self.budget.left + 0.05 * self.budget.seconds)[0]:
+            self.task.valid_share = 1.0
+            self.validation = self.evaluate()
+
     def _plan(self, after_validation: bool = True) -> None:
-        """Plan how many updates fit the budget; the first plan is printed."""
-        p, first = self.progress, self.progress.total_steps is None
+        """Plan again how many updates fit the budget; the first measured plan is printed."""
+        p = self.progress
         if not self.budget.may_plan(p):
             return
         if after_validation and self.processes.count == 1 and self._try_scoring is not None:
             self.budget.try_scoring(p, self._try_scoring)
         self.processes.broadcast(self.budget.plan(p, after_validation)).put_into(p)
-        if first:
+        if not self._announced:
+            self._announced = True
             end = time.strftime("%H:%M:%S", time.localtime(time.time() + self.budget.left))
             rate, whole = p.step / p.training_seconds, duration(self.budget.seconds)
             self._say(f"{rate:.1f} updates/s: about {p.total_steps} updates in {whole}, done at {end}")
@@ -340,6 +378,8 @@ class Trainer:
         """Reason for ending a run that no longer improves; None while its learning rate still has to fall to zero."""
         p = self.progress
         reason = f"no better {self.select_by} in {p.bad} validations"
+        if p.worse and p.lowest_loss is not None:
+            reason += f", and the loss rose from {p.lowest_loss:.4g} to {self.validation['loss']:.4g}"
         ending = self.budget.plan_ending(p)
         if ending is None:
             return reason

@@ -16,36 +16,48 @@ from heed.config import TrainingConfig
 from heed.kernels import enabled, large_empty
 
 
-def course_at(step: int, warmup: int, total: int | None, since: int = 0, behind: float = 0.0) -> float:
-    """The share of the schedule after the warm-up that is completed at an update, from 0 to 1.
+@dataclass(frozen=True)
+class Course:
+    """The way of the learning rate through a run: up over the warm-up, then down until the last update.
 
-    A plan that changes during a run changes the speed of the schedule, not the position in it: the share `behind` was
-    reached at update `since`, and the rest is spread evenly over the updates up to `total`. While `total` is not yet
-    known (the speed is being measured), the share stays constant.
+    A plan that changes during a run changes the speed on this way, never the place on it: what was completed at the
+    update `since` stays completed, and the rest is spread evenly over the updates that are left.
     """
-    begun = max(since, warmup)
-    if total is None or step <= begun:
-        return behind
-    return behind + (1.0 - behind) * min(1.0, (step - begun) / max(1, total - begun))
 
+    warmup: int  # update at which the rate reaches its peak
+    total: int | None  # last update of the run; None if the rate does not depend on it
+    since: int = 0  # update from which the present plan applies
+    risen: float = 0.0  # share of the warm-up completed by then
+    behind: float = 0.0  # share of the way down completed by then
 
-def rate_factor(schedule: str, step: int, warmup: int, total: int | None, since: int = 0, behind: float = 0.0) -> float:
-    """The factor for one update.
+    def rise(self, step: int) -> float:
+        """The share of the warm-up that is completed at an update, from 0 to 1."""
+        if step >= self.warmup:
+            return 1.0
+        return self.risen + (1.0 - self.risen) * (step - self.since) / (self.warmup - self.since)
 
-    - all: rises linearly from 0 over `warmup` updates;
-    - constant: then 1;
-    - inverse_sqrt: then sqrt(warmup / step) (Vaswani et al. 2017, section 5.3, up to the largest rate);
-    - cosine: then half a cosine from 1 to 0 at `total` (Loshchilov and Hutter 2017, arXiv:1608.03983, no restarts).
+    def descent(self, step: int) -> float:
+        """The share of the way down that is completed at an update, from 0 to 1."""
+        begun = max(self.since, self.warmup)
+        if self.total is None or step <= begun:
+            return self.behind
+        return self.behind + (1.0 - self.behind) * min(1.0, (step - begun) / max(1, self.total - begun))
 
-    `step` counts from 1; `since` and `behind` are those of `course_at`.
-    """
-    if step <= warmup:
-        return step / warmup
-    if schedule == "inverse_sqrt":
-        return math.sqrt(max(1, warmup) / step)
-    if schedule == "cosine" and total is not None:
-        return 0.5 * (1.0 + math.cos(math.pi * course_at(step, warmup, total, since, behind)))
-    return 1.0
+    def factor(self, schedule: str, step: int) -> float:
+        """The factor of the largest learning rate for an update; `step` counts from 1.
+
+        - all: rises linearly from 0 over the warm-up;
+        - constant: then 1;
+        - inverse_sqrt: then sqrt(warmup / step) (Vaswani et al. 2017, section 5.3, up to the largest rate);
+        - cosine: then half a cosine from 1 to 0 at `total` (Loshchilov and Hutter 2017, arXiv:1608.03983, no restarts).
+        """
+        if step <= self.warmup:
+            return self.rise(step)
+        if schedule == "inverse_sqrt":
+            return math.sqrt(max(1, self.warmup) / step)
+        if schedule == "cosine" and self.total is not None:
+            return 0.5 * (1.0 + math.cos(math.pi * self.descent(step)))
+        return 1.0
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_bytes
 from heed.storage.lock import Presence
-from heed.training.budget import Budget
 from heed.training.checkpoint import Progress, latest_checkpoint
+from heed.training.plan import Budget
 from heed.visible import lines, plain_stream, shell_word
 
 if TYPE_CHECKING:

@@ -186,6 +186,7 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     texts_are_examples = True
     size_fields: ClassVar = {"tokens": "vocab_size"}
+    positions_per_parameter = 4.0
     tokens_of_size: ClassVar[dict[str, int]]
     """Named size -> training tokens up to which it is chosen; base from there on."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, kind_of, read_object
 from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
+from heed.tasks.base.sizing import fit_to_budget
 from heed.tasks.base.transfer import Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
@@ -43,12 +45,21 @@ _FARTHEST = 1e15
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 """An example."""
+X = TypeVar("X")
 
 
 class Task(Transfers, Trainable, Generic[C, E]):
     """A task with splits and a model of a body and a head; the training loop uses only its `Trainable` part."""
 
     config: C
+    batch_field: ClassVar[str] = "batch_tokens"
+    """Field of `training` with the size of a batch."""
+    enough_updates: ClassVar[int] = 1_000
+    """Updates that a model trained from nothing needs to be of use."""
+    positions_per_parameter: ClassVar[float] = 0.0
+    """Positions that it must see for each of its parameters under a time budget, else a smaller one learns more."""
+    is_trial: bool = False
+    """True for a copy whose updates are measured."""
     units: ClassVar[Mapping[str, str]] = {}
     """Kind of row -> its name in messages, if different."""
     texts_are_examples: ClassVar[bool] = False
@@ -174,6 +185,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The names of the splits that the data has."""
         return list(self.splits.examples)
 
+    def validated_part(self, examples: Sequence[X]) -> Sequence[X]:
+        """What `validate` scores of the validation examples, or of what belongs to each: `valid_share` of them."""
+        count = math.ceil(self.valid_share * len(examples))
+        return examples if count == len(examples) else [examples[i * len(examples) // count] for i in range(count)]
+
     @property
     def title(self) -> str:
         """Title of a look without another one: the model and the data."""
@@ -243,6 +259,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
+        if not self.is_trial:
+            self.config = fit_to_budget(self)
         config = self.config
         size = self.auto_size if config.model.size == "auto" else config.model.size
         return with_model(config, size, *self._model_of(size, config.model.model_extra or {}), self.selected_by)

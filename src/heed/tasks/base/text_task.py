@@ -315,7 +315,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def validate(self, model: Any) -> dict[str, float]:
         """The loss on the validation set, over its targets; the processes share the batches."""
         device, total, count = next(model.eval().parameters()).device, 0.0, 0.0
-        encoded, processes = self.encoded("valid"), current()
+        encoded, processes = self.validated_part(self.encoded("valid")), current()
         for indices in processes.share(self.scoring_batches(encoded)):
             batch: Any = self.collate_encoded(encoded, indices).to(device)
             total += float(self.loss(model, batch, 0.0))  # type: ignore[arg-type]
@@ -335,6 +335,8 @@ def drawn(data: Any, draw: Callable[[Split, int], Sequence[L]], unit: str) -> Sp
 
 class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
     """A task whose examples are texts with labels; a label's number is its place in `labels`."""
+
+    enough_updates = 300
 
     def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[L] | None) -> None:
         super().__init__(config, tokenizer, splits)

@@ -259,15 +259,16 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
             sums = [np.add.reduceat(one, starts).tolist() for one in self.forced_scores(model, units)]
             return list(zip(*sums, strict=True))
 
-        nll, correct, tokens = zip(*current().map(forced, self.valid_units()), strict=True)
+        nll, correct, tokens = zip(*current().map(forced, self.validated_part(self.valid_units())), strict=True)
         chosen = self.to_validate()
         options = self.search_options(model, beam_size=1, max_length=chosen.longest)
 
         def written(sources: list[S]) -> list[str]:
             return [candidates[0].text for candidates in self.write(model, sources, options)]
 
-        texts = current().map(written, chosen.sources)
-        *of_texts, exact = output_measures(texts, chosen.references, self.quick_scores)
+        texts = current().map(written, self.validated_part(chosen.sources))
+        references = self.validated_part(chosen.references)
+        *of_texts, exact = output_measures(texts, references, self.quick_scores)
         token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
         return {"loss": sum(nll) / max(1, sum(tokens)), **values_of([token_accuracy, exact, *of_texts])}
 

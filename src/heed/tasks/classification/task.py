@@ -415,7 +415,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         check_weights(self.config.data.class_weights, self.labels, self.unit)
 
     def validate(self, model: Classifier) -> dict[str, float]:
-        encoded = self.encoded("valid")
+        encoded = self.validated_part(self.encoded("valid"))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         return self.label_scores(logits, self.collate_encoded(encoded, list(range(len(encoded)))).labels)
 

@@ -128,6 +128,8 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     """The images task: pictures, model, loss and scores."""
 
     targets = "pictures"
+    batch_field = "batch_size"
+    enough_updates = 300
     interfaces = ("image_encoder",)
     head_class = ImagesHead
     size_fields: ClassVar = {"channels": "num_channels", "height": "height", "width": "width"}
@@ -395,9 +397,10 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         return f"{len(indices)} pictures, the first {self.splits.examples['train'][indices[0]].origin}"
 
     def validate(self, model: PictureClassifier) -> dict[str, float]:
-        store, places = self.sized("valid"), range(len(self.splits.examples["valid"]))
+        store, examples = self.sized("valid"), self.splits.examples["valid"]
+        places = self.validated_part(range(len(examples)))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, store, part)), places))
-        return self.label_scores(logits, torch.tensor(self.targets_of(self.splits.examples["valid"])))
+        return self.label_scores(logits, torch.tensor(self.targets_of([examples[place] for place in places])))
 
     def scoring_memory(self, model: PictureClassifier, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""

@@ -44,6 +44,9 @@ from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.training.loss import PIECE_BYTES, loss_at
 
+_PIECE_TOKENS = 256
+"""Tokens of a piece, if only a part of the validation set is scored."""
+
 
 @dataclass(frozen=True, eq=False)
 class TokenStream(EncodedDocuments):
@@ -505,12 +508,29 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         self._carried = CarriedRows(state)
 
     def validate(self, model: LanguageModel) -> dict[str, float]:
-        stream = self.stream("valid")
-        rows = [stream.document(n) for n in range(stream.num_documents)]
+        rows, num_bytes = self._validated()
         scores = score_ids(self, model, rows, self.config.evaluation.stride, ranks=False)
         nll = -sum(float(one.log_probs[: len(one.log_probs) - self.end_token].sum()) for one in scores)
         tokens = sum(len(row) - self.end_token for row in rows)
-        return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, self._num_bytes("valid"))}
+        return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, num_bytes)}
+
+    def _validated(self) -> tuple[list[NDArray[Any]], int]:
+        """What `validate` scores, and its size in bytes: all documents, or evenly chosen pieces of them.
+
+        Pieces have at least 256 tokens, but for the ends of documents.
+        """
+        stream = self.stream("valid")
+        if self.valid_share == 1.0:
+            return [stream.document(n) for n in range(stream.num_documents)], self._num_bytes("valid")
+        size = max(1, min(_PIECE_TOKENS, math.ceil(self.valid_share * len(stream))))
+        first = np.arange(0, len(stream), round(size / self.valid_share))
+        last = np.searchsorted(stream.starts, first, side="right")  # a piece ends with its document
+        ends = [min(start + size, int(stream.starts[n])) for start, n in zip(first, last, strict=True)]
+        rows = [stream.ids[start:end] for start, end in zip(first, ends, strict=True)]
+        if self.end_token:  # each row has one, as a document
+            rows = [row if row[-1] == END else np.append(row, END) for row in rows]
+        texts = [self.tokenizer.decode([token for token in row.tolist() if token != END]) for row in rows]
+        return rows, sum(len(text.encode()) for text in texts)
 
     def _num_bytes(self, split: str) -> int:
         """Bytes of the raw texts of a split."""

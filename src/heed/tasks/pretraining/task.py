@@ -273,24 +273,30 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
 
     def validate(self, model: Pretrainer) -> dict[str, float]:
-        outcomes = outcomes_of(self.scores_of(model, self.passages("valid")))
+        outcomes = outcomes_of(self.scores_of(model, self.passages("valid"), self.validated_part))
         values = values_of((*outcomes.measures, *outcomes.further))
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
 
     @torch.inference_mode()
-    def scores_of(self, model: Pretrainer, passages: Passages) -> list[DocumentScores]:
-        """Score documents given as tokens: masked words in one pass, pairs, unmasked, in another."""
+    def scores_of(
+        self, model: Pretrainer, passages: Passages, part: Callable[[Sequence[int]], Sequence[int]] = lambda rows: rows
+    ) -> list[DocumentScores]:
+        """Score documents given as tokens: masked words in one pass, pairs, unmasked, in another.
+
+        `part` chooses among the numbers of the rows; what is not chosen counts for nothing.
+        """
         rows, size, double = self.rows_of(passages), 4 * self.config.training.batch_tokens, self.double_separator
         was_training, device = model.training, next(model.parameters()).device
         model.eval()
         words, order = np.zeros((len(rows), 3)), np.zeros((len(rows), 3))
         try:
             if model.words is not None:
-                for indices in plan_pass(rows.lengths, size):
+                for indices in plan_pass(rows.lengths, size, chosen=np.asarray(part(range(len(rows))))):
                     batch = collate_rows(passages, rows, indices, self.masking, _SEEDS, double).to(device)
                     _words(model, batch, words)
             if model.order is not None:
-                for indices in plan_pass(rows.lengths, size, chosen=np.flatnonzero(rows.labels != NO_QUESTION)):
+                asked = part(np.flatnonzero(rows.labels != NO_QUESTION))  # type: ignore[arg-type]
+                for indices in plan_pass(rows.lengths, size, chosen=np.asarray(asked)):
                     batch = collate_rows(passages, rows, indices, None, _SEEDS, double).to(device)
                     with threads_for(model, batch.tokens.numel()):
                         logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)

@@ -90,6 +90,7 @@ class Series(NumericTask[SeriesConfig, Part]):
     """The series task: series, model, loss and scores."""
 
     targets = "numbers"
+    enough_updates = 300
     interfaces = ("series",)
     head_class = SeriesHead
     selected_by = "loss"

@@ -57,6 +57,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     """The table task: rows, model, loss and scores."""
 
     targets = "rows"
+    enough_updates = 300
     interfaces = ("rows",)
     selected_by = "accuracy"
 

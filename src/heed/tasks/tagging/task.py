@@ -517,7 +517,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return model.head.loss(self.hidden(model, batch), batch.tags, batch.word_mask, label_smoothing)
 
     def validate(self, model: Tagger) -> dict[str, float]:
-        encoded, true = self.encoded("valid"), [e.tags for e in self.splits.examples["valid"]]
+        encoded = self.validated_part(self.encoded("valid"))
+        true = [e.tags for e in self.validated_part(self.splits.examples["valid"])]
         predicted = current().map(lambda part: [tags for tags, _ in self.tag(model, part)], encoded)
         scores = values_of(tag_measures(true, predicted, self.plain))
         kept = ("accuracy",) if self.plain else ("accuracy", "entity_f1")

@@ -1,0 +1,117 @@
+"""Size and batch of a model that fit into a time budget, from the measured time of an update of each candidate."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+
+from heed.training.contracts import Carries
+from heed.training.cost import TrialStep
+from heed.training.device import choose_device, choose_precision
+from heed.training.optimizer import make_optimizer
+from heed.training.plan import choose_size
+
+_ORDER = ("large", "base", "small", "tiny")
+_BATCHES = (1.0, 0.5, 0.25)
+"""Shares of the usual batch that are tried."""
+_SLOWEST = 2e9
+"""Floating-point operations a second that any processor does: a size of which enough updates fit is not measured."""
+_SHORT = 0.1
+"""Seconds of a trial that are too few to judge a whole batch by."""
+
+
+def fit_to_budget(task: Any) -> Any:
+    """The configuration of a new task with a size and a batch that fit into its time budget.
+
+    A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget,
+    for a run that starts from another one, or for a stream, whose examples may be read only once.
+    """
+    config, training = task.config, task.config.training
+    is_open = training.minutes is not None and training.steps is None and training.epochs is None
+    if not is_open or config.model.from_ is not None or not hasattr(config.data, "train") or task.splits.stream:
+        return config
+    largest = task.auto_size if config.model.size == "auto" else config.model.size
+    known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
+    is_free = config.model.size == "auto" and largest in known
+    sizes = known[known.index(largest) :] if is_free else [largest]
+    usual = getattr(training, task.batch_field)
+    batches = (1.0,) if task.batch_field in training.model_fields_set else _BATCHES
+    trials: dict[str, _Trial] = {}
+
+    def measure(size: str) -> tuple[float, float]:
+        trials[size] = trial = _Trial(task, size)
+        return trial.measure(60.0 * training.minutes)
+
+    def is_enough(size: str, batch: float, updates: int) -> bool:
+        one = trials[size]
+        seen = updates * batch * one.positions
+        is_trained = size == sizes[-1] or seen >= task.positions_per_parameter * one.parameters
+        return is_trained and updates >= int(task.enough_updates)
+
+    choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
+    changed = {}
+    if choice.batch < 1.0:
+        changed["training"] = training.model_copy(update={task.batch_field: max(1, round(choice.batch * usual))})
+    if is_free and choice.size != largest:
+        changed["model"] = config.model.model_copy(update={"size": choice.size})
+    if changed:
+        task.splits.remarks.append(_remark(choice, is_free, task.batch_field, usual, training.minutes))
+    return config.model_copy(update=changed)
+
+
+def _remark(choice: Any, is_free: bool, field: str, usual: int, minutes: float) -> str:
+    what = [f"size {choice.size}"] * is_free
+    if choice.batch < 1.0:
+        what.append(f"training.{field} {max(1, round(choice.batch * usual)):,} instead of {usual:,}")
+    others = "".join(f", of size {size} only {updates:,}" for size, updates in choice.larger.items())
+    return f"{' and '.join(what)}: about {choice.updates:,} updates fit into {minutes:g} minute{'s' * (minutes != 1)}{others}"
+
+
+class _Trial:
+    """A task with a model of another size, for measuring its updates."""
+
+    def __init__(self, task: Any, size: str) -> None:
+        self.task = copy.copy(task)
+        # What the trial computes and keeps, for its own size, must not reach the task.
+        self.task.__dict__.update({name: {**value} for name, value in vars(task).items() if type(value) is dict})
+        self.task.is_trial = True
+        section = task.config.model.model_copy(update={"size": size})
+        self.task.config = task.config.model_copy(update={"model": section})
+        self.task.config = self.task.settled()
+        self.parameters = 0
+        self.positions = 0.0
+
+    def measure(self, budget: float) -> tuple[float, float]:
+        """Seconds of the optimiser's step, and of a batch forward and backward; about none if clearly fast enough."""
+        task, training = self.task, self.task.config.training
+        plan = task.train_batches(0)
+        some = plan[:: max(1, len(plan) // 8)]
+        device = choose_device(training.device)
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            model = task.build_model().to(device)
+            self.parameters = sum(p.numel() for p in model.parameters())
+            self.positions = sum(map(task.work, some)) / len(some)
+            if 6.0 * self.parameters * self.positions * task.enough_updates < _SLOWEST * budget:
+                return 0.0, 6.0 * self.parameters * self.positions / _SLOWEST
+            if isinstance(task, Carries):
+                task.carry({})
+            step = TrialStep(
+                model,
+                make_optimizer(model, training),
+                task,
+                training,
+                device,
+                choose_precision(training.precision, device),
+                task.work,
+            )
+            middle = plan[len(plan) // 2]
+            few = middle[: math.ceil(len(middle) / 8)]
+            step.run(few)  # fills caches and pools
+            step.run(few)
+            if step.timed[-1][2] < _SHORT:
+                step.run(middle)
+        _, positions, passes, update = step.timed[-1]
+        return update, passes * self.positions / positions * min(training.accumulate, len(plan))
