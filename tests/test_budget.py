@@ -155,7 +155,7 @@ def test_the_warm_up_is_a_tenth_of_the_plan_and_its_weights_are_not_kept(tmp_pat
     rates = [line["learning_rate"] for line in metrics(tmp_path, "update")]
     p = result.progress
     assert max(rates) == pytest.approx(0.003) and rates[-1] < 0.05 * 0.003
-    assert 2 <= p.warmup <= p.total_steps / 5
+    assert 2 <= p.warmup <= 24  # a tenth of the updates that were planned before the machine slowed down
     assert p.best_step > p.warmup
 
 

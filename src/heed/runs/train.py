@@ -421,7 +421,7 @@ def before(task: Task[Any, Any], updates: int) -> str:
     minutes = round_minutes(training.minutes * enough / updates)
     smaller = "" if task.config.model.size in ("tiny", "scarce") else " or a smaller model (model.size=tiny)"
     return (
-        f"warning: {done}, fit into {training.minutes:g} minute{'s' * (training.minutes != 1)}; a useful model takes about {enough:,} updates, so "
+        f"warning: {done}, fit into {in_minutes(training.minutes)}; a useful model takes about {enough:,} updates, so "
         f"expect little of this one: give --minutes {minutes}{smaller}"
     )
 
@@ -455,6 +455,11 @@ def after(training: TrainingConfig, folder: Path, result: TrainResult, seconds: 
         "validation was still improving at the end; to train for "
         f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
     )
+
+
+def in_minutes(minutes: float) -> str:
+    """A time budget, as "1 minute" or "2.5 minutes"."""
+    return f"{minutes:g} minute{'s' * (minutes != 1)}"
 
 
 def round_minutes(minutes: float) -> int:

@@ -49,8 +49,8 @@ _ENDING = 1 / 6
 """Further updates of a run that ends early, as a share of the updates done."""
 _WRITING = 0.5
 """Seconds for the report and the checksums at the end, in addition to the time of a checkpoint."""
-_WINDOW = 500
-"""Number of last updates (about) over which the speed is averaged."""
+_WINDOW = 0.1
+"""Share of the budget over which the speed is averaged, about."""
 
 
 def warm_up(config: TrainingConfig, total: int) -> int:
@@ -158,7 +158,7 @@ class Budget:
 
     def updated(self, seconds: float) -> None:
         """Record the seconds of an update, including everything done around it."""
-        keep = 1.0 - 1.0 / _WINDOW
+        keep = max(0.5, 1.0 - seconds / (_WINDOW * self.seconds)) if self.seconds else 0.0
         self._recent = [keep * self._recent[0] + seconds, keep * self._recent[1] + 1.0]
 
     def is_spent(self, p: Progress) -> bool:
@@ -217,7 +217,8 @@ class Budget:
         now = p.way
         risen, warmup = now.rise(p.step), now.warmup
         if risen < 1.0:
-            warmup = max(warm_up(self._config, total), p.step + math.ceil(_STEEPEST * (total - p.step)))
+            soon = p.step + math.ceil(_STEEPEST * (total - p.step))
+            warmup = max(warm_up(self._config, total), min(warmup, soon))
         return Course(warmup, total, p.step, risen, now.descent(p.step))
 
     def patience_is_lost(self, p: Progress) -> bool:

@@ -58,16 +58,16 @@ def fit_to_budget(task: Any) -> Any:
     if is_free and choice.size != largest:
         changed["model"] = config.model.model_copy(update={"size": choice.size})
     if changed:
-        task.splits.remarks.append(_remark(choice, is_free, task.batch_field, usual, training.minutes))
+        task.splits.remarks.append(_remark(choice, is_free, task.batch_field, usual))
     return config.model_copy(update=changed)
 
 
-def _remark(choice: Any, is_free: bool, field: str, usual: int, minutes: float) -> str:
+def _remark(choice: Any, is_free: bool, field: str, usual: int) -> str:
     what = [f"size {choice.size}"] * is_free
     if choice.batch < 1.0:
         what.append(f"training.{field} {max(1, round(choice.batch * usual)):,} instead of {usual:,}")
     others = "".join(f", of size {size} only {updates:,}" for size, updates in choice.larger.items())
-    return f"{' and '.join(what)}: about {choice.updates:,} updates fit into {minutes:g} minute{'s' * (minutes != 1)}{others}"
+    return f"{' and '.join(what)}: about {choice.updates:,} updates fit into the time budget{others}"
 
 
 class _Trial:
