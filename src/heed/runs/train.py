@@ -107,8 +107,10 @@ class Caller:
                 trainer.enough.set()
 
 
-_FEW = 8
-"""Number of examples scored first."""
+_FEW, _LEAST = 8, 50
+"""Number of examples scored first, and the fewest of a split that are scored in the end."""
+_OVERRUN = 0.05
+"""Share of a time budget by which scoring may exceed it."""
 
 
 def scored_splits(run: Run[Any, Any]) -> list[str]:
@@ -146,6 +148,24 @@ def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float |
         whole = _scored(score, examples, count)
         takes += whole + max(0.0, whole - spent) / (count - _FEW) * (len(examples) - count)
     return takes
+
+
+def examples_in_time(run: Run[Any, Any], split: str, trainer: Trainer) -> Sequence[Any]:
+    """The examples of a split to score: all of them, or as many as a time budget that is nearly spent allows.
+
+    A machine that has become slower since scoring was last timed is noticed by scoring a few.
+    """
+    examples, budget = run.examples(split), trainer.budget
+    if budget.seconds == 0 or len(examples) <= _FEW:
+        return examples
+    left = max(0.0, budget.left) + _OVERRUN * budget.seconds
+    expected = budget.scoring(trainer.progress)
+    if expected > _OVERRUN * budget.seconds:
+        expected = try_scoring(run, 0.1 * left, expected) or expected
+    everything = sum(len(run.examples(name)) for name in scored_splits(run))
+    count = int(left / max(1e-6, expected) * everything) if expected > left else len(examples)
+    count = max(min(len(examples), _LEAST), min(len(examples), count))
+    return examples if count == len(examples) else [examples[n * len(examples) // count] for n in range(count)]
 
 
 def _scored(score: Callable[[Sequence[Any]], Any], examples: Sequence[Any], count: int) -> float:
@@ -353,8 +373,15 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     say(f"{result.reason}; keeping the weights of {result.kept}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
+    if result.validated < 1.0:
+        scores["valid"]["note"] += f"; {result.validated:.0%} of it, evenly chosen, for lack of time"
     for split in scored_splits(run):
-        scores[split] = run.evaluate(split)
+        examples, chosen = run.examples(split), examples_in_time(run, split, trainer)
+        scores[split] = run.score(chosen)
+        if len(chosen) < len(examples):
+            note = f"{len(chosen):,} of {len(examples):,} examples, evenly chosen, for lack of time"
+            scores[split] |= {"note": note}
+            say(f"{split}: {note}; to score all: heed evaluate {shell_word(path)}")
     if [*scores] == ["valid"]:
         scores["valid"] |= run.baseline_scores(result.validation, run.validated())
     run.report = {

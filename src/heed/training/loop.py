@@ -439,4 +439,5 @@ class Trainer:
         return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
-        return TrainResult.of(self.checkpoints.parent, finished, reason, self.progress, self.validation, kept)
+        share = self.task.valid_share
+        return TrainResult.of(self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, share)
