@@ -156,7 +156,7 @@ def test_the_warm_up_is_a_tenth_of_the_plan_and_its_weights_are_not_kept(tmp_pat
     p = result.progress
     assert max(rates) == pytest.approx(0.003) and rates[-1] < 0.05 * 0.003
     assert 2 <= p.warmup <= 24  # a tenth of the updates that were planned before the machine slowed down
-    assert p.best_step > p.warmup
+    assert p.best_step >= p.warmup
 
 
 def test_a_warm_up_longer_than_the_budget_is_shortened(tmp_path, clock):

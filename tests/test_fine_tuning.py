@@ -107,13 +107,13 @@ def test_a_tokenizer_of_ones_own_is_trained_where_its_kind_is_given(folder, pare
 
 def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):
     made, *_ = child(parent, "classification", folder / "texts.txt", training={"steps": 40})
-    assert made.config.training.learning_rate < 0.03 and made.config.training.warmup == 4
+    assert made.config.training.learning_rate < 0.03 and made.config.training.warmup == "auto"
     given = {"steps": 40, "learning_rate": 0.002, "warmup": 9}
     made, *_ = child(parent, "classification", folder / "texts.txt", training=given)
     assert (made.config.training.learning_rate, made.config.training.warmup) == (0.002, 9)
     values = {"task": "classification", "data": {"train": str(folder / "texts.txt"), "valid": 8}}
     plain = task_class("classification").prepare(check_config({**values, "model": {"name": "bert"}}, "the test"))
-    assert (plain.config.training.learning_rate, plain.config.training.warmup) == (0.003, 100)
+    assert (plain.config.training.learning_rate, plain.config.training.warmup) == (0.003, "auto")
 
 
 def test_a_tokenizer_that_contradicts_the_parents_is_refused(folder, parent):

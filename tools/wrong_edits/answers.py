@@ -130,8 +130,8 @@ EDITS = [
     ),
     Edit(
         "translation: outputs and references exchanged",
-        "*of_texts, exact = output_measures(texts, chosen.references, self.quick_scores)",
-        "*of_texts, exact = output_measures(chosen.references, texts, self.quick_scores)",
+        "*of_texts, exact = output_measures(texts, references, self.quick_scores)",
+        "*of_texts, exact = output_measures(references, texts, self.quick_scores)",
         VALIDATION,
     ),
     Edit(
@@ -294,8 +294,8 @@ EDITS = [
     ),
     Edit(
         "the worst weights are kept",
-        "if not p.best_rank or rank > p.best_rank:",
-        "if not p.best_rank or rank < p.best_rank:",
+        "if not p.best_rank or rank > p.best_rank or replaces:",
+        "if not p.best_rank or rank < p.best_rank or replaces:",
         ("tests/test_training.py", FIELDS("TranslationEvaluation.select_by")),
     ),
     Edit(
@@ -352,8 +352,8 @@ EDITS = [
     ),
     Edit(
         "a run of several passes is said to have too few updates",
-        "if updates >= 10 or passes >= 1:",
-        "if updates >= 10:",
+        "if updates >= enough or passes >= _ENOUGH_PASSES:",
+        "if updates >= enough:",
         ("tests/test_budget.py::test_a_handful_of_updates_is_warned_of",),
     ),
 ]

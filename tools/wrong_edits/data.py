@@ -258,8 +258,8 @@ EDITS = [
     ),
     Edit(
         "language modelling: bits per byte are nats",
-        "nll / math.log(2) / max(1, self._num_bytes",
-        "nll / max(1, self._num_bytes",
+        "nll / math.log(2) / max(1, num_bytes",
+        "nll / max(1, num_bytes",
         (*LANGUAGE, "tests/test_validation.py"),
     ),
     Edit(

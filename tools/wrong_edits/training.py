@@ -7,15 +7,45 @@ from wrong_edits.edit import BLOCKS, DROPS, SEARCH, Edit
 EDITS = [
     # training
     Edit(
+        "weights of the warm-up are kept",
+        "or rank > p.best_rank or replaces:",
+        "or rank > p.best_rank:",
+        ("tests/test_budget.py::test_the_warm_up_is_a_tenth_of_the_plan_and_its_weights_are_not_kept",),
+    ),
+    Edit(
+        "a run whose loss is level ends early",
+        "            p.worse = p.worse + 1 if is_warm and rises else 0\n",
+        "            p.worse += is_warm\n",
+        ("tests/test_budget.py::test_it_uses_its_budget_where_the_loss_does_not_rise",),
+    ),
+    Edit(
+        "a large validation set takes most of the budget",
+        "        return min(1.0, _PART * self.seconds / seconds)\n",
+        "        return 1.0\n",
+        ("tests/test_budget.py",),
+    ),
+    Edit(
+        "a model of which too few updates fit is trained",
+        "            if is_enough(size, batch, updates):\n",
+        "            if True:\n",
+        ("tests/test_sizing.py",),
+    ),
+    Edit(
+        "a new plan makes the learning rate jump",
+        "        return Course(warmup, total, p.step, risen, now.descent(p.step))\n",
+        "        return Course(warmup, total, p.step, risen, 0.0)\n",
+        ("tests/test_budget.py",),
+    ),
+    Edit(
         "warm-up starts at the full learning rate",
-        "        return step / warmup\n",
+        "        return self.risen + (1.0 - self.risen) * (step - self.since) / (self.warmup - self.since)\n",
         "        return 1.0\n",
         ("tests/test_training.py",),
     ),
     Edit(
         "the cosine schedule ends at half the learning rate",
-        "return 0.5 * (1.0 + math.cos(math.pi * course_at(",
-        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * course_at(",
+        "return 0.5 * (1.0 + math.cos(math.pi * self.descent(",
+        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * self.descent(",
         ("tests/test_training.py",),
     ),
     Edit(

@@ -78,7 +78,7 @@ class Progress:
     @property
     def is_warm(self) -> bool:
         """True if the learning rate has reached its peak."""
-        return self.step > (self.warmup or 0)
+        return self.step >= (self.warmup or 0)
 
 
 @dataclass
@@ -344,7 +344,8 @@ class Selection:
         """Record a validation of the present weights."""
         rank, loss, is_warm = self.rank(scores), scores["loss"], p.is_warm
         # Weights of the warm-up are kept only as long as there are no others.
-        if not p.best_rank or rank > p.best_rank or (is_warm and p.best_step <= (p.warmup or 0)):
+        replaces = is_warm and p.best_step < (p.warmup or 0) and math.isfinite(loss)
+        if not p.best_rank or rank > p.best_rank or replaces:
             p.best_rank, p.best_step, p.bad, p.worse, p.best_scores = rank, p.step, 0, 0, scores
         else:
             p.bad += is_warm

@@ -30,7 +30,7 @@ from heed.training.optimizer import Course
 VALIDATIONS = 12
 """Validations of a run, unless the configuration or their cost requires another number."""
 _MOST_WARM_UP, _WARM_UP = 100, 0.1
-"""The warm-up "auto": a share of the planned updates, up to a number of them."""
+"""The warm-up "auto": a share of the planned updates (Devlin et al. 2019, appendix A.3), up to a number of them."""
 _STEEPEST = 0.02
 """The least share of the remaining updates over which a warm-up that has begun is completed."""
 _REPLANNED, _PROBE_SECONDS = 0.02, 3.0

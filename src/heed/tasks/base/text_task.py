@@ -100,7 +100,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def settle(self, parent: Parent | None) -> Self:
         super().settle(parent)
         if is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config, len(self.train_batches(0)))
+            self.config = with_fine_tuning(self.config)
         return self
 
     @classmethod

@@ -15,7 +15,6 @@ row; models declare nothing for this.
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -192,9 +191,6 @@ def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], s
 
 _RATE, _WIDTH = 5e-4, 128
 """Largest learning rate, for a body of this width; wider bodies have proportionally smaller rates (768: 8e-5)."""
-_WARM_UP = 0.1
-"""Share of the updates over which the learning rate rises (Devlin et al. 2019, appendix A.3)."""
-_MOST_WARM_UP = 100
 
 
 def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
@@ -205,15 +201,13 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
     return issubclass(own, TokenEncoder) and own.fine_tuned
 
 
-def with_fine_tuning(config: C, batches: int) -> C:
-    """The configuration with learning rate and warm-up for fine-tuning; `batches` is the number in one pass."""
-    training, fields = config.training, dict[str, Any]()
+def with_fine_tuning(config: C) -> C:
+    """The configuration with the learning rate for fine-tuning, unless the user gave one."""
+    if "learning_rate" in config.training.model_fields_set:
+        return config
     width = max(_WIDTH, (config.model.model_extra or {}).get("d_model", _WIDTH))
-    fields["learning_rate"] = float(f"{_RATE * _WIDTH / width:.2g}")
-    updates = training.steps or math.ceil((training.epochs or 10) * batches / training.accumulate)
-    fields["warmup"] = min(_MOST_WARM_UP, math.ceil(_WARM_UP * updates))
-    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    return config.model_copy(update={"training": training.model_copy(update=update)})
+    rate = float(f"{_RATE * _WIDTH / width:.2g}")
+    return config.model_copy(update={"training": config.training.model_copy(update={"learning_rate": rate})})
 
 
 _OWN = frozenset({"sampling", "extend"})

@@ -1,0 +1,94 @@
+"""The size of a model and of its batches that fit into a time budget."""
+
+import pytest
+
+from heed.tasks import check_config, task_class
+from heed.tasks.base import sizing
+from heed.training.plan import choose_size
+
+SECONDS = {"base": (1.0, 10.0), "small": (0.1, 1.0), "tiny": (0.01, 0.1)}
+
+
+def chosen(seconds, enough=100, batches=(1.0, 0.5, 0.25)):
+    return choose_size([*SECONDS], batches, SECONDS.__getitem__, lambda size, batch, n: n >= enough, seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "size", "batch"),
+    [
+        (2_000, "base", 1.0),
+        (1_000, "base", 0.5),
+        (500, "base", 0.25),
+        (400, "small", 1.0),
+        (50, "small", 0.25),
+        (20, "tiny", 1.0),
+        (1, "tiny", 0.25),  # not enough of anything
+    ],
+)
+def test_the_largest_size_of_which_enough_updates_fit(seconds, size, batch):
+    choice = chosen(seconds)
+    assert (choice.size, choice.batch) == (size, batch)
+    fixed, of_batch = SECONDS[size]
+    assert choice.updates == pytest.approx(0.8 * seconds / (fixed + batch * of_batch), abs=1)
+    assert [*choice.larger] == [*SECONDS][: [*SECONDS].index(size)]
+
+
+def test_a_batch_that_the_user_gave_stays():
+    assert chosen(500, batches=(1.0,)).size == "small"
+
+
+TEXT = "the cat sees a dog . a dog sees the cat . " * 2_000
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def prepared(book, seconds_of_small, monkeypatch, minutes=2.0, **sections):
+    """A language model's task on a machine on which an update of size small takes so long."""
+    monkeypatch.setattr(
+        sizing._Trial,
+        "measure",
+        lambda trial, budget: (0.0, seconds_of_small * {"small": 1.0, "tiny": 0.05}[trial.task.config.model.size]),
+    )
+    monkeypatch.setattr("heed.tasks.language_modelling.task.LanguageModelling.tokens_of_size", {"small": 10**9})
+    training = {"minutes": minutes, "threads": 1, **sections.pop("training", {})}
+    values = {"task": "language_modelling", "data": {"train": [str(book)]}, "training": training, **sections}
+    return task_class("language_modelling").prepare(check_config(values, "the test"))
+
+
+def test_a_slow_machine_gets_a_smaller_model_and_says_so(book, monkeypatch):
+    task = prepared(book, 2.0, monkeypatch)
+    assert (task.config.model.size, task.config.training.batch_tokens) == ("tiny", 2_048 // 2)
+    assert "size tiny and training.batch_tokens 1,024 instead of 2,048: about 1,920 updates" in task.notes
+    assert "of size small only 192" in task.notes
+
+
+def test_a_fast_machine_keeps_the_size_of_the_data(book, monkeypatch):
+    task = prepared(book, 0.01, monkeypatch)
+    assert (task.config.model.size, task.config.training.batch_tokens) == ("small", 2_048)
+    assert "fit into the time budget" not in task.notes
+
+
+def test_what_the_user_gave_is_kept(book, monkeypatch):
+    task = prepared(book, 2.0, monkeypatch, model={"size": "small"}, training={"batch_tokens": 4_096})
+    assert (task.config.model.size, task.config.training.batch_tokens) == ("small", 4_096)
+
+
+def test_a_run_of_given_steps_is_not_measured(book, monkeypatch):
+    task = prepared(book, 2.0, monkeypatch, training={"steps": 5})
+    assert (task.config.model.size, task.config.training.batch_tokens) == ("small", 2_048)
+
+
+def test_the_trial_of_a_size_leaves_the_task_as_it_was(book):
+    training = {"minutes": 0.02, "threads": 1}
+    values = {"task": "language_modelling", "data": {"train": [str(book)], "context": 64}, "training": training}
+    values["model"] = {"name": "rnn"}
+    task = task_class("language_modelling").prepare(check_config(values, "the test"))
+    assert task.config.model.size == "tiny"
+    one, other = (task.collate(batch) for batch in task.train_batches(0)[:2])
+    assert one.tokens.shape[1] == other.tokens.shape[1] == 64
+    assert not task.carried()
