@@ -166,7 +166,8 @@ class TrainingConfig(Section):
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
     """Stop after this many validations without a better score; null for never. "auto" is never if steps are given;
-    under a time budget it is the task's number (3), and the learning rate falls to zero before training ends."""
+    under a time budget it is after the task's number (3) in which the loss rose as well, and the learning rate falls to
+    zero before training ends. Validations of the warm-up do not count."""
     log: Literal["tensorboard"] | None = None
     """Additional log of metrics, next to `metrics.jsonl`: tensorboard writes RUN/tensorboard (needs the extra
     `tensorboard`)."""

@@ -1,0 +1,385 @@
+"""What the defaults give a new user: small real sets, a few minutes, one thread, a quiet machine or a busy one.
+
+HEED_DATA=DATA python benchmarks/first_result.py [--minutes 1,3] [--cases pairs,book] [--busy 1] [--out results.jsonl]
+HEED_DATA=DATA python benchmarks/first_result.py --random 30    random subsets and budgets, some with twice the time
+
+Each case is one `heed train` with no setting but the files and the minutes. A line gives the score on the test set, the
+best baseline, the share of the budget that was used, and the updates. `--random` marks the runs that keep weights of
+their warm-up, or leave more than a fifth of the budget while twice the budget is better by more than its interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import lzma
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from machine import print_machine
+
+DATA = Path(os.environ.get("HEED_DATA", "../shared/data"))
+ALL = 10**9
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of a compressed file of the data folder."""
+    opened = lzma.open if name.endswith(".xz") else gzip.open
+    with opened(DATA / name, "rt", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task and its files, made from real data.
+
+    `make` writes the files into a folder, with that many training examples drawn by a seed, and returns the arguments
+    of `heed train` that name them.
+    """
+
+    name: str
+    task: str
+    score: str  # of the report
+    make: Callable[[Path, int, int], list[str]]
+    count: int = ALL  # training examples
+    minutes: float | None = None  # budget of its bar
+
+
+def written(folder: Path, name: str, lines: Sequence[str]) -> str:
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def drawn(items: Sequence[Any], count: int, seed: int) -> list[Any]:
+    return [*items] if count >= len(items) else random.Random(seed).sample([*items], count)
+
+
+def tatoeba(folder: Path, count: int, seed: int) -> list[str]:
+    """Spanish and English sentences, 1,000 for testing."""
+    pairs = ["\t".join(line.split("\t")[:2]) for line in lines_of("tatoeba/spa.txt.gz")]
+    random.Random(0).shuffle(pairs)
+    test, rest = pairs[:1_000], pairs[1_000:]
+    train, held = written(folder, "train.tsv", drawn(rest, count, seed)), written(folder, "test.tsv", test)
+    return [train, "--test", held]
+
+
+def multi30k(folder: Path, count: int, seed: int) -> list[str]:
+    pairs = [*zip(lines_of("multi30k/train.de.gz"), lines_of("multi30k/train.en.gz"), strict=True)]
+    some = drawn(pairs, count, seed)
+    files = [written(folder, f"train.{side}", [pair[n] for pair in some]) for n, side in enumerate(("de", "en"))]
+    splits = (("valid", "val"), ("test", "test_2016_flickr"))
+    held = [[str(DATA / f"multi30k/{name}.{side}.gz") for side in ("de", "en")] for _, name in splits]
+    return [*files, "--valid", *held[0], "--test", *held[1]]
+
+
+def shakespeare(folder: Path, count: int, seed: int) -> list[str]:
+    text = "\n".join(lines_of("lm/tinyshakespeare/input.txt.gz"))
+    cut = len(text) * 95 // 100
+    train, test = written(folder, "train.txt", [text[: min(cut, count)]]), written(folder, "test.txt", [text[cut:]])
+    return [train, "--test", test, "tokenizer.kind=char"]
+
+
+def book(folder: Path, count: int, seed: int) -> list[str]:
+    """Wikipedia in place of a book, 2.4 million characters."""
+    text = "\n".join(lines_of("lm/wikitext2_raw/wiki.valid.raw.gz") + lines_of("lm/wikitext2_raw/wiki.test.raw.gz"))
+    cut = len(text) * 98 // 100
+    train, test = written(folder, "train.txt", [text[: min(cut, count)]]), written(folder, "test.txt", [text[cut:]])
+    return [train, "--test", test, "tokenizer.kind=char"]
+
+
+def _tsv(line: str) -> str:
+    label, _, text = line.partition(" ")
+    return f"{text}\t{label}"
+
+
+def sst(name: str) -> Callable[[Path, int, int], list[str]]:
+    def make(folder: Path, count: int, seed: int) -> list[str]:
+        split = {part: [*map(_tsv, lines_of(f"sentiment/sst/stsa.{name}.{part}.gz"))] for part in ("train", "test")}
+        train = written(folder, "train.tsv", drawn(split["train"], count, seed))
+        return [train, "--test", written(folder, "test.tsv", split["test"])]
+
+    return make
+
+
+def mr(folder: Path, count: int, seed: int) -> list[str]:
+    lines = [*map(_tsv, lines_of("sentiment/mr/rt-polarity.all.gz"))]
+    random.Random(0).shuffle(lines)
+    train, test = lines[1_000:], lines[:1_000]
+    return [written(folder, "train.tsv", drawn(train, count, seed)), "--test", written(folder, "test.tsv", test)]
+
+
+def phrases(folder: Path, count: int, seed: int) -> list[str]:
+    """Phrases of one to five words, cut from MR."""
+    rng, found = random.Random(1), {}
+    for line in lines_of("sentiment/mr/rt-polarity.all.gz"):
+        label, _, text = line.partition(" ")
+        words, length = text.split(), rng.randint(1, 5)
+        start = rng.randrange(max(1, len(words) - length))
+        found[" ".join(words[start : start + length])] = label
+    lines = [f"{text}\t{label}" for text, label in found.items()]
+    rng.shuffle(lines)
+    train = written(folder, "train.tsv", drawn(lines[1_000:], count, seed))
+    return [train, "--test", written(folder, "test.tsv", lines[:1_000])]
+
+
+def acts(folder: Path, count: int, seed: int) -> list[str]:
+    """The act of each turn of daily dialogues."""
+    base = "dialogue/xdailydialog/1k_part_data/dialogues_"
+    lines = []
+    for text, act in zip(lines_of(f"{base}text_En.txt.gz"), lines_of(f"{base}action.txt.gz"), strict=True):
+        turns = [turn.strip() for turn in text.split("__eou__") if turn.strip()]
+        lines += [f"{turn}\t{one}" for turn, one in zip(turns, act.split(), strict=False)]
+    random.Random(0).shuffle(lines)
+    train = written(folder, "train.tsv", drawn(lines[1_000:], count, seed))
+    return [train, "--test", written(folder, "test.tsv", lines[:1_000])]
+
+
+def imdb(folder: Path, count: int, seed: int) -> list[str]:
+    train, test = ([*lines_of(f"documents/imdb/imdb.{name}.tsv.xz")] for name in ("train", "test"))
+    few = drawn(test[1:], 2_000, 0)
+    return [
+        written(folder, "train.tsv", [train[0], *drawn(train[1:], count, seed)]),
+        "--test",
+        written(folder, "test.tsv", [test[0], *few]),
+    ]
+
+
+def conll(train: str, test: str, columns: str = "") -> Callable[[Path, int, int], list[str]]:
+    def make(folder: Path, count: int, seed: int) -> list[str]:
+        sentences = "\n".join(lines_of(train)).split("\n\n")
+        some = [f"{one}\n" for one in drawn(sentences, count, seed)]
+        held = lines_of(test)
+        return [
+            written(folder, "train.conll", some),
+            "--test",
+            written(folder, "test.conll", held),
+            *([columns] if columns else []),
+        ]
+
+    return make
+
+
+def photos(folder: Path, count: int, seed: int) -> list[str]:
+    """Pictures of four classes of CIFAR-10 in folders; 400 for testing."""
+    for split, most in (("train", count // 4), ("test", 100)):
+        taken: dict[str, int] = {}
+        with tarfile.open(DATA / f"images/cifar10_jpg/cifar10_{split}.tar.gz") as archive:
+            members = [m for m in archive.getmembers() if m.isfile()]
+            random.Random(seed).shuffle(members)
+            for member in members:
+                label = Path(member.name).parent.name
+                if label in ("cat", "ship", "horse", "truck") and taken.get(label, 0) < most:
+                    taken[label] = taken.get(label, 0) + 1
+                    path = folder / split / label / Path(member.name).name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(archive.extractfile(member).read())  # type: ignore[union-attr]
+    return [str(folder / "train"), "--test", str(folder / "test")]
+
+
+def dialogue(folder: Path, count: int, seed: int) -> list[str]:
+    conversations = lines_of("dialogue/sgd/sgd.train.jsonl.gz")
+    train = written(folder, "train.jsonl", drawn(conversations, count, seed))
+    return [train, "--test", written(folder, "test.jsonl", lines_of("dialogue/sgd/sgd.test.jsonl.gz")[:100])]
+
+
+def subjects(folder: Path, count: int, seed: int) -> list[str]:
+    mails = lines_of("summarization/aeslc/aeslc.train.jsonl.gz")
+    train = written(folder, "train.jsonl", drawn(mails, count, seed))
+    test = written(folder, "test.jsonl", lines_of("summarization/aeslc/aeslc.test.jsonl.gz")[:300])
+    return [train, "--test", test, "data.columns.source=body", "data.columns.target=subject"]
+
+
+CASES = [
+    Case("pairs", "translation", "chrf", tatoeba, 3_000, 4),
+    Case("multi30k", "translation", "bleu", multi30k, minutes=10),
+    Case("shakespeare", "language_modelling", "bits_per_byte", shakespeare, minutes=8),
+    Case("book", "language_modelling", "bits_per_byte", book, minutes=8),
+    Case("sst2", "classification", "accuracy", sst("binary"), minutes=3),
+    Case("sst1", "classification", "accuracy", sst("fine"), minutes=3),
+    Case("mr", "classification", "accuracy", mr, minutes=3),
+    Case("phrases", "classification", "accuracy", phrases, minutes=3),
+    Case("acts", "classification", "accuracy", acts, minutes=3),
+    Case("imdb", "classification", "accuracy", imdb, 2_000, 3),
+    Case(
+        "wnut17",
+        "tagging",
+        "entity_f1",
+        conll("ner/wnut17/wnut17train.conll.gz", "ner/wnut17/emerging.dev.conll.gz"),
+        minutes=2,
+    ),
+    Case("btc", "tagging", "entity_f1", conll("ner/btc/g.conll.gz", "ner/btc/b.conll.gz"), minutes=2),
+    Case("photos", "images", "accuracy", photos, 880, 3),
+    Case("dialogue", "dialogue", "chrf", dialogue, 2_000, 4),
+    Case("subjects", "summarisation", "rouge1", subjects, minutes=4),
+]
+
+
+def linear_baseline(folder: Path) -> float | None:
+    """Accuracy of scikit-learn's TF-IDF and LinearSVC (C by cross-validation); None without scikit-learn."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.model_selection import GridSearchCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.svm import LinearSVC
+    except ImportError:
+        return None
+
+    def read(name: str) -> tuple[list[str], list[str]]:
+        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        header = lines[0].split("\t") if "label" in lines[0].split("\t") else None
+        rows = [line.split("\t") for line in (lines[1:] if header else lines)]
+        text, label = (header.index("text"), header.index("label")) if header else (0, 1)
+        return [row[text] for row in rows], [row[label] for row in rows]
+
+    (texts, labels), (held, true) = read("train.tsv"), read("test.tsv")
+    model = make_pipeline(TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)), LinearSVC())
+    search = GridSearchCV(model, {"linearsvc__C": [0.1, 0.3, 1, 3, 10]}, cv=5)
+    return float(search.fit(texts, labels).score(held, true))
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+@dataclass
+class Result:
+    """What came of one run."""
+
+    name: str
+    minutes: float
+    score: float
+    low: float
+    high: float
+    baseline: float | None
+    used: float  # share of the budget
+    updates: int
+    size: str
+    warm: bool  # the kept weights are not those of the warm-up
+    remark: str
+
+    @property
+    def higher_is_better(self) -> bool:
+        return not self.name.startswith(("shakespeare", "book"))
+
+    def line(self) -> str:
+        baseline = "      " if self.baseline is None else f"{self.baseline:6.2f}"
+        kept = "" if self.warm else "  WEIGHTS OF THE WARM-UP"
+        return (
+            f"{self.name:12} {self.minutes:5.1f} min  {self.score:6.2f} [{self.low:.2f}, {self.high:.2f}]  baseline "
+            f"{baseline}  used {self.used:4.0%}  {self.updates:6,} updates  {self.size}{kept}{self.remark}"
+        )
+
+
+def run(case: Case, minutes: float, count: int, seed: int, work: Path) -> Result:
+    """Train a case with the defaults, as a user would, and read its report."""
+    folder = Path(tempfile.mkdtemp(dir=work))
+    arguments = case.make(folder, count, seed)
+    out = folder / "run"
+    command = [sys.executable, "-m", "heed", "train", case.task, *arguments, "--minutes", f"{minutes:g}"]
+    start = time.perf_counter()
+    done = subprocess.run(
+        [*command, "training.seed=1", "--out", str(out)], capture_output=True, text=True, check=False, cwd=folder
+    )
+    seconds = time.perf_counter() - start
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    scores, training = report["scores"]["test"], report["training"]
+    one, share = scores[case.score], 100.0 if case.task in ("classification", "tagging", "images") else 1.0
+    found = [
+        values[case.score]["value"] * share for values in scores.get("baselines", {}).values() if case.score in values
+    ]
+    best = min if case.score == "bits_per_byte" else max
+    if case.task == "classification" and (linear := linear_baseline(folder)) is not None:
+        found.append(100.0 * linear)
+    steps = [int(word) for word in training["kept"].replace(",", "").split() if word.isdigit()]
+    progress = json.loads((newest(out / "checkpoints") / "progress.json").read_text(encoding="utf-8"))
+    return Result(
+        case.name if count >= case.count else f"{case.name}/{count:,}",
+        minutes,
+        one["value"] * share,
+        one["low"] * share,
+        one["high"] * share,
+        best(found) if found else None,
+        seconds / (60.0 * minutes),
+        training["updates"],
+        json.loads(json.dumps(_size(out))),
+        not steps or max(steps) >= (progress["warmup"] or 0),
+        "  (warned)" if "expect little" in done.stdout + done.stderr else "",
+    )
+
+
+def newest(checkpoints: Path) -> Path:
+    return max(checkpoints.glob("step-*/progress.json"), key=lambda path: int(path.parent.name[5:])).parent
+
+
+def _size(out: Path) -> str:
+    import yaml
+
+    return str(yaml.safe_load((out / "config.yaml").read_text(encoding="utf-8"))["model"]["size"])
+
+
+def random_runs(number: int, work: Path) -> Iterator[tuple[Result, Result | None]]:
+    """Runs of random cases, sizes and budgets; where much of the budget was left, also with twice the budget."""
+    rng = random.Random(7)
+    for n in range(number):
+        case = rng.choice(CASES)
+        minutes = round(0.5 * 20 ** rng.random() ** 1.5, 1)  # 0.5 to 10, short ones more often
+        count = round(100 * 300 ** rng.random())  # 100 to 30,000
+        count = max(count, 20_000) if case.task == "language_modelling" else max(count, 100)
+        one = run(case, minutes, count, n, work)
+        yield one, run(case, 2 * minutes, count, n, work) if one.used < 0.8 else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", help="budgets, such as 1,3,10; by default that of each case's bar")
+    parser.add_argument("--cases", help="names, such as pairs,book")
+    parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy")
+    parser.add_argument("--random", type=int, default=0, help="number of random subsets and budgets")
+    parser.add_argument("--out", help="file that results are appended to, as JSON lines")
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    print_machine()
+    others = [multiprocessing.Process(target=_spin, daemon=True) for _ in range(options.busy)]
+    for other in others:
+        other.start()
+
+    def keep(result: Result) -> None:
+        print(result.line(), flush=True)
+        if options.out:
+            with Path(options.out).open("a", encoding="utf-8") as file:
+                print(json.dumps(vars(result)), file=file)
+
+    with tempfile.TemporaryDirectory() as work:
+        if options.random:
+            for one, twice in random_runs(options.random, Path(work)):
+                keep(one)
+                if twice is not None:
+                    keep(twice)
+                    gained = twice.low > one.high if one.higher_is_better else twice.high < one.low
+                    print("             LEFT UNUSED" if gained else "             no better with twice the time")
+            return
+        names = options.cases.split(",") if options.cases else [case.name for case in CASES]
+        for case in CASES:
+            if case.name in names:
+                budgets = map(float, options.minutes.split(",")) if options.minutes else [case.minutes or 3.0]
+                for minutes in budgets:
+                    keep(run(case, minutes, case.count, 0, Path(work)))
+
+
+if __name__ == "__main__":
+    main()
