@@ -562,6 +562,7 @@ def test_the_public_names():
         "export",
         "import_model",
         "load",
+        "pack",
         "run_lesson",
         "trace",
         "train",

@@ -6,6 +6,7 @@ A new task needs a small run in `small_runs.py`; everything else is found by nam
 import dataclasses
 import itertools
 import shutil
+import zipfile
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -166,6 +167,22 @@ def test_every_command_works_or_says_for_which_tasks_it_is(name, runs, data, tmp
             assert code == 0 and out, f"{command}: {err}"
         else:
             assert code == 2 and f"{CAPABILITIES[capability]} is not available for {name}" in err, command
+
+
+@every_task
+def test_a_packed_run_answers_as_its_folder_does(name, runs, data, tmp_path, monkeypatch, capsys):
+    run, _ = runs(name)
+    monkeypatch.chdir(tmp_path)  # no data is here
+    path = run.pack().path
+    with zipfile.ZipFile(path) as archive:
+        assert not any(str(data.parent).encode() in archive.read(one) for one in archive.namelist())
+    folder, packed = (SMALL[name].commands(str(one), "", data, tmp_path) for one in (run.folder, path))
+    for command in ("predict", "look", "curves"):
+        assert call(capsys, *packed[command])[:2] == call(capsys, *folder[command])[:2], command
+    code, out, err = call(capsys, "evaluate", path, data / SMALL[name].train)
+    assert code == 0 and out, err
+    code, out, err = call(capsys, *packed["start"])
+    assert code == 0 and out, err
 
 
 def usable(name):

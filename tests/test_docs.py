@@ -64,7 +64,7 @@ def test_the_commands_on_the_first_pages_can_be_given(name):
     assert {
         "install": {"demo"},
         "compare": {"compare"},
-        "README": {"check", "train", "evaluate", "predict", "look", "compare"},
+        "README": {"check", "train", "evaluate", "predict", "look", "pack", "compare"},
     }.get(Path(name).stem, {"look"}) <= {command for command, _ in given}
     for command, words in given:
         words = shlex.split(words.split(" > ")[0], comments=True)

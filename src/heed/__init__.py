@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from heed.runs.loading import ensemble, load
     from heed.runs.resume import check_run
     from heed.runs.train import train
+    from heed.tasks.base.pack import pack
     from heed.tasks.base.run import Run
 
 __all__ = [
     "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "import_model", "load",
-    "run_lesson", "trace", "train",
+    "pack", "run_lesson", "trace", "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -42,6 +43,7 @@ _HOMES = {
     "export": "heed.runs.checkpoints",
     "import_model": "heed.runs.checkpoints",
     "load": "heed.runs.loading",
+    "pack": "heed.tasks.base.pack",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),

@@ -4,7 +4,8 @@ config.yaml (effective, with every default), tokenizer.*.json, model.safetensors
 checkpoints/step-N/, README.md, and checksums.json of all files except those that grow during training; export/ENGINE/
 has exports for other programs, with their own checksums. Information that the task learned from the data is in separate
 files (`labels.json`, `characters.json`, `standard.json`); `huggingface.json` is in imported runs and their children,
-`data.json` has digests of the data files, and `curves.svg` is a picture for users. The folder can be moved.
+`data.json` has digests of the data files, and `curves.svg` is a picture for users. The folder can be moved, and packed
+into one zip file.
 
 Before files change, they are removed from `checksums.json`; afterwards they are added again, with new hashes for those
 files only, so that damage to others stays visible. Weights that it lists are final. Hidden files are not sealed.
@@ -17,7 +18,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from typing_extensions import TypedDict
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError, nearest
+from heed.storage.archive import unpacked
 from heed.storage.disk import disk_error, remove_file, remove_leftovers, write_checksums, write_folder, write_whole
 from heed.storage.files import (
     CHECKSUMS,
@@ -46,6 +48,8 @@ from heed.visible import shell_word
 FORMAT = 1
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
+ORIGIN = "huggingface.json"
+"""The record of the checkpoint that a run, or its parent, was imported from."""
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
 _FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
@@ -71,12 +75,14 @@ class State(IntEnum):
 def find(run: str | Path, least: State = State.USABLE) -> Path:
     """The folder of a run; "last" is the newest one under `runs/` that has reached the state `least`.
 
+    A packed run is unpacked into the cache.
+
     Args:
-        run: A folder, or "last".
+        run: A folder, "last", or a packed run (`heed pack`).
         least: The state that "last" requires.
 
     Raises:
-        RunError: There is no such folder.
+        RunError: There is no such folder, or the file is not a packed run, or a damaged one.
     """
     if str(run) == "last":
         newer, found = _last(least)
@@ -90,10 +96,48 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
             warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
         return found
     path = Path(run)
+    if path.is_file():
+        return unpacked(path, partial(_check_packed, path))
     if not path.is_dir():
         runs = [str(found.parent) for place in (path.parent, _RUNS) for found in place.glob(f"*/{CONFIG}")]
         raise RunError(f"no run folder '{run}'{nearest(str(path), [*runs, 'last'] if runs else ())}")
     return path
+
+
+def _check_packed(file: Path, folder: Path) -> None:
+    """Refuse an unpacked folder that is not a finished run of this format with all its files as they were packed."""
+    try:
+        check_format(folder)
+        problems = describe_damage(folder)
+        if WEIGHTS not in listed(folder):
+            problems.setdefault(WEIGHTS, "missing")
+        for name, problem in problems.items():
+            raise RunError(f"{folder / name} is {problem}; get the file again")
+    except RunError as error:  # the folder is only temporary
+        raise RunError(str(error).replace(str(folder), str(file))) from None
+
+
+def is_packed(run: str | Path) -> bool:
+    """True if a run is named by its zip file and not by its folder."""
+    return is_packed_name(run) and Path(run).is_file()
+
+
+def is_packed_name(run: str | Path) -> bool:
+    """True for a name that ends in .zip."""
+    return str(run).lower().endswith(".zip")
+
+
+def check_finished(path: Path) -> None:
+    """Refuse a run that has not finished.
+
+    Raises:
+        RunError: The message has the command that finishes it.
+    """
+    if state_of(path) is not State.FINISHED:
+        raise RunError(
+            f"'{path}' has no final {WEIGHTS}: training has not finished; resume it with: "
+            f"heed train {shell_word(path)} --resume"
+        )
 
 
 def state_of(path: Path) -> State:

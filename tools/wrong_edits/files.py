@@ -5,6 +5,25 @@ from __future__ import annotations
 from wrong_edits.edit import Edit
 
 EDITS = [
+    # packed runs
+    Edit(
+        "pack: paths in the report stay",
+        "rename = whole if file == folders.ORIGIN else anywhere",
+        "rename = whole",
+        ("tests/test_pack.py",),
+    ),
+    Edit(
+        "pack: a file that unpacks to any size is unpacked",
+        "    if size > most:\n        raise _foreign(",
+        "    if size > most**2:\n        raise _foreign(",
+        ("tests/test_pack.py",),
+    ),
+    Edit(
+        "pack: what was unpacked is not compared with its checksums",
+        "        problems = describe_damage(folder)\n        if WEIGHTS not in listed",
+        "        problems: dict[str, str] = {}\n        if WEIGHTS not in listed",
+        ("tests/test_pack.py",),
+    ),
     # pictures
     Edit(
         "pictures: rotated the wrong way for one EXIF value",

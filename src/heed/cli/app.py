@@ -218,6 +218,23 @@ def export(
     print(heed.export(run, to, quantization, out, force=force))
 
 
+@app.command(cls=called("RUN [--out FILE.zip]"))
+def pack(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, option(metavar="FILE", help="The zip file; the run folder's name and .zip by default.")
+    ] = None,
+) -> None:
+    """Pack a finished run into one zip file to hand over.
+
+    It has the model and its card, without checkpoints and without paths of this machine. Every command takes it in
+    place of a run folder: heed predict FILE.zip TEXT.
+    """
+    import heed
+
+    print(heed.pack(run, out))
+
+
 @app.command(cls=called("RUN [FILE]..."))
 @with_flags
 def evaluate(

@@ -159,7 +159,11 @@ def _files(incomplete: str) -> list[str]:
 
 RunArgument = Annotated[
     str,
-    Argument(metavar="RUN", help="Run folder, or 'last' for the newest under runs/.", autocompletion=complete_run),
+    Argument(
+        metavar="RUN",
+        help="Run folder, packed run (.zip), or 'last' for the newest folder under runs/.",
+        autocompletion=complete_run,
+    ),
 ]
 WithOption = Annotated[
     list[str] | None,

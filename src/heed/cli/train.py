@@ -106,7 +106,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         DataError: The data cannot be trained on. If the reason is bad lines, a report on the data without them is
             printed first, which lists all of them and not only the first.
     """
-    if words[0] == "last" or Path(words[0]).is_dir():
+    if words[0] == "last" or Path(words[0]).is_dir() or folder.is_packed(words[0]):
         if out is not None:
             raise ConfigError(f"--out writes a page of data samples, but '{words[0]}' is a run folder; omit --out")
         state = check_run(words[0])
@@ -139,6 +139,11 @@ def run_train(
     """Train, print the scores and the next command."""
     if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
         raise ConfigError("--minutes and --epochs both set how long to train; give only one")
+    if resume and folder.is_packed(words[0]):
+        raise ConfigError(
+            f"'{words[0]}' is a packed run, which has no checkpoints to resume; start a new run from it: "
+            f"heed train TASK FILE... --from {shell_word(words[0])}"
+        )
     if resume and (words[0] == "last" or Path(words[0]).is_dir()):
         if out is not None:
             raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")

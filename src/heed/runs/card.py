@@ -11,11 +11,13 @@ from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
 from heed.tasks.base.curves import curves_of
+from heed.tasks.base.pack import CARD, command_lines
 from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.base.run import Run
 from heed.visible import code_span, lines, markdown, shell_word
 
-_CARD, _CURVES = CARD = "README.md", "curves.svg"
+_CURVES = "curves.svg"
+WRITTEN = CARD, _CURVES
 _CURVES_SHOWN = "heed look {run}"
 
 
@@ -60,14 +62,13 @@ def write_card(run: Run[Any, Any]) -> None:
         "```",
         "",
         *_curves(path, config),
-        f"Commands, to run in {here}; elsewhere, give the path of this folder instead of {code_span(place)}:",
-        "",
-        "```",
-        *(use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
-        "```",
+        *command_lines(
+            (use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
+            f"{here}; elsewhere, give the path of this folder instead of {code_span(place)}",
+        ),
     ]
     text = "\n".join(card) + "\n"
-    write_whole(path / _CARD, lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(path / CARD, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def _place(path: Path) -> tuple[str, str]:

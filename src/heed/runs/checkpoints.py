@@ -15,7 +15,7 @@ from heed import folder as folders
 from heed.config import TokenizerConfig, set_field, write_config
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
-from heed.exchange.huggingface.checkpoint import FAMILIES, ORIGIN, Checkpoint, Origin, find_checkpoint
+from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, Settings, store
 from heed.exchange.huggingface.files import load as load_tensors
@@ -25,6 +25,7 @@ from heed.runs.loading import load
 from heed.storage.disk import write_folder, write_whole
 from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
+from heed.tasks.base.pack import CARD, command_lines, with_file
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.tasks.base.transfer import unshared
@@ -166,13 +167,13 @@ def build(
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 
 
-def carry_origin(parent: str | Path, path: Path) -> None:
+def carry_origin(parent: Path, path: Path) -> None:
     """Copy to a new run its parent's record of the checkpoint that the parent was imported from.
 
     It is copied as it is: training does not need it, so only an export refuses a record of another format.
     """
-    if (record := Path(parent) / ORIGIN).is_file():
-        write_whole(path / ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
+    if (record := parent / folders.ORIGIN).is_file():
+        write_whole(path / folders.ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
 
 
 def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
@@ -253,27 +254,23 @@ def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loade
     }
 
 
-def _with_file(use: str) -> str:
-    """A command of the task for a run without data: `heed evaluate` then needs a file."""
-    return f"{use} FILE" if use == "heed evaluate {run}" else use
-
-
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
     report, place = run.report, shell_word(Path(run.folder.name))
+    uses = [
+        *(with_file(use).format(run=place) for use in run.uses),
+        f"heed export {place} --to huggingface --out FOLDER",
+    ]
     lines = [
         f"# {markdown(name)}",
         "",
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
         f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
-        f"`{ORIGIN}` records its origin; heed has not scored it.",
+        f"`{folders.ORIGIN}` records its origin; heed has not scored it.",
         "",
-        "```",
-        *(_with_file(use).format(run=place) for use in run.uses),
-        f"heed export {place} --to huggingface --out FOLDER",
-        "```",
+        *command_lines(uses, "the directory that holds this folder"),
     ]
     text = "\n".join(lines) + "\n"
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    (folder / CARD).write_text(text, encoding="utf-8")
 
 
 _CLOSE = 1e-5

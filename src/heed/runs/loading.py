@@ -103,10 +103,7 @@ def check_can_be_used(path: Path, finished: bool) -> None:
             "removed; write or copy it again, or use it as it is with --force (in Python force=True)"
         )
     if finished:
-        raise RunError(
-            f"'{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
-            f"heed train {shell_word(path)} --resume"
-        )
+        folders.check_finished(path)
 
 
 def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: bool = False) -> str:
@@ -167,12 +164,12 @@ _TRIES = 3
 
 
 def load(run: str | Path = "last", *, finished: bool = False, force: bool = False) -> Run[Any, Any]:
-    """Open a run folder; "last" is the newest usable one under `runs/`.
+    """Open a run folder, or a packed run; "last" is the newest usable one under `runs/`.
 
     A run whose training has not finished is opened with its best weights so far; a warning and its `so_far` say so.
 
     Args:
-        run: The folder, or "last".
+        run: The folder, the file written by `heed pack`, or "last".
         finished: Refuse a run whose training has not finished.
         force: Open the run despite missing or altered files, with a warning. Weights that are not finite are still
             refused.

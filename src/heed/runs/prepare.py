@@ -119,7 +119,7 @@ def prepare_run(
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
                 from heed.runs.checkpoints import carry_origin  # knows every family, and so most models
 
-                carry_origin(parent, path)
+                carry_origin(folders.find(parent), path)
         else:
             unfinished.drop_damaged()
         if unfinished is None or not (path / folders.REPORT).exists():

@@ -342,7 +342,7 @@ def check_run(run: str | Path = "last") -> RunState:
     resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
     if resumable:
         remarks.append(f"a resumed run starts from {resumable[0]}")
-    return RunState(path, files, tuple(remarks), finished)
+    return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)
 
 
 def _states(folder: Path, before: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, TrainingConfig, read_config, set_field
 from heed.errors import ConfigError, suggests_keywords
-from heed.runs.card import CARD, write_card
+from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
     Given,
@@ -415,7 +415,7 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
             "python": platform.python_version(),
         },
     }
-    with folders.unsealed(path, folders.WEIGHTS, folders.REPORT, *CARD, final=True):
+    with folders.unsealed(path, folders.WEIGHTS, folders.REPORT, *WRITTEN, final=True):
         write_whole(path / folders.WEIGHTS, lambda part: save_weights(run.model, part))
         folders.write_report(path, run.report)
         write_card(run)

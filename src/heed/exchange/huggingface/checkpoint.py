@@ -25,6 +25,7 @@ from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
 from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.vit import VitFamily
+from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import shell_word
 
@@ -127,7 +128,6 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     return str(named[0])
 
 
-ORIGIN = "huggingface.json"
 _FORMAT = 2
 
 

@@ -28,6 +28,9 @@ from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
 from heed.threads import sparing
 
+if TYPE_CHECKING:
+    from heed.tasks.base.pack import Packed
+
 T = TypeVar("T", bound=Task[Any, Any])
 M = TypeVar("M", bound=nn.Module)
 
@@ -207,6 +210,12 @@ class Run(ABC, Generic[T, M]):
             RunError: Nothing was logged.
         """
         return curves_of(self.folder, self.config)
+
+    def pack(self, out: str | Path | None = None) -> Packed:
+        """Write the run as one zip file to hand over; see `heed.pack`."""
+        from heed.tasks.base.pack import pack
+
+        return pack(self, out)
 
     @property
     def title(self) -> str:

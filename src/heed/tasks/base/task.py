@@ -170,11 +170,13 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The examples; read on first use, with a warning of files that have changed since the run began.
 
         Raises:
-            DataError: A file cannot be read, or is now a pipe or a device, reading which could wait forever.
+            DataError: A file cannot be read, was not packed with the run, or is now a pipe or a device, reading which
+            could wait forever.
         """
         if self._splits is None:
             _refuse_pipes(self.config)
             if self.folder is not None and self.given is None:
+                _refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
                     warn(line, HeedWarning, stacklevel=2)
             self._splits = self.read_splits(self.config, self.given)
@@ -397,6 +399,16 @@ def _refuse_pipes(config: RunConfig) -> None:
             continue
         if kind and not os.path.isdir(path):
             raise DataError(f"{field}: '{path}' is {kind}, but a run reads its data again later; save it to a file")
+
+
+def _refuse_left_behind(config: RunConfig) -> None:
+    """Refuse to look for the data of a packed run, which knows only the names of its files, unless they are here."""
+    for path in data_files(config) if not isinstance(config.data, HubSection) else ():
+        if not os.path.isabs(path) and not os.path.exists(path):
+            raise DataError(
+                f"no file '{path}' in this folder: a packed run does not contain its data; give files, as in "
+                "heed evaluate RUN FILE"
+            )
 
 
 def write_digests(config: RunConfig, folder: Path) -> None:

@@ -4,9 +4,10 @@ Tokens that the parent lacks start as in a new model. With another size or model
 and only tensors that fit are copied; it is an error if no matrix fits. With the parent's own tokenizers, every vector
 is kept, and the runs can form an ensemble. From a translator, `rnn` takes embeddings and encoder of `bahdanau`,
 `luong` and `seq2seq`, with their widths and cell unless given; `encoder` of the same width takes only the embeddings
-of `transformer`. RUN is a run folder, relative to the current folder, or `last`. A pretrained body, such as
-BERT's, is fine-tuned: with smaller learning rates and a warm-up, which are written into the configuration unless given.
-Here is also how the fields of the `model` section become those of a body and of a head, with or without a parent.
+of `transformer`. RUN is a run folder or a packed run, relative to the current folder, or `last`. A pretrained body,
+such as BERT's, is fine-tuned: with smaller learning rates and a warm-up, which are written into the configuration
+unless given. Here is also how the fields of the `model` section become those of a body and of a head, with or without a
+parent.
 
 To find which axis of which tensor runs over tokens, labels or columns, the model is built (shapes only) with one more
 row; models declare nothing for this.
@@ -35,7 +36,6 @@ from heed.models.base import Interface, ModelConfig, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
 from heed.training.weights import load_weights
-from heed.visible import shell_word
 
 _MOST = 12
 """Most names that are listed one by one."""
@@ -299,7 +299,8 @@ class Transfers(ABC):
 class Parent:
     """A finished run to start from."""
 
-    folder: Path
+    path: Path  # as the configuration names it: its folder, or its zip file
+    folder: Path  # that of its files
     task: Any
 
     @classmethod
@@ -312,14 +313,11 @@ class Parent:
         try:
             path = folders.find(run, folders.State.FINISHED).absolute()
             folders.check_format(path)
-            if folders.state_of(path) is not folders.State.FINISHED:
-                raise ConfigError(
-                    f"{field}: '{path}' has no final {folders.WEIGHTS}: training has not finished; resume it with: "
-                    f"heed train {shell_word(path)} --resume"
-                )
+            folders.check_finished(path)
             folders.verify(path, force=None)
             config = check_config(*folders.read_settings(path))
-            return cls(path, task_class(config.task).restore(config, path))
+            named = Path(run).absolute() if folders.is_packed(run) else path
+            return cls(named, path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
 
@@ -333,7 +331,7 @@ class Parent:
         given = section.model_fields_set
         usable = any(body.interface in interfaces for body in bodies_of(theirs.name))
         name = theirs.name if usable and "name" not in given else section.name
-        values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.folder)}
+        values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.path)}
         if "size" not in given and (name == theirs.name or not usable):
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
             anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
@@ -357,12 +355,12 @@ class Parent:
             value = getattr(section, name)
             if value not in (None, "auto", getattr(theirs, name)):
                 raise ConfigError(
-                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.folder} "
+                    f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.path} "
                     f"unchanged, with {getattr(theirs, name)!r}; set only one of the two"
                 )
         known = type(section).model_fields  # theirs may have more
         values = {name: value for name, value in theirs.model_dump().items() if name in known}
-        values |= {name: getattr(section, name) for name in _OWN & known.keys()} | {"from_": str(self.folder)}
+        values |= {name: getattr(section, name) for name in _OWN & known.keys()} | {"from_": str(self.path)}
         return config.model_copy(update={"tokenizer": section.model_copy(update=values)})
 
     def has_tokenizers(self, task: type[Transfers]) -> bool:
@@ -377,7 +375,7 @@ class Parent:
         theirs: Mapping[str, TextTokenizer] = self.task.tokenizers()
         found = [theirs[name] for name in task.alternatives.get(kind, (kind,)) if name in theirs]
         if not found:
-            run = f"{self.folder} is a run of {self.task.config.task}"
+            run = f"{self.path} is a run of {self.task.config.task}"
             raise ConfigError(f"tokenizer.from: {run} and has no tokenizer for {kind}")
         return found[0]
 
@@ -432,11 +430,11 @@ class Parent:
                 whole.append(name)
         if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
-            message = f"model.from: no matrix of {self.folder} ({models[0]}) fits the new model ({models[1]})"
+            message = f"model.from: no matrix of {self.path} ({models[0]}) fits the new model ({models[1]})"
             raise ConfigError(message + _other_fields(self.task.config.model, task.config.model, task.sizes.values()))
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
-        return Taken(self.folder, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+        return Taken(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:

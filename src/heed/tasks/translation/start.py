@@ -341,7 +341,7 @@ def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
     if theirs != _MODEL:
         known = ", ".join([*_DEFAULTS, _MODEL])
         raise ConfigError(
-            f"model.take is {take}, but {parent.folder} is a '{theirs}', which has no separate encoder or decoder to "
+            f"model.take is {take}, but {parent.path} is a '{theirs}', which has no separate encoder or decoder to "
             f"take; models that do: {known}"
         )
     return take
@@ -364,14 +364,14 @@ def with_body(config: TranslationConfig) -> TranslationConfig:
         return config
     if "name" in section.model_fields_set and section.name != _MODEL:
         raise ConfigError(
-            f"model.name is '{section.name}', but the blocks of {parent.folder} ({theirs.name}) fit '{_MODEL}' only"
+            f"model.name is '{section.name}', but the blocks of {parent.path} ({theirs.name}) fit '{_MODEL}' only"
         )
     body, _ = parent.task.model_and_head()
     for field, right in _LACKING.get(theirs.name, {}).items():
         value = getattr(body, field)
         if value not in (right if isinstance(right, tuple) else (right,)):
             raise ConfigError(
-                f"model.from: {parent.folder} has model.{field}={value}, which '{_MODEL}' lacks; it can start from a "
+                f"model.from: {parent.path} has model.{field}={value}, which '{_MODEL}' lacks; it can start from a "
                 f"'{theirs.name}' with {right if isinstance(right, str | bool) else right[0]}"
             )
     fields = {"name": _MODEL, **_fields(theirs.name, body, part)}

@@ -1,0 +1,130 @@
+"""A folder of files as one zip file, and such zip files unpacked safely, once, into the cache.
+
+The name in the cache is a hash of the zip file's content. Only `FOLDER/FILE` of plain names is unpacked, each to a
+regular file (a link becomes a file with the text of its target), and no more bytes than the zip file's directory
+declares, which is bounded before anything is written. A folder that is damaged or half unpacked is never used: see
+`heed.storage.cache`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo, is_zipfile
+
+from heed.errors import HeedError, RunError
+from heed.storage.cache import content_of, find_entry, key_of, make_entry
+from heed.storage.disk import write_whole
+from heed.storage.files import LIMIT
+
+_MEMBER = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,200}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+"""Names of files in a zip file: a folder, and a file in it that is not hidden."""
+_MOST_FILES = 1_000
+_MOST_TIMES = 50
+"""How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
+_INSIDE = "run"
+_BLOCK = 1 << 20
+
+
+def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> None:
+    """Write files as a zip file with one folder; the same files give the same bytes.
+
+    Args:
+        out: The zip file.
+        folder: Name of the folder in it.
+        files: By name, the content, which is compressed; or a file, which is stored as it is (weights hardly shrink).
+
+    Raises:
+        DiskError: The disk is full or writing fails; no file is left.
+    """
+
+    def write(part: Path) -> None:
+        with ZipFile(part, "w") as archive:
+            for name, content in sorted(files.items()):
+                member = ZipInfo(f"{folder}/{name}")  # dated 1980
+                member.compress_type = ZIP_STORED if isinstance(content, Path) else ZIP_DEFLATED
+                member.external_attr = 0o644 << 16
+                source = content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+                with source, archive.open(member, "w", force_zip64=True) as target:
+                    shutil.copyfileobj(source, target, _BLOCK)
+
+    write_whole(out, write)
+
+
+def unpacked(path: Path, check: Callable[[Path], object]) -> Path:
+    """The folder in a zip file, unpacked into the cache if it is not yet there.
+
+    Args:
+        path: A zip file of one folder of files, as `write_archive` writes it.
+        check: Called with the unpacked folder before it is kept; raises an error to refuse it.
+
+    Raises:
+        RunError: The file is not such a zip file, is damaged, or would unpack to far more than its size.
+        CacheError: The cache folder cannot be written to, or is full.
+    """
+    with _readable(path):
+        key = key_of(unpacked=content_of(path))
+    entry = find_entry(key) or make_entry(key, lambda part: {"folder": _unpack(path, part / _INSIDE, check)})
+    return entry.path / _INSIDE / str(entry.record["folder"])
+
+
+def _unpack(path: Path, into: Path, check: Callable[[Path], object]) -> str:
+    with _readable(path):
+        if not is_zipfile(path):
+            raise RunError(f"'{path}' is neither a run folder nor a packed run: it is not a zip file, or was cut off")
+        archive = ZipFile(path)
+    with archive:
+        name = _folder_in(path, archive)
+        (into / name).mkdir(parents=True)
+        for member in archive.infolist():
+            if not member.is_dir():
+                with (into / member.filename).open("xb") as target:
+                    for block in _blocks(path, archive, member):
+                        target.write(block)
+        check(into / name)
+    return name
+
+
+def _folder_in(path: Path, archive: ZipFile) -> str:
+    """The one folder in a zip file whose members may be unpacked."""
+    members = [one for one in archive.infolist() if not one.is_dir()]
+    names = [one.filename for one in members]
+    folders = {name.partition("/")[0] for name in names}
+    if odd := next((name for name in names if not _MEMBER.fullmatch(name)), None):
+        raise _foreign(path, f"it contains {odd!r}")
+    if len(folders) != 1 or len({name.casefold() for name in names}) < len(names) or len(names) > _MOST_FILES:
+        raise _foreign(path, f"it contains {len(names):,} files in {len(folders):,} folders, or names a file twice")
+    if odd := next((one.filename for one in members if one.flag_bits & 1 or one.compress_type not in (0, 8)), None):
+        raise _foreign(path, f"{odd!r} is encrypted, or compressed by another method than deflate")
+    size, most = sum(one.file_size for one in members), LIMIT + _MOST_TIMES * path.stat().st_size
+    if size > most:
+        raise _foreign(
+            path, f"it would unpack to {size:,} bytes; of a file of this size, at most {most:,} are expected"
+        )
+    return folders.pop()
+
+
+def _foreign(path: Path, what: str) -> RunError:
+    return RunError(f"'{path}' is not a run packed by heed: {what}; pack a run with: heed pack RUN")
+
+
+def _blocks(path: Path, archive: ZipFile, member: ZipInfo) -> Iterator[bytes]:
+    with _readable(path), archive.open(member) as source:
+        while block := source.read(_BLOCK):
+            yield block
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Context manager that names the zip file in whatever error its damaged bytes cause in the library."""
+    try:
+        yield
+    except (HeedError, MemoryError):
+        raise
+    except Exception as error:
+        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise RunError(f"'{path}' is damaged: {problem}; get the file again") from None
