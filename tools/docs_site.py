@@ -40,7 +40,7 @@ RESULTS = {
     "ScoredText": (),
     "Forecast": (),
     "Exported": (),
-    "Packed": (),
+    "PackedRun": (),
     "RunState": (),
 }
 """Classes of what functions and methods return, with the methods to list; all of them by default."""

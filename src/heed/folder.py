@@ -118,13 +118,8 @@ def _check_packed(file: Path, folder: Path) -> None:
 
 
 def is_packed(run: str | Path) -> bool:
-    """True if a run is named by its zip file and not by its folder."""
-    return is_packed_name(run) and Path(run).is_file()
-
-
-def is_packed_name(run: str | Path) -> bool:
-    """True for a name that ends in .zip."""
-    return str(run).lower().endswith(".zip")
+    """True for the name of a zip file, not of a folder."""
+    return str(run).endswith(".zip")
 
 
 def check_finished(path: Path) -> None:

@@ -7,15 +7,15 @@ from wrong_edits.edit import Edit
 EDITS = [
     # packed runs
     Edit(
-        "pack: paths in the report stay",
-        "rename = whole if file == folders.ORIGIN else anywhere",
-        "rename = whole",
+        "pack: paths in the home folder stay",
+        'return _HOME.sub("", value)',
+        "return value",
         ("tests/test_pack.py",),
     ),
     Edit(
         "pack: a file that unpacks to any size is unpacked",
-        "    if size > most:\n        raise _foreign(",
-        "    if size > most**2:\n        raise _foreign(",
+        "    elif size > most:",
+        "    elif size > most**2:",
         ("tests/test_pack.py",),
     ),
     Edit(

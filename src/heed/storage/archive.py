@@ -1,9 +1,8 @@
 """A folder of files as one zip file, and such zip files unpacked safely, once, into the cache.
 
 The name in the cache is a hash of the zip file's content. Only `FOLDER/FILE` of plain names is unpacked, each to a
-regular file (a link becomes a file with the text of its target), and no more bytes than the zip file's directory
-declares, which is bounded before anything is written. A folder that is damaged or half unpacked is never used: see
-`heed.storage.cache`.
+regular file (a link becomes the text of its target), and at most the bytes that the zip file's directory declares,
+which are bounded before anything is written. What is damaged or half unpacked is never used (`heed.storage.cache`).
 """
 
 from __future__ import annotations
@@ -22,21 +21,16 @@ from heed.storage.disk import write_whole
 from heed.storage.files import LIMIT
 
 _MEMBER = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,200}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-"""Names of files in a zip file: a folder, and a file in it that is not hidden."""
 _MOST_FILES = 1_000
 _MOST_TIMES = 50
 """How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
-_INSIDE = "run"
 _BLOCK = 1 << 20
 
 
 def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> None:
-    """Write files as a zip file with one folder; the same files give the same bytes.
+    """Write files, by name, as a zip file with one folder: content is compressed, a file (weights) stored as it is.
 
-    Args:
-        out: The zip file.
-        folder: Name of the folder in it.
-        files: By name, the content, which is compressed; or a file, which is stored as it is (weights hardly shrink).
+    The same files give the same bytes.
 
     Raises:
         DiskError: The disk is full or writing fails; no file is left.
@@ -56,11 +50,9 @@ def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> 
 
 
 def unpacked(path: Path, check: Callable[[Path], object]) -> Path:
-    """The folder in a zip file, unpacked into the cache if it is not yet there.
+    """The folder in a zip file of `write_archive`, unpacked into the cache if it is not there yet.
 
-    Args:
-        path: A zip file of one folder of files, as `write_archive` writes it.
-        check: Called with the unpacked folder before it is kept; raises an error to refuse it.
+    `check` is called with the folder before it is kept, and raises an error to refuse it.
 
     Raises:
         RunError: The file is not such a zip file, is damaged, or would unpack to far more than its size.
@@ -68,8 +60,8 @@ def unpacked(path: Path, check: Callable[[Path], object]) -> Path:
     """
     with _readable(path):
         key = key_of(unpacked=content_of(path))
-    entry = find_entry(key) or make_entry(key, lambda part: {"folder": _unpack(path, part / _INSIDE, check)})
-    return entry.path / _INSIDE / str(entry.record["folder"])
+    entry = find_entry(key) or make_entry(key, lambda part: {"folder": _unpack(path, part / "run", check)})
+    return entry.path / "run" / str(entry.record["folder"])
 
 
 def _unpack(path: Path, into: Path, check: Callable[[Path], object]) -> str:
@@ -78,38 +70,34 @@ def _unpack(path: Path, into: Path, check: Callable[[Path], object]) -> str:
             raise RunError(f"'{path}' is neither a run folder nor a packed run: it is not a zip file, or was cut off")
         archive = ZipFile(path)
     with archive:
-        name = _folder_in(path, archive)
-        (into / name).mkdir(parents=True)
-        for member in archive.infolist():
-            if not member.is_dir():
-                with (into / member.filename).open("xb") as target:
-                    for block in _blocks(path, archive, member):
-                        target.write(block)
-        check(into / name)
-    return name
+        members = [one for one in archive.infolist() if not one.is_dir()]
+        folder = _folder_of(path, members)
+        (into / folder).mkdir(parents=True)
+        for member in members:
+            with (into / member.filename).open("xb") as target:
+                for block in _blocks(path, archive, member):
+                    target.write(block)
+    check(into / folder)
+    return folder
 
 
-def _folder_in(path: Path, archive: ZipFile) -> str:
-    """The one folder in a zip file whose members may be unpacked."""
-    members = [one for one in archive.infolist() if not one.is_dir()]
+def _folder_of(path: Path, members: list[ZipInfo]) -> str:
+    """The one folder of a zip file, if all its members may be unpacked."""
     names = [one.filename for one in members]
     folders = {name.partition("/")[0] for name in names}
-    if odd := next((name for name in names if not _MEMBER.fullmatch(name)), None):
-        raise _foreign(path, f"it contains {odd!r}")
-    if len(folders) != 1 or len({name.casefold() for name in names}) < len(names) or len(names) > _MOST_FILES:
-        raise _foreign(path, f"it contains {len(names):,} files in {len(folders):,} folders, or names a file twice")
-    if odd := next((one.filename for one in members if one.flag_bits & 1 or one.compress_type not in (0, 8)), None):
-        raise _foreign(path, f"{odd!r} is encrypted, or compressed by another method than deflate")
     size, most = sum(one.file_size for one in members), LIMIT + _MOST_TIMES * path.stat().st_size
-    if size > most:
-        raise _foreign(
-            path, f"it would unpack to {size:,} bytes; of a file of this size, at most {most:,} are expected"
-        )
+    problem = ""
+    if odd := next((name for name in names if not _MEMBER.fullmatch(name)), None):
+        problem = f"it contains {odd!r}"
+    elif len(folders) != 1 or len({name.casefold() for name in names}) < len(names) or len(names) > _MOST_FILES:
+        problem = f"it contains {len(names):,} files in {len(folders):,} folders, or names a file twice"
+    elif odd := next((one.filename for one in members if one.flag_bits & 1 or one.compress_type not in (0, 8)), None):
+        problem = f"{odd!r} is encrypted, or compressed by another method than deflate"
+    elif size > most:
+        problem = f"it would unpack to {size:,} bytes, more than the {most:,} expected of its size"
+    if problem:
+        raise RunError(f"'{path}' is not a run packed by heed: {problem}; pack a run with: heed pack RUN")
     return folders.pop()
-
-
-def _foreign(path: Path, what: str) -> RunError:
-    return RunError(f"'{path}' is not a run packed by heed: {what}; pack a run with: heed pack RUN")
 
 
 def _blocks(path: Path, archive: ZipFile, member: ZipInfo) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from heed.tasks.base.task import Task
 from heed.threads import sparing
 
 if TYPE_CHECKING:
-    from heed.tasks.base.pack import Packed
+    from heed.tasks.base.pack import PackedRun
 
 T = TypeVar("T", bound=Task[Any, Any])
 M = TypeVar("M", bound=nn.Module)
@@ -211,7 +211,7 @@ class Run(ABC, Generic[T, M]):
         """
         return curves_of(self.folder, self.config)
 
-    def pack(self, out: str | Path | None = None) -> Packed:
+    def pack(self, out: str | Path | None = None) -> PackedRun:
         """Write the run as one zip file to hand over; see `heed.pack`."""
         from heed.tasks.base.pack import pack
 

@@ -403,12 +403,10 @@ def _refuse_pipes(config: RunConfig) -> None:
 
 def _refuse_left_behind(config: RunConfig) -> None:
     """Refuse to look for the data of a packed run, which knows only the names of its files, unless they are here."""
-    for path in data_files(config) if not isinstance(config.data, HubSection) else ():
-        if not os.path.isabs(path) and not os.path.exists(path):
-            raise DataError(
-                f"no file '{path}' in this folder: a packed run does not contain its data; give files, as in "
-                "heed evaluate RUN FILE"
-            )
+    paths = () if isinstance(config.data, HubSection) else data_files(config)
+    if path := next((one for one in paths if not os.path.isabs(one) and not os.path.exists(one)), None):
+        what = f"no file '{path}' in this folder: a packed run does not contain its data"
+        raise DataError(f"{what}; give files, as in heed evaluate RUN FILE")
 
 
 def write_digests(config: RunConfig, folder: Path) -> None:
