@@ -13,11 +13,12 @@ import heed
 from commands import call
 from heed.data.batch import distinct_words
 from heed.data.kinds.tagged import may_follow
+from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
-from heed.layers import CharacterFeatures
+from heed.layers import AffixFeatures, CharacterFeatures
 from heed.tasks import check_config
 from heed.tasks.tagging.run import error_lines
-from heed.tasks.tagging.task import Tagging
+from heed.tasks.tagging.task import Tagging, affixes_of
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
 TRAINING = {"steps": 60, "batch_tokens": 200, "threads": 1, "device": "cpu", "learning_rate": 0.01}
@@ -88,7 +89,7 @@ def test_a_loaded_run_predicts_the_same(run):
     assert again.evaluate("test")["entity_f1"] == run.report["scores"]["test"]["entity_f1"]
 
 
-@pytest.mark.parametrize("characters", ["none", "cnn"])
+@pytest.mark.parametrize("characters", ["none", "cnn", "affixes"])
 @pytest.mark.parametrize("kind", ["word", "bpe", "char"])
 def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, characters):
     size = {"vocab_size": 34} if kind == "bpe" else {}  # too small for whole words
@@ -130,6 +131,76 @@ def test_character_features_are_the_largest_of_a_convolution():
         windows = [np.einsum("fci,ic->f", weight, padded[i : i + 3]) + bias for i in range(len(word))]
         np.testing.assert_allclose(features[row, column].detach().numpy(), np.max(windows, axis=0), atol=1e-6)
     assert not features[0, 2].any() and not features[1, 2].any()
+
+
+def test_affixes_of_words_by_hand():
+    expected = ["m-", "mc-", "mcd-", "-s", "-ds", "-lds", "-alds", "=mcdonalds", "shape XxXx"]
+    assert affixes_of("McDonalds") == expected
+    assert affixes_of("U2") == ["u-", "u2-", "-2", "-u2", "=u2", "shape X9"]
+    assert affixes_of("") == ["=", "shape "]
+
+
+def test_affix_features_are_the_sum_of_embeddings():
+    features = AffixFeatures(9, 3)
+    words = distinct_words([[[4, 5, 6], [4]], [[7]]])
+    rows = features.embedding.weight
+    found = features(words.groups, words.place)
+    torch.testing.assert_close(found[0], torch.stack([rows[4] + rows[5] + rows[6], rows[4]]))
+    torch.testing.assert_close(found[1], torch.stack([rows[7], torch.zeros(3)]))
+
+
+def suffixed(count, seed):
+    """Words of random letters; those that end in "-ine" are drugs."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        for ending, tag in rng.choices((("ine", "B-drug"), ("ist", "O"), ("ed", "O")), k=4):
+            rows.append(f"{''.join(rng.choices('abcdefghklmnoprstu', k=5))}{ending}\t{tag}")
+        rows.append("")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("head", ["softmax", "crf"])
+@pytest.mark.parametrize(
+    "model", [{}, {"name": "encoder", "d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 16, "dropout": 0.0}]
+)
+def test_words_never_seen_are_tagged_by_their_endings_by_default(tmp_path, head, model):
+    for name, count, seed in (("train", 80, 1), ("valid", 20, 2), ("test", 40, 3)):
+        (tmp_path / f"{name}.conll").write_text(suffixed(count, seed))
+    values = settings(tmp_path, head=head)
+    values["model"] = {"head": head, **(model or values["model"])}
+    (tmp_path / "c.yaml").write_text(json.dumps(values))
+    run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
+    assert run.config.model.model_extra["characters"] == "affixes"
+    assert run.report["scores"]["test"]["entity_f1"]["value"] > 0.95
+    assert [e.text for e in run.predict("qqqist qqqine qqqed").entities] == ["qqqine"]
+
+
+def test_only_new_word_models_read_affixes_and_leave_words_out(files, run):
+    def of(values):
+        extra = prepare(values).config.model.model_extra
+        return extra["characters"], extra["word_dropout"]
+
+    assert of(settings(files)) == ("affixes", 0.1)
+    assert of(settings(files, word_dropout=0.3)) == ("affixes", 0.3)
+    assert of(settings(files, {"kind": "bpe", "vocab_size": 60})) == ("none", 0.0)
+    assert of(settings(files, characters="none")) == ("none", 0.0)
+    child = settings(files)
+    child["model"] = {"from": str(run.folder)}
+    assert of(child)[0] == "cnn"  # as its parent
+
+
+def test_words_are_left_out_in_training_only(files):
+    task = prepare(settings(files, word_dropout=0.5))
+    model = task.build_model()
+    batch, seen = task.collate_encoded(task.encoded("train"), list(range(20))), []
+    model.body.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    task.hidden(model.eval(), batch)
+    task.hidden(model.train(), batch)
+    assert torch.equal(seen[0], batch.tokens)
+    changed = seen[1] != batch.tokens
+    assert (seen[1][changed] == UNKNOWN).all() and not changed[~batch.mask].any()
+    assert 0.4 < changed[batch.mask].float().mean() < 0.6
 
 
 def test_each_distinct_word_is_read_once_and_a_long_one_widens_no_other():

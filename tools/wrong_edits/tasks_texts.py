@@ -198,6 +198,18 @@ EDITS = [
     ),
     # tagging: reading, scoring, saving
     Edit(
+        "tagging: words are left out when a text is tagged",
+        "        if self.training and self.word_dropout:\n",
+        "        if self.word_dropout:\n",
+        ("tests/test_tagging.py::test_words_are_left_out_in_training_only",),
+    ),
+    Edit(
+        "tagging: the last letters of a word are its first",
+        'f"-{low[-n:]}" for n in last',
+        'f"-{low[:n]}" for n in last',
+        ("tests/test_tagging.py::test_affixes_of_words_by_hand",),
+    ),
+    Edit(
         "tagging: a column from the end is the first one",
         "        return number % len(row)\n",
         "        return max(number, 0)\n",

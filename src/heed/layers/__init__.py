@@ -4,6 +4,7 @@ from heed.layers.crf import LinearChainCRF
 from heed.layers.decoder_stack import DecoderStack
 from heed.layers.elementwise import Dropout, LayerNorm, RMSNorm
 from heed.layers.embeddings import (
+    AffixFeatures,
     CharacterFeatures,
     LearnedPositions,
     RotaryPositions,

@@ -268,6 +268,25 @@ class CharacterFeatures(nn.Module):
         return torch.cat([one.to(features[-1].dtype) for one in features])[place]
 
 
+class AffixFeatures(nn.Module):
+    """Sum of the embeddings of a word's affixes and shape: f(w) = sum_i E[a_i], with a_i from `data.batch`'s words.
+
+    Source: Bojanowski et al. 2017 (arXiv:1607.04606), section 3.2, with affixes instead of all n-grams.
+    """
+
+    def __init__(self, vocab_size: int, d_output: int) -> None:
+        super().__init__()
+        self.embedding = TokenEmbedding(vocab_size, d_output)
+        self.d_output = d_output
+
+    def forward(
+        self, groups: Sequence[Int[Tensor, "_ _"]], place: Int[Tensor, "batch words"]
+    ) -> Float[Tensor, "batch words d_output"]:
+        """Features of each word; the arguments are those of `CharacterFeatures.forward`, with ids of affixes."""
+        features = [self.embedding(affixes).sum(1) for affixes in groups]  # padding is a row of zeros
+        return torch.cat([features[0].new_zeros(1, self.d_output), *features])[place]
+
+
 class MaskedWords(nn.Module):
     """States to logits over the vocabulary: `E norm(g(W h + b)) + b_vocabulary`.
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,7 +38,7 @@ from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import tag_measures
 from heed.evaluation.measures import values_of
-from heed.layers import CharacterFeatures, LinearChainCRF
+from heed.layers import AffixFeatures, CharacterFeatures, LinearChainCRF
 from heed.models.base import TextEncoder, TokenEncoder
 from heed.registry import body_class, learned_positions
 from heed.tasks import suggest_task
@@ -50,6 +51,24 @@ _CHARACTERS = "characters.json"
 _CHARACTERS_PER_POSITION = 32
 """Characters counted as one position of a batch: far more than ordinary words have, so that only very long
 words count."""
+
+
+_AFFIXES = 30_000
+"""Most affixes that have an embedding; each occurs in two different words of the training set."""
+_WORD_DROPOUT = 0.1
+"""Default of `model.word_dropout` with features of words."""
+
+
+def affixes_of(word: str) -> list[str]:
+    """The first 1 to 3 and last 1 to 4 letters, shape and lower-case form of a word, as distinct texts.
+
+    A shape has X for upper case, x for lower case and 9 for digits, runs as one: "McDonald's" is XxXx'x.
+    """
+    low = word.lower()
+    kinds = ("X" if c.isupper() else "x" if c.isalpha() else "9" if c.isdigit() else c for c in word)
+    shape = "".join(kind for kind, _ in groupby(kinds))
+    first, last = (range(1, min(most, len(low)) + 1) for most in (3, 4))
+    return [*(f"{low[:n]}-" for n in first), *(f"-{low[-n:]}" for n in last), f"={low}", f"shape {shape}"]
 
 
 @dataclass(frozen=True)
@@ -276,7 +295,7 @@ TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {
 
 
 class Tagger(nn.Module):
-    """A body that reads tokens, and optionally the characters of words, with a head over the words' states.
+    """A body that reads tokens, and optionally features of words, with a head over the words' states.
 
     The state of a word is the mean of its tokens' states, or that of its first token. Texts are framed for a body that
     reads framed texts. A sentence longer than a table of learned positions is read in pieces.
@@ -290,11 +309,13 @@ class Tagger(nn.Module):
         self,
         body: TokenEncoder,
         head: TagHead,
-        characters: CharacterFeatures | None,
+        characters: CharacterFeatures | AffixFeatures | None,
         delay: int = 0,
         word: Literal["mean", "first"] = "mean",
+        word_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.word_dropout = word_dropout
         self.delay = delay
         self.word = word
         self.body = body
@@ -316,6 +337,9 @@ class Tagger(nn.Module):
             characters: The characters of the words, for a model that reads them.
         """
         features = None
+        if self.training and self.word_dropout:
+            left_out = torch.rand(mask.shape, device=mask.device) < self.word_dropout
+            tokens = tokens.masked_fill(mask & left_out, UNKNOWN)
         if self.characters is not None:
             assert characters is not None
             features = self.characters(characters.groups, characters.place)  # (B, W, num_filters)
@@ -370,9 +394,12 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
                 f"model {config.model.name} produces one vector per text, so it cannot tag words; use another"
             )
         task = super().prepare(config, given)
-        if task.config.model.model_extra and task.config.model.model_extra["characters"] != "none":
-            words = {word for sentence in task.splits.examples["train"] for word in sentence.words}
-            task.characters = TextTokenizer.train_characters(words, TokenizerConfig(normalization="nfc"))
+        words = [word for sentence in task.splits.examples["train"] for word in sentence.words]
+        if task.word_features == "cnn":
+            task.characters = TextTokenizer.train_characters({*words}, TokenizerConfig(normalization="nfc"))
+        elif task.word_features == "affixes":
+            section = TokenizerConfig(kind="word", vocab_size=_AFFIXES)
+            task.characters = TextTokenizer.train_words(map(affixes_of, dict.fromkeys(words)), section)
         task._leave_out_long()
         return task
 
@@ -454,8 +481,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """Convert words without tags to tokens."""
         words = self.tokenizer.encode_words(sentences)
         characters: list[list[list[int]]] = [[] for _ in sentences]
-        if self.characters is not None:
+        if self.characters is not None and self.word_features == "cnn":
             characters = self.characters.encode_words(sentences)
+        elif self.characters is not None:
+            distinct = {*chain.from_iterable(sentences)}
+            ids = self.characters.encode_words([affixes_of(word) for word in distinct])
+            known = {word: [one for (one,) in each] for word, each in zip(distinct, ids, strict=True)}
+            characters = [[known[word] for word in sentence] for sentence in sentences]
         return [TokenWords(w, [], c) for w, c in zip(words, characters, strict=True)]
 
     def tokens_of(self, encoded: TokenWords) -> list[int]:
@@ -477,11 +509,19 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def selected_by(self) -> str:
         return "accuracy" if self.plain else "entity_f1"
 
+    @property
+    def word_features(self) -> str:
+        """The settled `model.characters`."""
+        return str((self.config.model.model_extra or {}).get("characters", "none"))
+
     def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
         filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
-        return super().fields_from_data(given) | {
-            "d_features": 0 if given.get("characters", "none") == "none" else filters
-        }
+        kind = given.get("characters", "auto")
+        if kind == "auto":
+            own = self.config.model.from_ is None and not isinstance(self.config.data, TeddyData)
+            kind = "affixes" if own and self.tokenizer.unit == "word" else "none"
+        fields = {"characters": kind, "d_features": 0 if kind == "none" else filters}
+        return super().fields_from_data(given) | fields
 
     def head_fields(self, head: TaggingHead, given: dict[str, Any]) -> dict[str, Any]:
         if head.delay and issubclass(self.body_class, TokenEncoder) and self.body_class.framed:
@@ -493,18 +533,24 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         if head.head == "crf" and self.config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to model.head crf; remove the field")
-        return head.model_dump()
+        used = 0.0 if head.characters == "none" else _WORD_DROPOUT
+        return head.model_dump() | ({"word_dropout": used} if head.word_dropout is None else {})
 
     def build_model(self) -> Tagger:
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder)
-        characters = None
+        characters: CharacterFeatures | AffixFeatures | None = None
         if self.characters is not None:
-            characters = CharacterFeatures(len(self.row_names("characters")), head.d_character, head.num_filters)
+            size = len(self.row_names("characters"))
+            characters = (
+                CharacterFeatures(size, head.d_character, head.num_filters)
+                if head.characters == "cnn"
+                else AffixFeatures(size, head.num_filters)
+            )
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags are used unchanged
         tag_head = TAG_HEADS[head.head](body.d_output, self.row_names("labels"), in_bio)
-        return Tagger(body, tag_head, characters, head.delay, head.word)
+        return Tagger(body, tag_head, characters, head.delay, head.word, head.word_dropout or 0.0)
 
     def axes(self) -> dict[str, list[str]]:
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
