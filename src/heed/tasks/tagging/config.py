@@ -42,7 +42,7 @@ class TaggingHead(Section):
     """Width of the features of a word: filters of the convolution, of width 3, or width of the affixes' embeddings."""
     word_dropout: float | None = Field(None, ge=0, lt=1)
     """Share of the words that are replaced by the unknown token in training, so that it is trained; by default 0.1 with
-    affixes or cnn, else 0."""
+    affixes, else 0."""
     word: Literal["mean", "first"] = "mean"
     """State of a word of several tokens: the mean of the tokens' states, or the first token's state, as in BERT."""
     delay: int = Field(0, ge=0)

@@ -56,7 +56,7 @@ words count."""
 _AFFIXES = 30_000
 """Most affixes that have an embedding; each occurs in two different words of the training set."""
 _WORD_DROPOUT = 0.1
-"""Default of `model.word_dropout` with features of words."""
+"""Default of `model.word_dropout` with affixes."""
 
 
 def affixes_of(word: str) -> list[str]:
@@ -533,7 +533,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         if head.head == "crf" and self.config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to model.head crf; remove the field")
-        used = 0.0 if head.characters == "none" else _WORD_DROPOUT
+        used = _WORD_DROPOUT if head.characters == "affixes" else 0.0
         return head.model_dump() | ({"word_dropout": used} if head.word_dropout is None else {})
 
     def build_model(self) -> Tagger:
