@@ -42,7 +42,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "han": {"name": "han", "d_embedding": 12, "d_hidden": 6, "d_attention": 8},
     "cnn": {"name": "cnn", "d_embedding": 12, "num_filters": 6},
     "bag": {"name": "bag", "d_embedding": 12, "d_hidden": 8},
-    "ngrams": {"name": "bag", "d_embedding": 12, "d_hidden": 8, "ngrams": 2, "ngram_buckets": 512},
+    "ngrams": {"name": "bag", "d_embedding": 12, "d_hidden": 8, "ngrams": 2, "ngram_characters": 0},
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import heed
+from heed.data.tokens.special import UNKNOWN
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
 from heed.tasks import check_config
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.ngrams import NAME, TfidfClassifier
+from heed.tasks.classification.ngrams import ALONE, NAME, Reading, TfidfClassifier
 from heed.tasks.classification.task import Classification
 
 WORDS = "the of and film story it was we saw plot".split()
@@ -73,34 +75,102 @@ def ngrams_of(ids, longest):
 
 def test_logits_are_those_of_numpy():
     torch.manual_seed(0)
-    layer = HashedNgrams(2, 500, 3)
+    layer = HashedNgrams(500, 3, characters=True)
     for name in ("weight", "bias", "idf"):
         getattr(layer, name).copy_(torch.rand_like(getattr(layer, name)))
-    tokens = torch.tensor([[5, 6, 5, 6], [9, 0, 0, 0], [0, 0, 0, 0]])
-    found = layer(tokens, tokens > 0).numpy()
     weight, bias, idf = (getattr(layer, name).numpy() for name in ("weight", "bias", "idf"))
-    for row, ids in enumerate([[5, 6, 5, 6], [9], []]):
-        row_ids = torch.tensor(ids, dtype=torch.long)
-        buckets = hash_ngrams(row_ids, row_ids > 0, 2, 500).flatten().tolist()
-        held = sorted({b for b in buckets if b >= 0})
-        x = idf[held] / max(1e-9, np.linalg.norm(idf[held]))
-        assert np.allclose(found[row], bias + x @ weight[held], atol=1e-6)
+    texts = [[3, 41, 500, 999], [7], [600], []]
+    found = layer(torch.tensor([row + [-1] * (4 - len(row)) for row in texts])).numpy()
+    for row, held in enumerate(texts):
+        expected = bias.copy()
+        for kind in ([b for b in held if b < 500], [b for b in held if b >= 500]):  # words; characters
+            if kind:
+                expected += idf[kind] / np.linalg.norm(idf[kind]) @ weight[kind]
+        assert np.allclose(found[row], expected, atol=1e-6)
 
 
-def test_sentences_are_read_apart():
-    layer = HashedNgrams(2, 1000, 2)
-    nested = torch.tensor([[[5, 6], [7, 0]]])
-    flat = torch.tensor([[5, 6, 7]])
-    apart = {b for b in layer.buckets(nested, nested > 0)[0].tolist() if b >= 0}
-    whole = {b for b in layer.buckets(flat, flat > 0)[0].tolist() if b >= 0}
-    assert apart < whole and len(whole - apart) == 1  # the pair 6 7
+def test_n_grams_are_of_words_in_lower_case_and_of_characters_within_them():
+    reading = Reading(2, 4, 10**6)
+    words = ngrams.words_of("Not GOOD, I")
+    assert words == ["not", "good", ",", "i"]
+    names = reading.names(words, [])
+    assert names[:7] == ["not", "good", ",", "i", "not good", "good ,", ", i"]
+    assert names[7:12] == ["no-", "-not-", "-ot", "not-", "-not"] and {"goo-", "-ood"} < {*names[12:]}
+    rows = reading.rows(words, [])
+    assert len(rows) == len(names) and (rows[:7] < 10**6).all() and (rows[7:] >= 10**6).all()
+    # An n-gram is in the same row wherever it occurs.
+    again = dict(zip(reading.names(["good", "i"], []), reading.rows(["good", "i"], []).tolist(), strict=True))
+    first = dict(zip(names, rows.tolist(), strict=True))
+    assert all(first[name] == row for name, row in again.items() if name in first and name != "i")
+
+
+def test_words_that_the_tokenizer_does_not_know_count(tmp_path):
+    """Each label has words of its own that occur once in training; their beginning tells the label."""
+    rng = random.Random(5)
+
+    def drawn(count):
+        letters = "abcdefghijklmnop"
+        made = (("neg", "mis") if rng.random() < 0.5 else ("pos", "pre") for _ in range(count))
+        return "".join(f"{label} the {start}{''.join(rng.choices(letters, k=6))} film\n" for label, start in made)
+
+    for name, count in (("train", 80), ("valid", 40), ("test", 40)):
+        (tmp_path / f"{name}.txt").write_text(drawn(count))
+    task, model, started = prepared(settings(tmp_path))
+    test = task.encoded("test")
+    assert all(UNKNOWN in task.tokens_of(text) for text in test)
+    alone = task.ngram_logits(model, test)
+    assert (task.decide(task.probabilities(alone)) == task.indicators(test)).all()
+    assert started["ngrams"].characters == 4 and started["ngrams"].held_out > 0.95
+
+
+def test_a_run_of_an_earlier_version_reads_n_grams_of_its_tokens(folder):
+    task, _, _ = prepared(settings(folder))
+    section = task.config.model.model_copy(update={"ngram_characters": None})
+    task.config = task.config.model_copy(update={"model": section})
+    (text,) = task.encode_texts(["the film was not quiteunknown"])
+    ids = task.tokens_of(text)
+    expected = {int(row) for found in hash_ngrams(np.array(ids), 2, 2**18) for row in found}
+    assert UNKNOWN in ids and {*text.ngrams.tolist()} == expected
+    assert task.build_model().ngrams.weight.shape == (2**18, 2)
+
+
+@pytest.mark.parametrize(("right", "share"), [((9, 0, 90), 1.0), ((9, 9, 81), 0.0), ((0, 9, 90), 0.0)])
+def test_the_body_keeps_the_share_that_the_validation_set_confirms(folder, right, share):
+    """Texts that only the body, only the n-grams, and both label correctly."""
+    task, model, _ = prepared(settings(folder))
+    model.ngram_scale.data.fill_(1.5)
+    body, alone, _ = right
+    count = sum(right)
+    labels = torch.zeros(count, dtype=torch.long)
+    signs = torch.ones(count), torch.ones(count)
+    signs[1][:body] = -2  # wrong by n-grams alone
+    signs[0][body : body + alone] = -2  # wrong with the body
+    whole, only = (torch.stack([logit, -logit], 1) for logit in signs)
+    made = SimpleNamespace(
+        encoded=lambda split: [None] * count,
+        validated_part=list,
+        label_tensor=lambda encoded: labels,
+        logits=lambda model, encoded: whole,
+        ngram_logits=lambda model, encoded: only,
+        label_scores=task.label_scores,
+        sigmoid=False,
+    )
+    before = model.output.weight.clone()
+    found = ngrams.confirm(made, model)
+    assert found.share == share
+    assert torch.allclose(model.output.weight, before * share)
+    assert model.ngram_scale.item() == pytest.approx(1 + 0.5 * share)
+    assert found.scores["accuracy"] >= found.alone["accuracy"]
+    assert ("the n-grams decide alone" in str(found)) == (share == 0)
+    json.dumps(found.as_report())
 
 
 @pytest.mark.parametrize("stem", ["", "3"])
 def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem):
-    task, model, started = prepared(settings(folder, stem))
+    model = {"name": "rnn", "ngrams": 2, "ngram_characters": 0, **SMALL}
+    task, model, started = prepared(settings(folder, stem, model=model))
     texts = task.encoded("train")
-    grams = [ngrams_of(task.tokens_of(text), 2) for text in texts]
+    grams = [ngrams_of(example.text.split(), 2) for example in task.splits.examples["train"]]
     names = sorted(set().union(*grams))
     x = np.array([[name in own for name in names] for own in grams], dtype=float)
     x *= np.log((1 + len(x)) / (1 + x.sum(0))) + 1
@@ -116,8 +186,9 @@ def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem
                 + made.fit(x * r, labels == label).decision_function(x * r)) / 2  # fmt: skip
 
     right = np.stack([one(0), one(1), one(2)], 1) if stem else np.stack([-one(1) / 2, one(1) / 2], 1)
+    right *= task.chosen_ngrams.scale
     batch = task.collate_encoded(texts, list(range(len(texts))))
-    assert np.allclose(model.ngrams(batch.tokens, batch.mask).numpy(), right, atol=2e-2)
+    assert np.allclose(model.ngrams(batch.ngrams).numpy(), right, atol=0.02 * np.abs(right).max())
     assert "alone they are right on 100.0% of training texts held out from the fit" in str(started["ngrams"])
     json.dumps(started["ngrams"].as_report())
 
@@ -128,15 +199,15 @@ def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder
     batch = task.collate_encoded(texts, [0, 1, 2])
     model.eval()
     with torch.no_grad():
-        fitted = model.ngrams(batch.tokens, batch.mask)
-        beside = task.strength_and_held_out[1][[0, 1, 2]]
-        expected = model(batch.tokens, batch.mask) - fitted + beside
-        loss = float(task.loss(model, batch, 0.0))
+        fitted = model.ngrams(batch.ngrams)
+        beside = task.chosen_ngrams.logits[[0, 1, 2]]
+        expected = task.forward(model, batch) - fitted + beside
+        loss = float(task.loss(model, task.collate([0, 1, 2]), 0.0))
     assert not torch.allclose(fitted, beside, atol=1e-3)
     assert np.isclose(loss, float(torch.nn.functional.cross_entropy(expected, batch.labels, reduction="sum")))
     again = Classification.prepare(check_config(settings(folder), "test"))
     # A resumed run continues with the same logits.
-    assert torch.equal(again.strength_and_held_out[1], task.strength_and_held_out[1])
+    assert torch.equal(again.chosen_ngrams.logits, task.chosen_ngrams.logits)
 
 
 def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):
@@ -144,9 +215,9 @@ def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tm
     rare = tmp_path / "rare.txt"  # of few texts with a label, too weak a regression finds none
     rare.write_text("".join(given[:80] + given[-20:]))
 
-    def chosen(*strengths, most=ngrams._FEW):
+    def chosen(*strengths, most=ngrams._MANY):
         monkeypatch.setattr(ngrams, "_STRENGTHS", strengths)
-        monkeypatch.setattr(ngrams, "_FEW", most)
+        monkeypatch.setattr(ngrams, "_MANY", most)
         return prepared(settings(folder, train=str(rare)))[2]["ngrams"]
 
     weak, good = chosen(1e-6), chosen(10.0)
@@ -197,7 +268,7 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
     (encoded,) = task.encode_texts(["the film was not good"])
     batch = task.collate_encoded([encoded], [0])
     with torch.no_grad():
-        neg, pos = model.ngrams(batch.tokens, batch.mask)[0].tolist()
+        neg, pos = model.ngrams(batch.ngrams)[0].tolist()
     bias = model.ngrams.bias[0].item() - model.ngrams.bias.mean().item()
     (shading,) = (s for s in run.look("the film was not good").look.shadings if s.title.startswith("N-gram classifier"))
     scaled = model.ngram_scale.item() * ((neg - pos) / 2 - bias)
@@ -229,6 +300,10 @@ def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
 def test_the_baseline_is_fitted_once_and_stands_in_the_report(run):
     values = run.report["scores"]["test"]["baselines"][NAME]
     assert {*values} == {"accuracy", "macro_f1"} and values["accuracy"]["value"] == 1.0
+    parts = run.report["parts"]
+    assert run.report["scores"]["valid"]["accuracy"] == parts["scores"]["accuracy"] >= parts["alone"]["accuracy"]
+    alone = run.report["scores"]["test"]["baselines"][ALONE]["accuracy"]["value"]
+    assert alone >= 0.95 and run.evaluate("test")["baselines"][ALONE]["accuracy"]["value"] == alone
     first = run._tfidf
     run.evaluate("valid")
     assert run._tfidf is first

@@ -295,6 +295,10 @@ def trainable(made):
     return [p.requires_grad for p in made[1].parameters()]
 
 
+def ngram_rows(made):
+    return made[1].ngrams.idf.shape
+
+
 def refused(made):
     """Stands for: the second value is an error, which names the field."""
     raise NotImplementedError
@@ -502,6 +506,7 @@ CASES = {
     "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
     "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
+    "ClassificationHead.ngram_characters": (TEXTS | NGRAMS, "model.ngram_characters", (0, 4), ngram_rows, prepared),
     "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),

@@ -300,6 +300,24 @@ EDITS = [
         ("tests/test_claims.py",),
     ),
     Edit(
+        "n-grams: case is kept",
+        "    text = text.lower()\n    return [text[start:end]",
+        "    return [text[start:end]",
+        ("tests/test_classification_ngrams.py",),
+    ),
+    Edit(
+        "n-grams: the body is kept without evidence for it",
+        'if scores[share]["accuracy"] <= scores[0.0]["accuracy"]:',
+        'if scores[share]["accuracy"] < 0:',
+        ("tests/test_classification_ngrams.py",),
+    ),
+    Edit(
+        "n-grams: words and characters are normalised together",
+        "words, characters = normalize(idf * of_words, dim=-1), normalize(idf * ~of_words, dim=-1)\n",
+        "words, characters = normalize(idf, dim=-1), 0\n",
+        ("tests/test_classification_ngrams.py",),
+    ),
+    Edit(
         "classification: tokens that are cut from a pair are not counted",
         "return [*whole, between, *other], sum(lengths) - sum(kept)",
         "return [*whole, between, *other], 0",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import accumulate, chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -59,7 +59,7 @@ def positions_in_groups(mask: Tensor) -> int:
     return max(1, total)
 
 
-def pad_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def pad_rows(rows: Sequence[Sequence[int] | NDArray[np.int32]]) -> tuple[Tensor, Tensor]:
     """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ids."""
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     mask = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
@@ -192,12 +192,14 @@ def unframed(hidden: Tensor) -> Tensor:
 class TokenText:
     """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
 
-    `cut` is the number of tokens left out at the end.
+    `cut` is the number of tokens left out at the end; `ngrams` are the text's distinct n-grams as rows of a table, in
+    order, for a model with n-grams.
     """
 
     sentences: list[list[int]]
     labels: list[int]
     cut: int = 0
+    ngrams: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
     def length(self) -> int:
@@ -213,12 +215,14 @@ class TextBatch(Batch):
         tokens: `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`.
         mask: Shape of the tokens, True on real ones.
         labels: `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data.
+        ngrams: `(batch, most)` rows of a table of n-grams, -1 in unused places; None if not asked for.
     """
 
     indices: list[int]
     tokens: Tensor
     mask: Tensor
     labels: Tensor
+    ngrams: Tensor | None = None
 
     @property
     def num_targets(self) -> int:
@@ -230,24 +234,29 @@ class TextBatch(Batch):
 
 
 def collate_texts(
-    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
+    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool
 ) -> TextBatch:
-    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`.
-
-    Labels are a row of `num_labels` zeros and ones or, if that is None, one id (-1 for none).
-    """
+    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`, with their `ngrams` if asked for."""
     chosen = [texts[i] for i in indices]
     if hierarchical:
         tokens, mask = pad_nested([text.sentences for text in chosen])
     else:
         tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
+    labels, rows = label_tensor(chosen, num_labels), None
+    if ngrams:
+        rows, used = pad_rows([text.ngrams for text in chosen])
+        rows.masked_fill_(~used, -1)
+    return TextBatch(indices, tokens, mask, labels, rows)
+
+
+def label_tensor(texts: Sequence[TokenText], num_labels: int | None) -> Tensor:
+    """The labels of texts: a row of `num_labels` zeros and ones or, if that is None, one id (-1 for none)."""
     if num_labels is None:
-        labels = torch.tensor([text.labels[0] if text.labels else -1 for text in chosen])
-    else:
-        labels = torch.zeros(len(chosen), num_labels)
-        for row, text in enumerate(chosen):
-            labels[row, text.labels] = 1.0
-    return TextBatch(indices, tokens, mask, labels)
+        return torch.tensor([text.labels[0] if text.labels else -1 for text in texts])
+    labels = torch.zeros(len(texts), num_labels)
+    for row, text in enumerate(texts):
+        labels[row, text.labels] = 1.0
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

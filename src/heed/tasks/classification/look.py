@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
@@ -12,10 +12,9 @@ from torch import Tensor
 
 from heed.data.batch import TokenText
 from heed.data.examples import without_breaks
-from heed.data.kinds.inputs import parted
+from heed.data.kinds.inputs import BETWEEN, parted
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
-from heed.layers.ngrams import hash_ngrams
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
@@ -45,7 +44,7 @@ CLS, SEP = "[CLS]", "[SEP]"
 
 
 def without_each_word(
-    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
+    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str, typed: InputSpans
 ) -> Shading | None:
     """Drop in the probability of a label when a word is left out, for every word; edits of the weights stay active.
 
@@ -60,6 +59,8 @@ def without_each_word(
         return None
     tokens = [words.tokens[n] for n in own]
     left = [_without(encoded, range(word.start - first, word.stop - first)) for word in tokens]
+    found = task.ngrams_of([_text_without(typed, word) for word in tokens], [text.sentences for text in left])
+    left = [replace(text, ngrams=rows) for text, rows in zip(left, found, strict=True)]
     number = task.labels.index(label)
     whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
     falls = tuple(whole - other for other in others)
@@ -77,6 +78,12 @@ def _without(encoded: TokenText, word: range) -> TokenText:
         start = places.stop
         kept.append([token for place, token in zip(places, sentence, strict=True) if place not in word])
     return replace(encoded, sentences=[list(sentence) for sentence in kept if sentence])
+
+
+def _text_without(typed: InputSpans, word: range) -> str:
+    """The text without some of its tokens."""
+    spans = typed.spans[word.start : word.stop]
+    return f"{typed.text[: spans[0][0]]} {typed.text[spans[-1][1] :]}"
 
 
 def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
@@ -136,49 +143,41 @@ def ngrams_of_filters(
             parts[ngram] += value
             filters[ngram] += 1
     title = "The {count} n-grams with the largest contributions to the score of {score}, through the filters that are "
+    ordered = sorted(parts, key=lambda ngram: (ngram.start, ngram.stop))
     said = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
-    return _listed(task, title + "largest on them", parts, words, label, said)
+    return _listed(task, title + "largest on them", ((_text(words, n), parts[n], said[n]) for n in ordered), label)
 
 
 @torch.no_grad()
-def ngrams_fitted(
-    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str
-) -> Shading | None:
+def ngrams_fitted(task: Classification, model: Classifier, encoded: TokenText, text: str, label: str) -> Shading | None:
     """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
 
-    An n-gram that occurs several times counts once, at its first place.
+    An n-gram that occurs several times counts once.
     """
-    ngrams = model.ngrams
-    if ngrams is None:
+    table, reading = model.ngrams, task.reading
+    if table is None or reading is None:
         return None
-    places: dict[int, range] = {}
-    begin = int(model.has_cls)
-    for sentence in encoded.sentences:
-        row = torch.tensor(sentence, dtype=torch.long)
-        found = hash_ngrams(row, torch.ones_like(row, dtype=torch.bool), ngrams.longest, len(ngrams.idf)).tolist()
-        for size, starts in enumerate(found, start=1):
-            for i, bucket in enumerate(starts, start=begin):
-                if bucket >= 0:
-                    places.setdefault(bucket, range(i, i + size))
-        begin += len(sentence)
-    buckets = torch.tensor([sorted(places)], dtype=torch.long, device=ngrams.idf.device)
-    weight = toward(task, (ngrams.weight * model.ngram_scale).T, label)
-    values = (ngrams.features(buckets)[0] * weight[buckets[0]]).tolist()
-    added = {places[bucket]: value for bucket, value in zip(buckets[0].tolist(), values, strict=True) if value}
+    words, pieces = task.words_of(text), [list(map(task.tokenizer.label, one)) for one in encoded.sentences]
+    named = zip(reading.rows(words, encoded.sentences).tolist(), reading.names(words, pieces), strict=True)
+    names = dict(reversed([*named]))  # the first of several
+    rows = torch.from_numpy(encoded.ngrams).long().to(table.idf.device)
+    weight = toward(task, (table.weight * model.ngram_scale).T, label)
+    values = (table.features(rows.unsqueeze(0))[0] * weight[rows]).tolist()
+    added = [(names[row], value, "") for row, value in zip(rows.tolist(), values, strict=True) if value]
     title = "N-gram classifier: the {count} largest contributions to the score of {score}"
-    return _listed(task, title, added, words, label) if added else None
+    return _listed(task, title, added, label) if added else None
 
 
-def _listed(
-    task: Classification, title: str, parts: Mapping[range, float], words: Words, label: str,
-    said: Mapping[range, str] | None = None,
-) -> Shading:  # fmt: skip
-    """The n-grams with the largest contributions; in `title`, "count" and "score" are replaced."""
-    best = sorted(parts, key=lambda ngram: (-abs(parts[ngram]), ngram.start, ngram.stop))[:_MOST]
-    axis = Axis("text", "n-gram", tuple(_text(words, ngram) for ngram in best))
-    sums = tuple(parts[ngram] for ngram in best)
+def _listed(task: Classification, title: str, parts: Iterable[tuple[str, float, str]], label: str) -> Shading:
+    """The n-grams with the largest contributions, each given as (n-gram, contribution, remark).
+
+    In `title`, "count" and "score" are replaced.
+    """
+    best = sorted(parts, key=lambda one: -abs(one[1]))[:_MOST]
+    axis = Axis("text", "n-gram", tuple(name for name, _, _ in best))
+    sums = tuple(value for _, value, _ in best)
     score = f"'{label}' ({'before the sigmoid' if task.sigmoid else 'minus the mean score of all labels'})"
-    others = tuple(said[ngram] for ngram in best) if said else ()
+    others = tuple(said for _, _, said in best) if any(said for _, _, said in best) else ()
     largest = max(map(abs, sums), default=1.0)
     title = title.format(count=len(best), score=score)
     return Shading(title, axis, sums, largest, others=others, signed=True, listed=True)
@@ -271,11 +270,12 @@ def look_at_text(
     with edit(model, *edits):
         with watched(model) as seen:
             batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
-            model(batch.tokens, batch.mask)
+            task.forward(model, batch)
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
     ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded), *([END] if model.framed else [])]
-    about = task.tokenizer, ids, "text", _special(task, model), _typed(task, text, model, encoded)
+    typed = _typed(task, text, model, encoded)
+    about = task.tokenizer, ids, "text", _special(task, model), typed
     words = Words.of(*about)
     drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
     choice = choice or Choice()
@@ -288,10 +288,10 @@ def look_at_text(
     label = prediction.labels[0] if prediction.labels else best
     further = [
         ngrams_of_filters(task, model, seen, words, len(ids), label),
-        ngrams_fitted(task, model, encoded, words, label),
+        ngrams_fitted(task, model, encoded, text, label),
     ]
     if contributions and not edits:
-        further.append(without_each_word(task, model, encoded, words, label))
+        further.append(without_each_word(task, model, encoded, words, label, typed))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
     if gates and not nets:
@@ -333,7 +333,7 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
             own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]
         places += own
         start += len(part) + 1
-    return InputSpans(" ".join(parts), places)
+    return InputSpans(BETWEEN.join(parts), places)
 
 
 def _seen(

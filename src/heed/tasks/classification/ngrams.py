@@ -1,15 +1,22 @@
 """Linear classifiers of n-grams: one next to a classifier's body, fitted before the body is trained; the baseline.
 
 The body is trained to add what the n-grams miss. N-grams fitted to a training text overfit it, so while the body
-learns, each text has the logits of n-grams fitted without its quarter of the texts (stacked generalisation: Wolpert
-1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts.
+learns, each text has the logits of n-grams fitted without its part of the texts (stacked generalisation: Wolpert
+1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts. In the end the body's share of
+the logits is the one that is right most often on the validation set; without evidence for the body it is 0 (`confirm`).
+
+N-grams are those of the words of a text in lower case, whether or not the tokenizer knows them, and of the characters
+within a word with a blank on either side.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -17,21 +24,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.data.batch import TokenText
+from heed.data.examples import without_breaks
+from heed.data.tokens.special import split_words
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
+from heed.tasks.base.labels import LabelPrediction, label_loss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-from heed.data.examples import without_breaks
-from heed.tasks.base.labels import LabelPrediction
-
+CHARACTERS = 4
+"""Length of the longest n-grams of characters by default; 5 gave the same in twice the time."""
+MOST_CHARACTERS = 5_000_000
+"""Largest number of characters of training text times regressions for n-grams of characters by default."""
+_SHORTEST = 3
+"""Length of the shortest n-grams of characters."""
+_LONGEST_WORD = 64
+"""Characters of a word that n-grams of characters are taken from."""
 _PARTS = 4
 """Folds of the training texts: the n-gram logits of each come from a fit to the others."""
-_STRENGTHS = (10.0, 3.0)
+_STRENGTHS = (10.0, 3.0, 1.0, 0.3)
 """C of the logistic regressions, the inverse of regularisation; chosen by accuracy on held-out texts."""
-_FEW = 4_000_000
-"""Largest number of n-grams of all texts times outputs for choosing C, a matter of seconds; above it C is the first."""
-NAME = "TF-IDF and a linear SVM"
+_FEW, _MANY = 100_000, 4_000_000
+"""Largest numbers of n-grams of words of all texts times outputs for choosing on all folds, and for choosing C at all;
+between them two folds decide, above them C is the first."""
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Shares of the body to choose from."""
+_ERRORS = 0.5
+"""Standard errors by which the loss may exceed the lowest for a smaller share of the body."""
+NAME, ALONE = "TF-IDF and a linear SVM", "the n-grams of this run alone"
 _WORDS = r"\w+|[^\w\s]"
 _MOST_CHARACTERS = 40_000_000
 """Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
@@ -44,6 +64,7 @@ class Fitted:
     """Result of fitting the n-grams, for the log and for the report."""
 
     longest: int
+    characters: int  # length of the longest n-grams of characters; 0 if without them more held-out texts were right
     buckets: int  # rows of the table used by training texts
     of: int  # rows of the table
     texts: int
@@ -51,10 +72,11 @@ class Fitted:
     held_out: float  # share of training texts labelled correctly by n-grams fitted without them
 
     def __str__(self) -> str:
+        characters = f" and {_SHORTEST} to {self.characters} characters" * (self.characters > 0)
         return (
-            f"n-grams of up to {self.longest} words, fitted to {self.texts:,} texts, use {self.buckets:,} of "
-            f"{self.of:,} table rows; alone they are right on {self.held_out:.1%} of training texts held out from "
-            "the fit"
+            f"n-grams of up to {self.longest} words{characters}, fitted to {self.texts:,} texts, use "
+            f"{self.buckets:,} of {self.of:,} table rows; alone they are right on {self.held_out:.1%} of training "
+            "texts held out from the fit"
         )
 
     def as_report(self) -> dict[str, Any]:
@@ -62,47 +84,175 @@ class Fitted:
         return dict(vars(self))
 
 
-def fit(task: Any, ngrams: HashedNgrams) -> Fitted:
-    """Fit the n-grams of a new model to all training texts."""
-    texts = task.encoded("train")
-    counts = _matrix(task, texts, ngrams.longest, len(ngrams.idf))
-    idf = _idf(counts)
-    strength, logits = task.strength_and_held_out
-    weight, bias = _regress(_scaled(counts, idf), targets(task, texts), task.class_weights, strength)
-    for buffer, values in ((ngrams.idf, idf), (ngrams.weight, weight), (ngrams.bias, bias)):
-        buffer.copy_(torch.from_numpy(values))
-    right = _right(task, logits)
-    return Fitted(ngrams.longest, int((idf > 0).sum()), len(idf), len(texts), strength, right)
+@dataclass(frozen=True)
+class Reading:
+    """The n-grams of a text: their lengths and their rows in the table."""
+
+    longest: int  # in words
+    characters: int | None  # in characters within a word, 0 for none; None: n-grams are of tokens, not of words
+    num_buckets: int
+
+    def rows(self, words: Sequence[str], sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+        """The rows of the n-grams of words (of the tokens of sentences), then of those of characters."""
+        given, hashed = self.longest, [_hashed(word, self.characters or 0) for word in words]
+        units = [np.array([one[0] for one in hashed], dtype=np.int64)]
+        if self.characters is None:
+            units = [np.array(one, dtype=np.int64) for one in sentences]
+        found = [rows for unit in units for rows in hash_ngrams(unit, given, self.num_buckets)]
+        if self.characters and words:
+            within = hash_ngrams(np.concatenate([one[1:] for one in hashed]), 1, self.num_buckets)
+            found.append(within[0] + self.num_buckets)
+        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+    def names(self, words: Sequence[str], sentences: Sequence[Sequence[str]]) -> list[str]:
+        """The n-grams of `rows`, for people: "not good", and characters as "un-", "-ful-", "-ing"."""
+        units = [words] if self.characters is not None else sentences
+        lengths = range(1, self.longest + 1)
+        found = [" ".join(one[i : i + n]) for one in units for n in lengths for i in range(len(one) - n + 1)]
+        within = [part for word in words for part in _within(word, self.characters or 0)]
+        return found + ["-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ") for part in within]
 
 
-def strength_and_held_out(task: Any) -> tuple[float, Tensor]:
-    """C, and logits of each training text by n-grams fitted to the other parts of the training set.
+def _within(word: str, longest: int) -> list[str]:
+    """The n-grams of characters of a word, with a blank on either side."""
+    spaced = f" {word[:_LONGEST_WORD]} "
+    return [spaced[i : i + n] for n in range(_SHORTEST, longest + 1) for i in range(len(spaced) - n + 1)]
 
-    C is the one of `_STRENGTHS` whose logits, `(texts, outputs)`, are right most often: where labels are uncertain,
-    such as grades of praise, smaller values are better.
+
+@lru_cache(1 << 16)
+def _hashed(word: str, longest: int) -> NDArray[np.int64]:
+    """Numbers below 2 ** 31 for a word and, after it, for its n-grams of characters."""
+    return np.array([crc32(part.encode("utf-8", "replace")) >> 1 for part in (word, *_within(word, longest))])
+
+
+def words_of(text: str) -> list[str]:
+    """The words and marks of a text, in lower case."""
+    text = text.lower()
+    return [text[start:end] for start, end in split_words(text)]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """How the regressions are fitted: what is right most often on the held-out parts of the training set."""
+
+    characters: int  # length of the longest n-grams of characters, 0 if they do not help
+    strength: float  # C
+    scale: float  # factor of the logits with which the held-out texts have the smallest loss
+    logits: Tensor  # `(texts, outputs)`, of each text from a fit to the other parts
+
+
+def choose(task: Any) -> Chosen:
+    """Choose how to fit the n-grams of a model by cross-validation on its training texts.
+
+    Where labels are uncertain, such as grades of praise or labels of short phrases, a smaller C is better. N-grams of
+    characters help most with few texts, whose words are mostly new; they are tried with the best C for words.
     """
     _, head = task.model_and_head()
     texts = task.encoded("train")
-    counts, true = _matrix(task, texts, head.ngrams, head.ngram_buckets), targets(task, texts)
-    part = np.random.default_rng(0).permutation(len(texts)) % min(_PARTS, len(texts))
-    strengths = _STRENGTHS if counts.nnz * true.shape[1] <= _FEW else _STRENGTHS[:1]
-    found = {strength: np.zeros(true.shape, dtype=np.float32) for strength in strengths}
-    for number in range(part.max() + 1):
-        out = part == number
-        idf = _idf(counts[~out])
-        inputs, others = _scaled(counts[~out], idf), _scaled(counts[out], idf)
-        for strength, result in found.items():
+    true = targets(task, texts)
+    parts = min(_PARTS, len(texts))
+    part = np.random.default_rng(0).permutation(len(texts)) % parts
+    counts = {0: _matrix(texts, head.ngram_buckets, characters=False)}
+    work = counts[0].nnz * true.shape[1]
+    searched = parts if work <= _FEW else min(2, parts)
+    inside = np.flatnonzero(part < searched)
+
+    def held_out(characters: int, strength: float, first: int, last: int, logits: Tensor) -> Tensor:
+        for number in range(first, last):
+            out = part == number
+            idf = _idf(counts[characters][~out])
+            inputs, others = (_scaled(counts[characters][rows], idf, head.ngram_buckets) for rows in (~out, out))
             weight, bias = _regress(inputs, true[~out], task.class_weights, strength)
-            result[out] = others @ weight + bias
-    logits = {strength: torch.from_numpy(result) for strength, result in found.items()}
-    best = max(logits, key=lambda strength: _right(task, logits[strength]))  # the first if equal
-    return best, logits[best]
+            logits[out] = torch.from_numpy(others @ weight + bias)
+        return logits
+
+    best = -1.0, 0, 0.0, torch.zeros(0)
+    tried = [(0, strength) for strength in (_STRENGTHS if work <= _MANY else _STRENGTHS[:1])]
+    for characters, strength in tried:
+        logits = held_out(characters, strength, 0, searched, torch.zeros(true.shape))
+        if (right := _right(task, logits[inside], [texts[i] for i in inside])) > best[0]:  # the first if equal
+            best = right, characters, strength, logits
+        if head.ngram_characters and (characters, strength) == tried[-1] and not characters:
+            counts[head.ngram_characters] = _matrix(texts, head.ngram_buckets, characters=True)
+            tried.append((head.ngram_characters, best[2]))
+    _, characters, strength, logits = best
+    logits = held_out(characters, strength, searched, parts, logits)
+    labels, scales = task.label_tensor(texts), np.geomspace(0.1, 10, 41).tolist()
+    scale = min(scales, key=lambda scale: float(task.label_loss(logits * scale, labels, 0.0)))
+    return Chosen(characters, strength, scale, logits * scale)
 
 
-def _right(task: Any, logits: Tensor) -> float:
-    """Share of the training texts whose labels these logits predict correctly."""
-    right = task.decide(task.probabilities(logits)) == task.indicators(task.encoded("train"))
+def fit(task: Any, ngrams: HashedNgrams) -> Fitted:
+    """Fit the n-grams of a new model to all training texts."""
+    texts, chosen = task.encoded("train"), task.chosen_ngrams
+    counts = _matrix(texts, ngrams.num_buckets, chosen.characters > 0)
+    idf = _idf(counts)
+    inputs = _scaled(counts, idf, ngrams.num_buckets)
+    weight, bias = _regress(inputs, targets(task, texts), task.class_weights, chosen.strength)
+    ngrams.idf[: len(idf)], ngrams.weight[: len(idf)] = map(torch.from_numpy, (idf, weight * chosen.scale))
+    ngrams.bias.copy_(torch.from_numpy(bias * chosen.scale))
+    _, head = task.model_and_head()
+    right = _right(task, chosen.logits, texts)
+    used = int((idf > 0).sum())
+    return Fitted(head.ngrams, chosen.characters, used, len(ngrams.idf), len(texts), chosen.strength, right)
+
+
+def _right(task: Any, logits: Tensor, texts: Sequence[TokenText]) -> float:
+    """Share of the texts whose labels these logits predict correctly."""
+    right = task.decide(task.probabilities(logits)) == task.indicators(texts)
     return float(right.all(1).mean())
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """How much of the body the validation set confirms, and the scores there of both parts and of their sum."""
+
+    share: float  # of the body's own logits; 0 for n-grams alone
+    alone: dict[str, float]  # scores of the n-grams alone
+    whole: dict[str, float]  # scores of n-grams and the whole body
+    scores: dict[str, float]  # scores of n-grams and this share of the body
+
+    def __str__(self) -> str:
+        alone, whole = (f"{one['accuracy']:.1%}" for one in (self.alone, self.whole))
+        kept = f"{self.share:.0%} of the network's logits are added" if self.share else "the n-grams decide alone"
+        return f"validation accuracy: n-grams alone {alone}, with the network {whole}; {kept}"
+
+    def as_report(self) -> dict[str, Any]:
+        """The same for `report.json`."""
+        return dict(vars(self))
+
+
+def _losses(task: Any, logits: Tensor, labels: Tensor) -> Tensor:
+    """The loss of each text, `(texts,)`."""
+    each = zip(logits.split(1), labels.split(1), strict=True)
+    return torch.stack([label_loss(*one, task.sigmoid) for one in each])
+
+
+@torch.no_grad()
+def confirm(task: Any, model: Any) -> Confirmed:
+    """Multiply the body's part of the logits by the share that the validation set confirms.
+
+    That is the smallest share whose loss is within half a standard error of the lowest (as the rule of one standard
+    error of Breiman et al. 1984, section 3.4.3), if with it more texts are right than with the n-grams alone.
+    """
+    encoded = task.validated_part(task.encoded("valid"))
+    labels, whole = task.label_tensor(encoded), task.logits(model, encoded)
+    alone = task.ngram_logits(model, encoded)
+    mixed = {share: alone + share * (whole - alone) for share in _SHARES}
+    scores = {share: task.label_scores(logits, labels) for share, logits in mixed.items()}
+    losses = {share: _losses(task, logits, labels) for share, logits in mixed.items()}
+    lowest = min(_SHARES, key=lambda share: scores[share]["loss"])
+    for share in _SHARES:
+        more = losses[share] - losses[lowest]
+        if more.mean() <= _ERRORS * more.std(correction=0) / math.sqrt(len(more)):
+            break
+    if scores[share]["accuracy"] <= scores[0.0]["accuracy"]:
+        share = 0.0
+    model.output.weight *= share
+    if model.output.bias is not None:
+        model.output.bias *= share
+    model.ngram_scale.copy_(1 + share * (model.ngram_scale - 1))
+    return Confirmed(share, scores[0.0], scores[1.0], scores[share])
 
 
 def targets(task: Any, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
@@ -111,21 +261,15 @@ def targets(task: Any, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
     return true[:, 1:] if task.sigmoid and not task.config.data.several_labels else true
 
 
-def _matrix(task: Any, texts: Sequence[TokenText], longest: int, num_buckets: int) -> csr_matrix:
-    """1 if a text has an n-gram, `(texts, buckets)`; for hierarchical models, n-grams do not cross sentences."""
+def _matrix(texts: Sequence[TokenText], num_buckets: int, characters: bool) -> csr_matrix:
+    """1 if a text has an n-gram, `(texts, rows)`; without `characters` only those of words."""
     from scipy.sparse import csr_matrix
 
-    hierarchical = task.hierarchical
-    columns = []
-    for text in texts:
-        sentences = text.sentences if hierarchical else [task.tokens_of(text)]
-        rows = [torch.tensor(sentence, dtype=torch.long) for sentence in sentences]
-        found = [hash_ngrams(row, torch.ones_like(row, dtype=torch.bool), longest, num_buckets) for row in rows]
-        all_of = np.unique(torch.cat([one.flatten() for one in found]).numpy()) if found else np.zeros(0, dtype=int)
-        columns.append(all_of[all_of >= 0])
-    begins = np.cumsum([0, *map(len, columns)])
+    num_rows = num_buckets * (1 + characters)
+    found = [text.ngrams[: np.searchsorted(text.ngrams, num_rows)] for text in texts]
+    begins = np.cumsum([0, *map(len, found)])
     values = np.ones(begins[-1], dtype=np.float32)
-    return csr_matrix((values, np.concatenate(columns), begins), shape=(len(texts), num_buckets))
+    return csr_matrix((values, np.concatenate(found), begins), shape=(len(texts), num_rows))
 
 
 def _idf(counts: csr_matrix) -> NDArray[np.float32]:
@@ -135,13 +279,16 @@ def _idf(counts: csr_matrix) -> NDArray[np.float32]:
     return np.where(found > 0, idf, 0).astype(np.float32)
 
 
-def _scaled(counts: csr_matrix, idf: NDArray[np.float32]) -> csr_matrix:
-    """Each row times idf, normalised to length 1."""
-    from scipy.sparse import diags
+def _scaled(counts: csr_matrix, idf: NDArray[np.float32], num_buckets: int) -> csr_matrix:
+    """Each row times idf, its n-grams of words normalised to length 1, and those of characters as well."""
+    from scipy.sparse import diags, hstack
 
-    scaled = counts @ diags(idf)
-    lengths = np.sqrt(np.asarray(scaled.multiply(scaled).sum(1)).ravel())
-    result: csr_matrix = (diags(1 / np.maximum(lengths, 1e-9)) @ scaled).tocsr()
+    scaled, kinds = (counts @ diags(idf)).tocsr(), []
+    for first in range(0, counts.shape[1], num_buckets):
+        kind = scaled[:, first : first + num_buckets]
+        lengths = np.sqrt(np.asarray(kind.multiply(kind).sum(1)).ravel())
+        kinds.append(diags(1 / np.maximum(lengths, 1e-9)) @ kind)
+    result: csr_matrix = hstack(kinds, format="csr") if len(kinds) > 1 else kinds[0].tocsr()
     return result
 
 
@@ -156,12 +303,15 @@ def _regress(
     columns = true[:, 1:] if two else true
     weight = np.zeros((inputs.shape[1], columns.shape[1]), dtype=np.float32)
     bias = np.zeros(columns.shape[1], dtype=np.float32)
+    # The solver's time grows with the number of rows of the table, most of which are empty.
+    used = np.flatnonzero(np.bincount(inputs.indices, minlength=inputs.shape[1]))
+    inputs = inputs[:, used]
     for number, column in enumerate(columns.T):
         if column.all() or not column.any():  # only one class: the odds with one text of the other class added
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
         sample_weights = _sample_weights(true, weights, two, number, column)
-        weight[:, number], bias[number] = _one(inputs, column, sample_weights, strength)
+        weight[used, number], bias[number] = _one(inputs, column, sample_weights, strength)
     if two:
         return np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
     return weight, bias
@@ -195,15 +345,12 @@ def _one(
     from sklearn.linear_model import LogisticRegression
 
     scale = _log_count_ratios(inputs, column)
-    used = np.unique(inputs.indices)  # the solver's time grows with the number of columns, most of which are empty
-    weight = np.zeros(inputs.shape[1], dtype=np.float64)
-    inputs, of_used = inputs[:, used], scale[used]
-    made = LogisticRegression(C=strength, solver="liblinear", random_state=0)
+    # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
+    made = LogisticRegression(C=strength, solver="liblinear", dual=True, tol=0.1, max_iter=1000, random_state=0)
     plain = made.fit(inputs, column, weights)
     coefficients, bias = plain.coef_[0], float(plain.intercept_[0])
-    scaled = made.fit(inputs @ diags(of_used), column, weights)
-    weight[used] = (coefficients + of_used * scaled.coef_[0]) / 2
-    return weight, (bias + float(scaled.intercept_[0])) / 2
+    scaled = made.fit(inputs @ diags(scale), column, weights)
+    return (coefficients + scale * scaled.coef_[0]) / 2, (bias + float(scaled.intercept_[0])) / 2
 
 
 def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -212,10 +359,8 @@ def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[
     Source: Wang and Manning 2012 (ACL P12-2018), section 2.1, alpha = 1, for binarised counts.
     """
     found = inputs > 0
-    there = np.asarray(found.sum(0)).ravel() > 0  # skip buckets that no text uses
-    those, others = (np.asarray(found[rows].sum(0)).ravel()[there] + 1.0 for rows in (column, ~column))
-    result = np.zeros(len(there))
-    result[there] = np.log(those / those.sum()) - np.log(others / others.sum())
+    those, others = (np.asarray(found[rows].sum(0)).ravel() + 1.0 for rows in (column, ~column))
+    result: NDArray[np.float64] = np.log(those / those.sum()) - np.log(others / others.sum())
     return result
 
 

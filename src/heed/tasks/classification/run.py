@@ -25,7 +25,7 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.ngrams import NAME, TfidfClassifier
+from heed.tasks.classification.ngrams import ALONE, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
 
@@ -79,10 +79,14 @@ class ClassificationRun(
         return outcomes
 
     def baselines(self, examples: Sequence[Text]) -> Mapping[str, Outcomes]:
-        """TF-IDF and a linear SVM, fitted to the run's training set once."""
-        if self._tfidf is None or not examples:
-            return {}
-        return {NAME: self.without_probabilities(examples, self._tfidf.predict([one.text for one in examples]))}
+        """The run's own n-grams alone; TF-IDF and a linear SVM, fitted to the run's training set once."""
+        made: dict[str, list[LabelPrediction]] = {}
+        if len(self.members) == 1 and self.model.ngrams is not None and examples:
+            alone = self.task.ngram_logits(self.model, self.task.encode(examples))
+            made[ALONE] = [self.task.prediction(row) for row in self.task.probabilities(alone)]
+        if self._tfidf is not None and examples:
+            made[NAME] = self._tfidf.predict([one.text for one in examples])
+        return {name: self.without_probabilities(examples, outputs) for name, outputs in made.items()}
 
     @cached_property
     def _tfidf(self) -> TfidfClassifier | None:

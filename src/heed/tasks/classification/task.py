@@ -6,16 +6,17 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
-from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed
+from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings
@@ -84,7 +85,8 @@ class Pooling(nn.Module):
 class Classifier(nn.Module):
     """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
-    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1. After training V
+    and b are multiplied by the share of the body that the validation set confirms (`ngrams.confirm`).
 
     With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
     framed for a body that reads framed texts.
@@ -96,7 +98,8 @@ class Classifier(nn.Module):
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
         width = body.d_output if self.pooling is None else self.pooling.d_output
         self.output = nn.Linear(width, num_outputs, bias=head.output_bias)
-        self.ngrams = HashedNgrams(head.ngrams, head.ngram_buckets, num_outputs) if head.ngrams else None
+        given = head.ngram_buckets, num_outputs, bool(head.ngram_characters)
+        self.ngrams = HashedNgrams(*given) if head.ngrams else None
         if self.ngrams is not None:
             self.ngram_scale = nn.Parameter(torch.ones(1))
 
@@ -110,13 +113,17 @@ class Classifier(nn.Module):
         """True if each text is put between [CLS] and [SEP]."""
         return isinstance(self.body, TokenEncoder) and self.body.framed
 
-    def forward(self, tokens: Tensor, mask: Tensor, ngram_logits: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, mask: Tensor, ngrams: Tensor | None = None, ngram_logits: Tensor | None = None
+    ) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
 
-        `ngram_logits` replaces the logits of the n-gram classifier in training, `(batch, num_outputs)`.
+        A model with n-grams needs those of the texts, `(batch, most)` rows of its table, or, in training,
+        `ngram_logits`, which replace the logits of the n-gram classifier, `(batch, num_outputs)`.
         """
         if self.ngrams is not None and ngram_logits is None:
-            ngram_logits = self.ngrams(tokens, mask)
+            assert ngrams is not None, "a model with n-grams needs those of the texts"
+            ngram_logits = self.ngrams(ngrams)
         if self.framed:
             tokens, mask = framed(tokens, mask)
         elif self.has_cls:
@@ -222,8 +229,32 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        cut = self.cut_texts([e.text for e in examples], kept=True)
-        return [TokenText(sentences, numbers, gone) for (sentences, gone), numbers in zip(cut, labels, strict=True)]
+        return self._with_ngrams([e.text for e in examples], labels, kept=True)
+
+    def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], kept: bool = False) -> list[TokenText]:
+        cut = self.cut_texts(texts, kept)
+        given = zip(cut, labels, self.ngrams_of(texts, [sentences for sentences, _ in cut]), strict=False)
+        return [TokenText(sentences, numbers, gone, rows) for (sentences, gone), numbers, rows in given]
+
+    def ngrams_of(self, texts: Sequence[str], sentences: Sequence[list[list[int]]]) -> list[NDArray[np.int32]]:
+        """The distinct n-grams of texts as rows of the table; `sentences` are the tokens of each."""
+        if (reading := self.reading) is None:
+            return [np.zeros(0, dtype=np.int32)] * len(texts)
+        each = zip(texts, sentences, strict=True)
+        return [np.unique(reading.rows(self.words_of(text), own)).astype(np.int32) for text, own in each]
+
+    @property
+    def reading(self) -> ngrams.Reading | None:
+        """How a text's n-grams are read; None without n-grams, and before the configuration is settled."""
+        given = {n: v for n, v in (self.config.model.model_extra or {}).items() if n in ClassificationHead.model_fields}
+        head = ClassificationHead(**given)
+        return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets) if head.ngrams else None
+
+    def words_of(self, text: str) -> list[str]:
+        """The words of a text for its n-grams: in lower case, those of a pair with a line end between its texts."""
+        texts = [ngrams.words_of(self.tokenizer.normalize(one)) for one in split_texts(text, self.config.data)]
+        first, *others = (words[: self.config.data.max_length] for words in texts)
+        return [*first, *(word for words in others for word in ("\n", *words))]
 
     def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[Cut]:
         """Texts as sentences of tokens (one for a model without sentences), cut at `most_tokens`.
@@ -275,14 +306,22 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
         """Texts without labels to tokens; surrounding blanks are stripped."""
-        return [TokenText(sentences, [], cut) for sentences, cut in self.cut_texts([text.strip() for text in texts])]
+        return self._with_ngrams([text.strip() for text in texts], repeat([]))
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
 
-    def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int]) -> TextBatch:
+    def collate(self, indices: list[int], epoch: int = 0) -> TextBatch:
+        """A training batch, without n-grams: the loss has their logits."""
+        return self.collate_encoded(self.encoded("train"), indices, ngrams=False)
+
+    def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int], ngrams: bool = True) -> TextBatch:
         num_labels = len(self.labels) if self.several_labels else None
-        return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels)
+        return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels, ngrams=ngrams)
+
+    def label_tensor(self, encoded: Sequence[TokenText]) -> Tensor:
+        """The labels of texts, as in a batch."""
+        return label_tensor(encoded, len(self.labels) if self.several_labels else None)
 
     def encoded(self, split: str) -> list[TokenText]:
         if split not in self._encoded:
@@ -326,9 +365,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
                 f"({', '.join(self.labels)}); use softmax, or data.several_labels=true"
             )
         longest = head.ngrams
-        if "ngrams" not in given and self.tokenizer.unit == "word" and is_default(self.config):
+        if "ngrams" not in given and is_default(self.config):
             longest = LONGEST if len(self.splits.examples["train"]) * len(self.labels) <= _MOST_WORK else longest
         fields = {**head.model_dump(), "head": kind, "ngrams": longest}
+        if longest and head.ngram_characters is None:
+            characters = sum(len(example.text) for example in self.splits.examples["train"])
+            few = characters * max(1, len(self.labels) - (len(self.labels) == 2)) <= ngrams.MOST_CHARACTERS
+            fields["ngram_characters"] = ngrams.CHARACTERS if few else 0
         name, body = self.config.model.name, self.body_class
         if issubclass(body, TextEncoder):
             if meant := [field for field in _POOLING_FIELDS if field in given]:
@@ -365,7 +408,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         if not is_default(self.config) or not (settled.model.model_extra or {})["ngrams"]:
             return settled
         training = settled.training
-        batches = sum(text.length for text in self.encoded("train")) / training.batch_tokens
+        # Not `encoded`: before the configuration is settled, texts have no n-grams.
+        batches = sum(text.length for text in self.encode(self.splits.examples["train"])) / training.batch_tokens
         fields: dict[str, Any] = {"learning_rate": _RATE}
         if batches <= _OFTEN:
             fields["validate_every"] = max(1, math.ceil(batches / 2))
@@ -396,15 +440,18 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return max(batch, ngrams.fitting_memory(texts)) + library_memory(["test"])
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
-        ngram_logits = None
+        held_out = None
         if model.ngrams is not None:
-            ngram_logits = self.strength_and_held_out[1][batch.indices].to(batch.tokens.device)
-        return self.label_loss(model(batch.tokens, batch.mask, ngram_logits), batch.labels, label_smoothing)
+            # For the time of an update, any logits do: those of the n-grams take as long as the whole trial.
+            given = model.ngrams.bias if self.is_trial else self.chosen_ngrams.logits[batch.indices]
+            held_out = given.to(batch.tokens.device)
+        logits = model(batch.tokens, batch.mask, ngram_logits=held_out)
+        return self.label_loss(logits, batch.labels, label_smoothing)
 
     @cached_property
-    def strength_and_held_out(self) -> tuple[float, Tensor]:
-        """C of the n-gram regressions; logits from n-grams fitted without the text, `(training texts, num_outputs)`."""
-        return ngrams.strength_and_held_out(self)
+    def chosen_ngrams(self) -> ngrams.Chosen:
+        """How the n-grams are fitted, and the logits of each training text from n-grams fitted without it."""
+        return ngrams.choose(self)
 
     def start(self, model: Classifier) -> dict[str, Started]:
         started = super().start(model)
@@ -417,13 +464,25 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def validate(self, model: Classifier) -> dict[str, float]:
         encoded = self.validated_part(self.encoded("valid"))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
-        return self.label_scores(logits, self.collate_encoded(encoded, list(range(len(encoded)))).labels)
+        return self.label_scores(logits, self.label_tensor(encoded))
+
+    def confirm(self, model: Classifier) -> ngrams.Confirmed | None:
+        return None if model.ngrams is None else ngrams.confirm(self, model)
 
     # Using a model --------------------------------------------------------------------------------------------
+
+    def forward(self, model: Classifier, batch: TextBatch) -> Tensor:
+        return model(batch.tokens, batch.mask, batch.ngrams)  # type: ignore[no-any-return]
 
     def logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """Outputs of the last layer for each text, `(texts, num_outputs)`, on the CPU."""
         return self.forwarded(model, encoded) if encoded else torch.zeros(0, model.output.out_features)
+
+    def ngram_logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
+        """Logits of the n-gram classifier alone, `(texts, num_outputs)`, on the CPU."""
+        table = model.ngrams
+        assert table is not None
+        return torch.stack(self.scored(model, encoded, lambda batch: [*table(batch.ngrams).cpu()]))
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
