@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
 import numpy as np
@@ -32,7 +32,7 @@ from heed.storage.files import MissingFileError, kind_of, read_object
 from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.sizing import fit_to_budget
-from heed.tasks.base.transfer import Parent, Started, Transfers, from_data, with_model
+from heed.tasks.base.transfer import Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
 from heed.visible import escaped
@@ -46,14 +46,6 @@ C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 """An example."""
 X = TypeVar("X")
-
-
-class Confirmed(Started, Protocol):
-    """A decision about a trained model by its validation scores; `scores` are those after it."""
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """The validation scores of the changed model."""
 
 
 class Task(Transfers, Trainable, Generic[C, E]):
@@ -224,8 +216,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def trained_validation(self) -> float:
         return 1.0
 
-    def confirm(self, model: Any) -> Confirmed | None:
-        """Change the trained model where the validation set asks for it; None if there was nothing to decide."""
+    def confirm(self, model: Any) -> Any:
+        """Change a trained model as its validation set asks; a `Started` with the new `scores`, or None."""
         return None
 
     @abstractmethod

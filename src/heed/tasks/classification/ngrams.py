@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -166,15 +167,15 @@ def choose(task: Any) -> Chosen:
             logits[out] = torch.from_numpy(others @ weight + bias)
         return logits
 
-    best = -1.0, 0, 0.0, torch.zeros(0)
-    tried = [(0, strength) for strength in (_STRENGTHS if work <= _MANY else _STRENGTHS[:1])]
-    for characters, strength in tried:
+    def tried(characters: int, strength: float) -> tuple[float, int, float, Tensor]:
         logits = held_out(characters, strength, 0, searched, torch.zeros(true.shape))
-        if (right := _right(task, logits[inside], [texts[i] for i in inside])) > best[0]:  # the first if equal
-            best = right, characters, strength, logits
-        if head.ngram_characters and (characters, strength) == tried[-1] and not characters:
-            counts[head.ngram_characters] = _matrix(texts, head.ngram_buckets, characters=True)
-            tried.append((head.ngram_characters, best[2]))
+        return _right(task, logits[inside], [texts[i] for i in inside]), characters, strength, logits
+
+    strengths = _STRENGTHS if work <= _MANY else _STRENGTHS[:1]
+    best = max((tried(0, strength) for strength in strengths), key=itemgetter(0))  # the first if equal
+    if head.ngram_characters:
+        counts[head.ngram_characters] = _matrix(texts, head.ngram_buckets, characters=True)
+        best = max(best, tried(head.ngram_characters, best[2]), key=itemgetter(0))
     _, characters, strength, logits = best
     logits = held_out(characters, strength, searched, parts, logits)
     labels, scales = task.label_tensor(texts), np.geomspace(0.1, 10, 41).tolist()
@@ -222,12 +223,6 @@ class Confirmed:
         return dict(vars(self))
 
 
-def _losses(task: Any, logits: Tensor, labels: Tensor) -> Tensor:
-    """The loss of each text, `(texts,)`."""
-    each = zip(logits.split(1), labels.split(1), strict=True)
-    return torch.stack([label_loss(*one, task.sigmoid) for one in each])
-
-
 @torch.no_grad()
 def confirm(task: Any, model: Any) -> Confirmed:
     """Multiply the body's part of the logits by the share that the validation set confirms.
@@ -240,12 +235,14 @@ def confirm(task: Any, model: Any) -> Confirmed:
     alone = task.ngram_logits(model, encoded)
     mixed = {share: alone + share * (whole - alone) for share in _SHARES}
     scores = {share: task.label_scores(logits, labels) for share, logits in mixed.items()}
-    losses = {share: _losses(task, logits, labels) for share, logits in mixed.items()}
-    lowest = min(_SHARES, key=lambda share: scores[share]["loss"])
-    for share in _SHARES:
-        more = losses[share] - losses[lowest]
-        if more.mean() <= _ERRORS * more.std(correction=0) / math.sqrt(len(more)):
-            break
+    each = [
+        [label_loss(*one, task.sigmoid) for one in zip(logits.split(1), labels.split(1), strict=True)]
+        for logits in mixed.values()
+    ]
+    more = torch.tensor(each)
+    more = more - more[more.mean(1).argmin()]  # (shares, texts)
+    close = more.mean(1) <= _ERRORS * more.std(1, correction=0) / math.sqrt(len(labels))
+    share = _SHARES[int(close.int().argmax())]  # the smallest
     if scores[share]["accuracy"] <= scores[0.0]["accuracy"]:
         share = 0.0
     model.output.weight *= share
