@@ -356,6 +356,8 @@ def _train(
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     predicted = trainer.predict_cost(task.work)
+    if predicted.delay > _DELAYED:
+        reporter.say(f"other work is running: updates take {predicted.delay:.1f} times as long as alone")
     if not resume and (advice := before_budget(task, predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
@@ -434,6 +436,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         say(advice)
 
 
+_DELAYED = 1.3
+"""Delay of updates by other work from which it is said."""
 _ENOUGH_PASSES = 30
 """Passes over the data after which a few updates more teach little."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)

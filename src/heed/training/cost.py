@@ -132,6 +132,7 @@ class Cost:
     network: int  # bytes that each process sends for an update
     micro_batches: int  # micro-batches of a batch
     threads: int  # threads of training, if each has a free core
+    delay: float = 1.0  # time of the measured steps over their processor time: above 1, other work took turns with them
 
     def as_report(self) -> dict[str, Any]:
         """For `report.json`."""
@@ -159,11 +160,13 @@ class TrialStep:
     work: Callable[[list[int]], int]  # padded positions of a batch
     micro_batches: int = 1  # micro-batches of a batch
     timed: list[tuple[int, int, float, float]] = field(default_factory=list)
+    spent: list[float] = field(default_factory=lambda: [0.0, 0.0])  # seconds of all steps, and of the processor in them
 
     def run(self, indices: list[int]) -> None:
         """Run and time a step on a batch."""
         self.model.train()
-        start = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
+        start = began
         for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
@@ -178,7 +181,9 @@ class TrialStep:
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf).item()
         self.optimizer.try_step()
         self.optimizer.zero_grad()
-        self.timed.append((torch.get_num_threads(), self.work(indices), passes, time.perf_counter() - start))
+        end = time.perf_counter()
+        self.timed.append((torch.get_num_threads(), self.work(indices), passes, end - start))
+        self.spent = [self.spent[0] + end - began, self.spent[1] + time.process_time() - used]
 
     def rates(self, batches: list[list[int]]) -> tuple[float, float]:
         """Seconds of a position forward and backward, and of the optimiser's step, with the present thread count.
@@ -233,7 +238,9 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
         left = round(kept / step.micro_batches) if device.type == "cpu" else 0
         memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
-    return Cost(max(memory), activations, seconds, network, step.micro_batches, threads)
+    alone = device.type == "cpu" and threads == 1 and step.spent[1] > 0
+    delay = step.spent[0] / step.spent[1] if alone else 1.0
+    return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
 
 
 @contextmanager
