@@ -31,7 +31,6 @@ from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, kind_of, read_object
 from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.sizing import fit_to_budget
 from heed.tasks.base.transfer import Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
@@ -266,6 +265,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
             ConfigError: A field contradicts the data, or is unknown.
         """
         if not self.is_trial:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
             self.config = fit_to_budget(self)
         config = self.config
         size = self.auto_size if config.model.size == "auto" else config.model.size
