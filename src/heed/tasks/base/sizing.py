@@ -30,8 +30,8 @@ def fit_to_budget(task: Any) -> Any:
     for a run that starts from another one, or for a stream, whose examples may be read only once.
     """
     config, training = task.config, task.config.training
-    is_open = training.minutes is not None and training.steps is None and training.epochs is None
-    if not is_open or config.model.from_ is not None or not hasattr(config.data, "train") or task.splits.stream:
+    is_timed = training.steps is None and training.epochs is None
+    if not is_timed or config.model.from_ is not None or not hasattr(config.data, "train") or task.splits.stream:
         return config
     largest = task.auto_size if config.model.size == "auto" else config.model.size
     known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]

@@ -264,11 +264,12 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        if not self.is_trial:
+        config, training = self.config, self.config.training
+        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
+        if training.minutes is not None and is_open and not self.is_trial:
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
-            self.config = fit_to_budget(self)
-        config = self.config
+            self.config = config = fit_to_budget(self)
         size = self.auto_size if config.model.size == "auto" else config.model.size
         return with_model(config, size, *self._model_of(size, config.model.model_extra or {}), self.selected_by)
 
