@@ -178,7 +178,8 @@ def choose(task: Any) -> Chosen:
         best = max(best, tried(head.ngram_characters, best[2]), key=itemgetter(0))
     _, characters, strength, logits = best
     logits = held_out(characters, strength, searched, parts, logits)
-    labels, scales = task.label_tensor(texts), np.geomspace(0.1, 10, 41).tolist()
+    # Where all held-out texts are right, the largest scale has the smallest loss, however few they are.
+    labels, scales = task.label_tensor(texts), np.geomspace(0.25, 2, 31).tolist()
     scale = min(scales, key=lambda scale: float(task.label_loss(logits * scale, labels, 0.0)))
     return Chosen(characters, strength, scale, logits * scale)
 

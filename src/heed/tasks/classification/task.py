@@ -251,10 +251,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets) if head.ngrams else None
 
     def words_of(self, text: str) -> list[str]:
-        """The words of a text for its n-grams: in lower case, those of a pair with a line end between its texts."""
+        """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
         texts = [ngrams.words_of(self.tokenizer.normalize(one)) for one in split_texts(text, self.config.data)]
         first, *others = (words[: self.config.data.max_length] for words in texts)
-        return [*first, *(word for words in others for word in ("\n", *words))]
+        return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
     def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[Cut]:
         """Texts as sentences of tokens (one for a model without sentences), cut at `most_tokens`.
