@@ -148,7 +148,7 @@ def test_a_process_encodes_only_the_batches_it_collates(file, monkeypatch):
 
 def test_a_resumed_run_goes_on_at_its_window(file, tmp_path, monkeypatch):
     """Some windows; stopped in the third, it reads on to it and ends at the same weights."""
-    training = {"steps": 14, "threads": 1, "batch_tokens": 500, "validate_every": 100}
+    training = {"steps": 14, "warmup": 20, "threads": 1, "batch_tokens": 500, "validate_every": 100}
     train_config(configured(file, training=training), tmp_path / "whole", Quiet())
     train_config(configured(file, training={**training, "steps": 8}), tmp_path / "parts", Quiet())
     planned = []
