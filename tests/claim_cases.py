@@ -40,7 +40,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "encoder": {"name": "encoder", "d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 16},
     "cls": {"name": "encoder", "pooling": "cls", "d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 16},
     "han": {"name": "han", "d_embedding": 12, "d_hidden": 6, "d_attention": 8},
-    "cnn": {"name": "cnn", "d_embedding": 12, "num_filters": 6},
+    "cnn": {"name": "cnn", "d_embedding": 12, "num_filters": 4},
     "bag": {"name": "bag", "d_embedding": 12, "d_hidden": 8},
     "ngrams": {"name": "bag", "d_embedding": 12, "d_hidden": 8, "ngrams": 2, "ngram_characters": 0},
 }
