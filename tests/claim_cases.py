@@ -105,7 +105,7 @@ def classifier(folder, body: str, **tokenizer: Any):
         "data": {"train": str(folder / "c.txt"), "valid": 10, "max_length": 9 if body == "bag" else 400},
         "tokenizer": dict(tokenizer),
         "model": BODIES[body],
-        "training": {"steps": 1, "warmup": 100},
+        "training": {"steps": 1},
     }
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
@@ -129,7 +129,7 @@ def tagger(folder, body: str, delay: int = 0):
         "task": "tagging",
         "data": {"train": [str(folder / "t.conll")], "valid": 8, "scheme": "bio"},
         "model": section,
-        "training": {"steps": 1, "warmup": 100},
+        "training": {"steps": 1},
     }
     task = Tagging.prepare(check_config(values, "test"))
     torch.manual_seed(1)
@@ -146,7 +146,7 @@ def translator(name: str):
     data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
     model = ModelSection(name=name, size="tiny", **section[name])
     task = Translation.prepare(
-        TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=model, training=TranslationTraining(steps=1, warmup=100))
+        TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=model, training=TranslationTraining(steps=1))
     )
     torch.manual_seed(1)
     return task, sharpened(task.build_model())
@@ -157,7 +157,7 @@ def series_case(folder) -> Case:
     (folder / "s.csv").write_text("\n".join(["sold", *map(str, numbers)]) + "\n")
     data = {"train": str(folder / "s.csv"), "valid": 6, "test": 6, "window": 8, "horizon": 2}
     model = {"name": "rnn", "d_hidden": 6}
-    values = {"task": "series", "data": data, "model": model, "training": {"steps": 1, "warmup": 100}}
+    values = {"task": "series", "data": data, "model": model, "training": {"steps": 1}}
     task = Series.prepare(check_config(values, "test"))
     torch.manual_seed(1)
     return case_of((task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv").values[:40])
