@@ -181,6 +181,27 @@ def test_models_learn_an_answer_that_depends_on_an_earlier_turn(runs, model):
     assert any("responses" in line and "intervals over conversations" in line for line in text)
 
 
+def test_the_response_of_the_best_baseline_stands_beside_that_of_the_model(runs, capsys):
+    run = heed.load(runs["hred"].folder)
+    turns = ["think of blue", "i do", "what is it"]
+    name, response = run.predict(turns, with_baseline=True).baseline
+    examples = run.examples("train")
+    said = {
+        one.turns[n] for one in examples for n in run.task.responses(one) if one.turns[n - 2 : n] == tuple(turns[1:])
+    }
+    scores = run.report["scores"]["test"]["baselines"]
+    assert name == max(scores, key=lambda one: scores[one]["bleu"]["value"])
+    assert response in (said if name == "response to the nearest history" else {"i do"})
+    chat = run.chat(with_baseline=True)
+    assert chat.say(turns[0]).baseline.name == name
+    _, out, _ = call(capsys, "predict", run.folder, *turns, "--with-baseline")
+    assert out == f"the sea\n{name}: {response}\n"
+    _, out, _ = call(capsys, "predict", run.folder, "--with-baseline", stdin="\t".join(turns) + "\n\n")
+    assert out == f"the sea\t{response}\n\n"
+    outputs = outputs_of(run, {"with-baseline": True})
+    assert not outputs.streams and f"\n({name}: " in outputs.answer(turns[0])
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_all_forms_of_a_conversation_have_the_same_response(runs, model):
     run = heed.load(runs[model].folder)

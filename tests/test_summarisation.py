@@ -333,6 +333,27 @@ def out_of(capsys, *arguments):
     return printed
 
 
+def test_the_lead_of_the_report_is_written_beside_the_summary_without_the_data(run, tmp_path, monkeypatch):
+    opened = heed.load(run.folder)
+    gone = opened.task.config.data.model_copy(update={"train": [str(tmp_path / "gone.jsonl")]})
+    monkeypatch.setattr(opened.task, "config", opened.task.config.model_copy(update={"data": gone}))
+    baselines = opened.report["scores"]["test"]["baselines"]
+    lead = next(iter(baselines))
+    document, chosen = NOTES[70].source, Lead.chosen(run.examples("valid"))
+    assert Lead.named(lead) == chosen and Lead.named("nearest training document") is None
+    for better, other in ((1.0, 0.0), (0.0, 1.0)):
+        for name, scores in baselines.items():
+            scores["rouge1"]["value"] = better if name == lead else other
+        if better:
+            assert opened.predict(document, with_baseline=True).baseline == (lead, chosen.of(document))
+            continue
+        with pytest.raises(DataError, match=r"'nearest training document' needs the training data: .*gone\.jsonl"):
+            opened.predict(document, with_baseline=True)
+    assert list(opened.baselines(run.examples("test"))) == [lead]
+    for one in (Lead(1, "word"), Lead(30, "word"), Lead(1, "sentence"), Lead(3, "sentence")):
+        assert Lead.named(one.name) == one
+
+
 def test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead(run):
     scores = run.report["scores"]["test"]
     for name in ("rouge1", "rouge2", "rougeL", "bleu", "chrf"):

@@ -8,7 +8,28 @@ DIALOGUE = "tests/test_dialogue.py::{}".format
 SUMMARIES = "tests/test_summarisation.py::{}".format
 ALIGN = "tests/test_align.py::{}".format
 
+BASELINES = "tests/test_baselines.py::{}".format
+
 EDITS = [
+    # the output of the best baseline
+    Edit(
+        "baselines: the worst one is shown for the best",
+        "max(made, key=lambda name: float(made[name][first]",
+        "min(made, key=lambda name: float(made[name][first]",
+        (BASELINES("test_the_best_baseline_is_the_one_with_the_best_first_score"),),
+    ),
+    Edit(
+        "baselines: lines of a file get a further line instead of a column",
+        "self._of_lines = where is not None",
+        "self._of_lines = False",
+        (BASELINES("test_the_output_of_the_best_baseline_stands_beside_that_of_the_model"),),
+    ),
+    Edit(
+        "baselines: the lead of a report has one word more",
+        "cls(int(found[1] or 1), found[2])",
+        "cls(int(found[1] or 1) + 1, found[2])",
+        (SUMMARIES("test_the_lead_of_the_report_is_written_beside_the_summary_without_the_data"),),
+    ),
     # dialogue: reading, validation, scoring, saving
     Edit(
         "dialogue: conversations start at their last line",

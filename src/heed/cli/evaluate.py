@@ -15,7 +15,7 @@ from heed.runs.loading import load, open_together
 from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
 from heed.threads import sparing
-from heed.visible import to_json
+from heed.visible import shell_word, to_json
 
 
 @sparing()
@@ -52,7 +52,8 @@ def run_evaluate(
     if as_json:
         print(to_json(reports, indent=1))
         return
-    show(scores_text(run, reports))
+    place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
+    show(scores_text(run, reports, place))
     if most:
         for report in reports.values():
             show("\n" + "\n".join(capability(run, "errors").errors(report, most)))

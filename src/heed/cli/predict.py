@@ -271,6 +271,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         raise ConfigError("give either texts or --input, not both")
     run: Run[Any, Any] = open_together(names, given.force)
     outputs = outputs_of(run, flags)
+    say([outputs.warning])
     source, out = given.input, given.out
     if source is not None and source.is_file() and out is not None and out.exists() and out.samefile(source):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")

@@ -10,6 +10,7 @@ from heed.errors import RunError
 from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
+from heed.tasks.base import WITH_BASELINE
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.pack import CARD, command_lines
 from heed.tasks.base.report import baseline_lines, counted
@@ -21,18 +22,20 @@ WRITTEN = CARD, _CURVES
 _CURVES_SHOWN = "heed look {run}"
 
 
-def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]]) -> str:
-    """The scores as text, one block for each set."""
-    return "\n\n".join(_block(run, name, report) for name, report in scores.items())
+def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]], place: str | None = None) -> str:
+    """The scores as text, one block for each set; `place` is the run in commands, by default its folder."""
+    predict = f"heed predict {place or shell_word(run.folder)} TEXT --{WITH_BASELINE.name}"
+    command = predict if WITH_BASELINE in spec_of(run.config.task).flags else ""
+    return "\n\n".join(_block(run, name, report, command) for name, report in scores.items())
 
 
-def _block(run: Run[Any, Any], name: str, report: dict[str, Any]) -> str:
+def _block(run: Run[Any, Any], name: str, report: dict[str, Any], command: str) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
-        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report)])
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report, command)])
     spec = spec_of(run.config.task)
     block = [f"{name}: {counted(report['examples'], spec.scored_unit or spec.unit)}", *run.body(report)]
-    block += baseline_lines(report)
+    block += baseline_lines(report, command)
     if "note" in report:
         block.append(f"  {report['note']}")
     return "\n".join(block)
@@ -58,7 +61,7 @@ def write_card(run: Run[Any, Any]) -> None:
         f"{markdown(training['ended'])}; weights of {training['kept']}.",
         "",
         "```",
-        lines(scores_text(run, tested or report["scores"])),
+        lines(scores_text(run, tested or report["scores"], place)),
         "```",
         "",
         *_curves(path, config),

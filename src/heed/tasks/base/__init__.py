@@ -52,6 +52,13 @@ CHOICE = Flag(
     "predict", "choice", str, "A continuation (pretraining: a word at the mask) to rank; repeatable.", several=True
 )
 LENGTH = Flag("predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1)
+WITH_BASELINE = Flag(
+    "predict",
+    "with-baseline",
+    bool,
+    "Add the output of the best baseline by the run's report: for TEXT on a further line, else after a tab.",
+    default=False,
+)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
 GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)

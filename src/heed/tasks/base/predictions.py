@@ -145,6 +145,11 @@ class Outputs:
         self.run: Any = run
         self.options = options
 
+    @property
+    def warning(self) -> str:
+        """What the user should know of the run before its outputs; may be empty."""
+        return ""
+
     def notes(self) -> list[str]:
         """Remarks for the user on the outputs written so far."""
         return []

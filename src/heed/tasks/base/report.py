@@ -145,21 +145,41 @@ def _value(score: Any) -> float:
     return float(score["value"] if isinstance(score, Mapping) else score)
 
 
-def baseline_lines(report: Mapping[str, Any]) -> list[str]:
-    """A line for each baseline of a report, followed by a second one if the baseline is better than the model."""
+def best_baseline(report: Mapping[str, Any]) -> str | None:
+    """The baseline with the highest first score that the report has of the model too; None without one."""
+    made = report.get("baselines", {})
+    first = next((key for values in made.values() for key in values if key in report), None)
+    return None if first is None else max(made, key=lambda name: float(made[name][first]["value"]))
+
+
+def baseline_lines(report: Mapping[str, Any], command: str = "") -> list[str]:
+    """A line for each baseline of a report, followed by a second one if the baseline is better than the model.
+
+    For the best of the baselines that line has the `command`, if there is one, that shows its outputs.
+    """
     lines = []
-    better = report.get("better_baselines", {})
+    better, best = report.get("better_baselines", {}), best_baseline(report)
     for name, values in report.get("baselines", {}).items():
-        # reports of older runs have no labels
-        labels = {key: one.get("label", key.replace("_", " ")) for key, one in values.items()}
+        labels = {key: _label(key, one) for key, one in values.items()}
         numbers = {key: [_number(one[part], one) for part in ("value", "low", "high")] for key, one in values.items()}
         scores = (f"{labels[key]} {value} [{low}, {high}]" for key, (value, low, high) in numbers.items())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
-        for key in better.get(name, ()):
-            model = _number(_value(report[key]), values[key])
-            what = f"{labels[key]} {model}, baseline {numbers[key][0]}"
-            lines.append(f"    the model is worse than this baseline: {what}")
+        if name in better:
+            shown_by = f"; to see its outputs: {command}" if command and name == best else ""
+            lines.append(f"    the model is worse than this baseline: {worse_than(report, name)}{shown_by}")
     return lines
+
+
+def worse_than(report: Mapping[str, Any], name: str) -> str:
+    """The score of the model and that of a better baseline."""
+    (key,) = report["better_baselines"][name]
+    of_baseline = report["baselines"][name][key]
+    value, other = (_number(_value(score), of_baseline) for score in (report[key], of_baseline))
+    return f"{_label(key, of_baseline)} {value}, baseline {other}"
+
+
+def _label(key: str, of_baseline: Mapping[str, Any]) -> str:
+    return str(of_baseline.get("label", key.replace("_", " ")))  # reports of older runs have no labels
 
 
 def _number(value: float, one: Mapping[str, Any]) -> str:

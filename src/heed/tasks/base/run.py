@@ -101,10 +101,20 @@ class Run(ABC, Generic[T, M]):
     def known(self) -> Sequence[Any] | None:
         """The training examples; None for a stream, or if they can no longer be read."""
         try:
-            splits = self.task.splits
+            return self.learned_from()
         except DataError:
             return None
-        return None if splits.stream is not None else splits.examples["train"]
+
+    def learned_from(self) -> Sequence[Any]:
+        """The training examples.
+
+        Raises:
+            DataError: They can no longer be read, or are a stream.
+        """
+        splits = self.task.splits
+        if splits.stream is not None:
+            raise DataError("a stream of training data is not read again")
+        return splits.examples["train"]
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:

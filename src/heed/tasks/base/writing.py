@@ -51,6 +51,16 @@ TOGETHER = 8_000
 """Most tokens that are read together to write outputs."""
 
 
+class BaselineText(NamedTuple):
+    """The output of a baseline."""
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {one_line(self.text)}"
+
+
 @dataclass(frozen=True, repr=False)
 class WrittenText(Prediction):
     """One output."""
@@ -63,6 +73,7 @@ class WrittenText(Prediction):
     finished: bool  # the model ended the output; False if the largest length cut it off
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
+    baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod
     def of(cls, tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: Sequence[int] = ()) -> WrittenText:
@@ -79,7 +90,8 @@ class WrittenText(Prediction):
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}]
+        row = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}
+        return [row if self.baseline is None else {**row, "baseline": self.baseline.text}]
 
     def as_json(self) -> dict[str, Any]:
         values = {
@@ -90,7 +102,8 @@ class WrittenText(Prediction):
             "token_probs": [round(p, 6) for p in self.token_probs],
             "finished": self.finished,
         }
-        return values if self.alignment is None else {**values, "alignment": self.alignment}
+        added = {} if self.alignment is None else {"alignment": self.alignment}
+        return values | added | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         score = [f"{self.score:.4f}"] if options["nbest"] > 1 else []

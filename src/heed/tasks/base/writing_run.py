@@ -10,7 +10,8 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.draw_html import map_to_html
@@ -30,9 +31,10 @@ from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
 from heed.tasks.base.comparison import E, Examiner, O, R
 from heed.tasks.base.looking import InputSpans, Shown, Words, view_of_words, views_of, watched
-from heed.tasks.base.predictions import TextOutputs, Written
-from heed.tasks.base.report import counted
-from heed.tasks.base.writing import Writing, WrittenText
+from heed.tasks.base.predictions import TextOutputs, Written, one_line
+from heed.tasks.base.report import best_baseline, counted, worse_than
+from heed.tasks.base.run import M, T, TextRun
+from heed.tasks.base.writing import BaselineText, Writing, WrittenText
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -56,7 +58,10 @@ class WritingOutputs(TextOutputs):
         if beam is not None and nbest > beam:
             raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
         self.search = {"beam_size": beam, "max_length": options["length"], "sampling": sampling_of(options)}
+        if options["with_baseline"]:
+            self.search["with_baseline"] = True
         self.num_cut_off = 0
+        self._of_lines = False  # the inputs are lines of a file, not arguments
 
     @abstractmethod
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
@@ -65,12 +70,28 @@ class WritingOutputs(TextOutputs):
     def write(self, texts: list[str]) -> Iterator[Written]:
         for text, found in zip(texts, self.candidates(texts, self.options["nbest"]), strict=True):
             self.num_cut_off += sum(not one.finished for one in found)
-            yield Written(tuple(line for one in found for line in self.lines(text, one)) or ("",))
+            lines = tuple(line for one in found for line in self.lines(text, one)) or ("",)
+            beside = found[0].baseline if found and not self.options["json"] else None
+            if beside is not None:
+                column = one_line(beside.text)
+                lines = tuple(f"{one}\t{column}" for one in lines) if self._of_lines else (*lines, str(beside))
+            yield Written(lines)
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        self._of_lines = where is not None
 
     def answer(self, text: str) -> str:
         best = self.candidates([text], 1)[0][0]
         self.num_cut_off += not best.finished
-        return best.summary()
+        return best.summary() + ("" if best.baseline is None else f"\n{best.baseline}")
+
+    @property
+    def warning(self) -> str:
+        scores = scores_beside_baselines(self.run.report)
+        name = best_baseline(scores)
+        if self.options["with_baseline"] or name is None or name not in scores.get("better_baselines", {}):
+            return ""
+        return f"the model is worse than a baseline, {name} ({worse_than(scores, name)}); --with-baseline shows both"
 
     def notes(self) -> list[str]:
         if not self.num_cut_off:
@@ -235,6 +256,60 @@ class Reread:
                 zip(target.labels, top.indices.tolist(), top.values.tolist(), strict=True)
             )
         )
+
+
+def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scores of the first set of a run's report that has baselines; empty if none has."""
+    every: Mapping[str, Mapping[str, Any]] = report.get("scores", {})
+    return next((one for one in every.values() if "baselines" in one), {})
+
+
+Baselines = Mapping[str, Callable[[Sequence[str]], list[str]]]
+"""Functions that write the output of a baseline for each input, by the baseline's name."""
+
+
+class WritingRun(TextRun[T, M, WrittenText]):
+    """A run that writes a text, and can write that of a baseline beside it."""
+
+    @property
+    @abstractmethod
+    def baseline_writers(self) -> Baselines:
+        """The baselines; a `DataError` from one of them says that its data cannot be read."""
+
+    def baseline_texts(self, inputs: Sequence[str]) -> dict[str, list[str]]:
+        """The outputs of each baseline whose data can be read, by its name."""
+        found = {}
+        for name, write in self.baseline_writers.items():
+            with suppress(DataError):
+                found[name] = write(inputs)
+        return found
+
+    def beside_baseline(self, inputs: Sequence[str], found: list[list[WrittenText]]) -> list[list[WrittenText]]:
+        """Outputs with those of the best baseline by the run's report, for inputs that are not blank.
+
+        Args:
+            inputs: What the baseline reads for each input of the model.
+            found: The outputs of the model for each.
+
+        Raises:
+            ConfigError: The report has no baselines.
+            DataError: The data from which the baseline learns cannot be read; the message names the file.
+        """
+        name = best_baseline(scores_beside_baselines(self.members[0].report))
+        if name is None:
+            raise ConfigError(
+                f"'{self.folder}' has no scores of baselines, by which to choose one; training writes them into its "
+                "report at the end"
+            )
+        try:
+            if name not in self.baseline_writers:
+                self.learned_from()
+                raise DataError("it has changed since the report was written")
+            texts = iter(self.baseline_writers[name]([one for one in inputs if one.strip()]))
+        except DataError as error:
+            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
+        beside = [BaselineText(name, next(texts)) if one.strip() else None for one in inputs]
+        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
 
 
 class NearestSentence:

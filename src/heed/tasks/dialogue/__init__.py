@@ -1,6 +1,6 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="conversation",
@@ -14,6 +14,7 @@ SPEC = TaskSpec(
         BEAM,
         *SAMPLING,
         LENGTH,
+        WITH_BASELINE,
         Flag("predict", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         Flag("look", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         Flag("look", "target", str, "Look at this output instead of the model's own."),

@@ -30,9 +30,16 @@ from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
-from heed.tasks.base.run import TextRun
 from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import NearestSentence, WritingExaminer, WritingOutputs, cut_off_lines, map_html
+from heed.tasks.base.writing_run import (
+    Baselines,
+    NearestSentence,
+    WritingExaminer,
+    WritingOutputs,
+    WritingRun,
+    cut_off_lines,
+    map_html,
+)
 from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
@@ -283,11 +290,12 @@ class DialogueOutputs(WritingOutputs):
         """The remark below a response to a history whose first turns were not read."""
         self.num_cut_off += not response.finished
         cut = self.chat.num_cut
-        return f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
+        unread = f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
+        return unread + ("" if response.baseline is None else f"\n({response.baseline})")
 
     @property
     def streams(self) -> bool:
-        if self.options["json"] or self.options["nbest"] > 1:
+        if self.options["json"] or self.options["nbest"] > 1 or self.options["with_baseline"]:
             return False
         options = self.run.task.search_options(self.run.model, beam_size=self.options["beam"])
         return bool(self.options["sample"] or options.beam_size == 1)
@@ -334,13 +342,14 @@ class DialogueOutputs(WritingOutputs):
         return [*notes, *super().notes()]
 
 
-class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
+class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue
     targets = "response tokens"
     text_columns = ("turns", "text")
     options = frozenset(("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best"))
+    options |= {"with_baseline"}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     names = ("conversation", "responses")
@@ -405,14 +414,21 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         return own, next((name for name in speakers.known if name != own), own)
 
     def respond(
-        self, conversations: Sequence[Conversation], speaker: str | None = None, **options: Any
+        self,
+        conversations: Sequence[Conversation],
+        speaker: str | None = None,
+        with_baseline: bool = False,
+        **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best responses to each conversation, best first; options as of `predict`.
 
         Raises:
             ConfigError: The speaker does not exist, or a conversation has no turn.
         """
-        return self.task.respond(self.model, self._histories(conversations, speaker), **options)
+        found = self.task.respond(self.model, self._histories(conversations, speaker), **options)
+        if not with_baseline:
+            return found
+        return self.beside_baseline([_last(one, len(one.turns)) for one in conversations], found)
 
     def _histories(self, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
         """Conversations as a model reads them, each with the speaker who responds."""
@@ -460,7 +476,8 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
             conversation: A text (one turn, or several separated by tabs), a list of turns, a dict as in JSON lines, or
                 a `Conversation`; or a list of lists, dicts or `Conversation`s.
             options: `speaker`, the one who responds; `beam_size`, `length_penalty`, `min_length`, `max_length` (the
-                configuration's by default), `num_best`, `sampling` (`heed.generation.SamplingOptions`).
+                configuration's by default), `num_best`, `sampling` (`heed.generation.SamplingOptions`), `with_baseline`
+                (adds the output of the best baseline by the run's report, as `.baseline`).
 
         Returns:
             A `WrittenText`, or for several conversations a list of them.
@@ -561,29 +578,27 @@ class DialogueRun(TextRun[Dialogue, DecoderBody, WrittenText], LooksAtText):
         return isinstance(self.task.config.data, ConversationFiles)
 
     def baselines(self, examples: Sequence[Conversation]) -> Mapping[str, Outcomes]:
-        """The most frequent response of the training set, and its response to the nearest history."""
-        if self._known_responses is None:
-            return {}
-        (most_frequent, nearest), responses = self._known_responses, self._responses(examples)
-        histories = [_last(one, turn) for one, turn in responses]
-        outputs = {
-            "most frequent response": [most_frequent] * len(histories),
-            "response to the nearest history": nearest.translate(histories),
-        }
+        histories = [_last(one, turn) for one, turn in self._responses(examples)]
         normalize, references = self.task.tokenizer.normalize, self._references(examples)
         owners = [n for n, one in enumerate(examples) for _ in self.task.responses(one)]
         found = {}
-        for name, texts in outputs.items():
+        for name, texts in self.baseline_texts(histories).items():
             measures = text_measures([*map(normalize, texts)], references, self._of_people)
             found[name] = Outcomes(tuple(texts), by_conversation(measures, owners, len(examples)))
         return found
 
+    @property
+    def baseline_writers(self) -> Baselines:
+        """The most frequent response of the training set, and its response to the nearest history."""
+        return {
+            "most frequent response": lambda histories: [self._known_responses[0]] * len(histories),
+            "response to the nearest history": lambda histories: self._known_responses[1].translate(histories),
+        }
+
     @cached_property
-    def _known_responses(self) -> tuple[str, NearestSentence] | None:
-        """The most frequent training response, and all by the turns before them; None if they cannot be read."""
-        if (known := self.known()) is None:
-            return None
-        found = self._responses(known)
+    def _known_responses(self) -> tuple[str, NearestSentence]:
+        """The most frequent training response, and all by the turns before them."""
+        found = self._responses(self.learned_from())
         frequent = Counter(one.turns[turn] for one, turn in found).most_common(1)
         nearest = NearestSentence((_last(one, turn), one.turns[turn]) for one, turn in found)
         return frequent[0][0] if frequent else "", nearest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import cut_off_lines
+from heed.tasks.base.writing_run import Baselines, cut_off_lines, scores_beside_baselines
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub
 from heed.tasks.summarisation.task import Summarisation
 from heed.tasks.translation.run import PairRun, TranslationOutputs
@@ -53,6 +54,12 @@ class Lead:
             return [measure.score() for measure in rouge_measures(outputs, references, ("rouge2", "rouge1"))]
 
         return max(every, key=score)
+
+    @classmethod
+    def named(cls, name: str) -> Lead | None:
+        """The lead of this name; None for a baseline of another kind."""
+        found = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
+        return None if found is None else cls(int(found[1] or 1), found[2])
 
     def of(self, document: str) -> str:
         """The beginning of a document."""
@@ -159,18 +166,20 @@ class SummarisationRun(PairRun):
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("rouge2", "rougeL")
 
-    def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-        documents = [pair.source for pair in examples]
-        texts: dict[str, list[str]] = {}
-        if self._lead is not None:
-            texts[self._lead.name] = [self._lead.of(document) for document in documents]
-        if self._nearest is not None:
-            texts["nearest training document"] = self._nearest.translate(documents)
-        return self._outcomes_of_texts(texts, examples)
+    @property
+    def baseline_writers(self) -> Baselines:
+        lead = self._lead
+        return {
+            **({} if lead is None else {lead.name: lambda documents: [*map(lead.of, documents)]}),
+            "nearest training document": lambda documents: self._nearest.translate(documents),
+        }
 
     @cached_property
     def _lead(self) -> Lead | None:
-        """The lead baseline, chosen on the validation set; None if this can no longer be read."""
+        """The lead of the report, else the one chosen on the validation set; None if this can no longer be read."""
+        for name in scores_beside_baselines(self.members[0].report).get("baselines", {}):
+            if (lead := Lead.named(name)) is not None:
+                return lead
         try:
             return Lead.chosen(self.examples("valid"))
         except DataError:

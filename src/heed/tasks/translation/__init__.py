@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -17,6 +17,7 @@ SPEC = TaskSpec(
         BEAM,
         *SAMPLING,
         LENGTH,
+        WITH_BASELINE,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         Flag(

@@ -30,14 +30,15 @@ from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
-from heed.tasks.base.run import TextRun
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SPECIAL,
+    Baselines,
     NearestSentence,
     Reread,
     WritingExaminer,
     WritingOutputs,
+    WritingRun,
     cut_off_lines,
     map_html,
     side_of,
@@ -162,7 +163,7 @@ def look_at(
     )
 
 
-class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], LooksAtText):
+class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
     Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
@@ -174,7 +175,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
     text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
     options = frozenset(
         ("beam_size", "length_penalty", "min_length", "max_length", "sampling", "prefix", "num_best", "engine")
-    )
+    ) | {"with_baseline"}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
 
@@ -203,12 +204,18 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
 
         Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
         `sampling` (`heed.generation.SamplingOptions`), `prefix`, `engine` ("torch", or one that the run was exported
-        for: "ctranslate2", "ctranslate2-int8").
+        for: "ctranslate2", "ctranslate2-int8"), `with_baseline` (adds the output of the best baseline by the run's
+        report, as `.baseline`).
         """
         return [candidates[0] for candidates in self.candidates(texts, **options)]
 
     def candidates(
-        self, texts: Sequence[str], num_best: int = 1, engine: str = "torch", **options: Any
+        self,
+        texts: Sequence[str],
+        num_best: int = 1,
+        engine: str = "torch",
+        with_baseline: bool = False,
+        **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         if isinstance(texts, str):
@@ -218,7 +225,7 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
         if self.task.writes_unknown:
             for source, candidates in zip(texts, results, strict=True):
                 candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
-        return results
+        return self.beside_baseline(texts, results) if with_baseline else results
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -283,39 +290,39 @@ class PairRun(AlignsWords, TextRun[Translation, PairDecoder, WrittenText], Looks
             return []
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
+        sources, normalize = [pair.source for pair in examples], self.task.target_tokenizer.normalize
+        references = [normalize(pair.target) for pair in examples]
+        names = ("bleu",) if self._shuffled else self.task.quick_scores
+        return {
+            name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
+            for name, made in self.baseline_texts(sources).items()
+        }
+
+    @property
+    def _shuffled(self) -> bool:
+        data = self.task.config.data
+        return isinstance(data, FilesData) and data.shuffle_source is not None
+
+    @property
+    def baseline_writers(self) -> Baselines:
         """The copied source, and the translation of the nearest training sentence.
 
         For shuffled sentences: the shuffled words, and their most probable order under a trigram model.
         """
-        data = self.task.config.data
-        if isinstance(data, FilesData) and data.shuffle_source is not None:
-            return word_order_baselines(self.task, self._trigrams, examples)
-        texts = {"copying the source": [pair.source for pair in examples]}
-        if self._nearest is not None:
-            found = self._nearest.translate([pair.source for pair in examples])
-            texts["nearest training sentence"] = found
-        return self._outcomes_of_texts(texts, examples)
-
-    def _outcomes_of_texts(
-        self, texts: Mapping[str, Sequence[str]], examples: Sequence[Pair]
-    ) -> Mapping[str, Outcomes]:
-        """Outcomes of outputs that no model wrote, by name."""
-        normalize = self.task.target_tokenizer.normalize
-        references = [normalize(pair.target) for pair in examples]
-        names = self.task.quick_scores
+        if self._shuffled:
+            return word_order_baselines(self.task, self._trigrams)
         return {
-            name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
-            for name, made in texts.items()
+            "copying the source": list,
+            "nearest training sentence": lambda sources: self._nearest.translate(sources),
         }
 
     def validated(self) -> Sequence[Pair]:
         return self.examples("valid")[:VALIDATE_AT_MOST]
 
     @cached_property
-    def _nearest(self) -> NearestSentence | None:
-        """Look-up in the training pairs; None if they can no longer be read."""
-        known = self.known()
-        return None if known is None else NearestSentence((pair.source, pair.target) for pair in known)
+    def _nearest(self) -> NearestSentence:
+        """Look-up in the training pairs."""
+        return NearestSentence((pair.source, pair.target) for pair in self.learned_from())
 
     @cached_property
     def _trigrams(self) -> Trigrams | None:

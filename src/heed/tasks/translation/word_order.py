@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -28,9 +28,9 @@ from heed.data.examples import Pair
 from heed.data.kinds.pairs import words_of
 from heed.data.tokens.special import is_continued
 from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
-from heed.evaluation.measures import Outcomes
 from heed.models.base import Memory, ModelConfig, PairDecoder
-from heed.tasks.base.writing import Writing, output_measures
+from heed.tasks.base.writing import Writing
+from heed.tasks.base.writing_run import Baselines
 
 _BLANK = "\u2581"  # start of a token that follows a space
 SortedWords = tuple[tuple[int, ...], ...]
@@ -272,18 +272,14 @@ def learn_trigrams(task: Shuffled) -> Trigrams:
     return trigrams
 
 
-def baselines(task: Shuffled, trigrams: Trigrams | None, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-    """Outcomes of the shuffled words as they are, and in the order of the trigram model, if there is one."""
-    normalize = task.target_tokenizer.normalize
-    sources = [normalize(pair.source) for pair in examples]
-    references = [normalize(pair.target) for pair in examples]
-    texts = {"the shuffled input": sources}
+def baselines(task: Shuffled, trigrams: Trigrams | None) -> Baselines:
+    """Shuffled words as they are, and in the order of the trigram model, if there is one."""
+    normalize, found = task.target_tokenizer.normalize, dict[str, Callable[[Sequence[str]], list[str]]]()
+    found["the shuffled input"] = lambda sources: [*map(normalize, sources)]
     if trigrams is not None:
-        texts[f"add-k trigrams, k {trigrams.k:g}, beam {BEAM}"] = [_ordered(trigrams, source) for source in sources]
-    return {
-        name: Outcomes(tuple(outputs), tuple(output_measures(outputs, references, ("bleu",))))
-        for name, outputs in texts.items()
-    }
+        name = f"add-k trigrams, k {trigrams.k:g}, beam {BEAM}"
+        found[name] = lambda sources: [_ordered(trigrams, normalize(source)) for source in sources]
+    return found
 
 
 def _ordered(trigrams: Trigrams, source: str) -> str:
