@@ -166,13 +166,13 @@ def predict(
     run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
 
 
-@app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
+@app.command("import", cls=called("FOLDER|FILE|NAME [SECTION.KEY=VALUE]..."))
 def import_(
     source: Annotated[
         str,
         Argument(
-            metavar="FOLDER|NAME",
-            help="Folder of a checkpoint; or its name on the Hugging Face Hub, looked up in your cache first.",
+            metavar="FOLDER|FILE|NAME",
+            help="Folder of a checkpoint; file of a ResNet; or name on the Hugging Face Hub (first in your cache).",
         ),
     ],
     settings: Annotated[
@@ -185,7 +185,7 @@ def import_(
 ) -> None:
     """Import a Hugging Face checkpoint as a run.
 
-    BERT, RoBERTa, XLM-R, DistilBERT and more, with their heads (docs/huggingface.md).
+    BERT, RoBERTa, DistilBERT, GPT-2, Marian, ViT, ResNet and more, with their heads (docs/huggingface.md).
     """
     from heed.cli.terminal import show
     from heed.config import apply_overrides

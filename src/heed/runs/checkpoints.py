@@ -89,7 +89,8 @@ def import_checkpoint(
     """
     folder, found = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
-    name = str(source) if not Path(source).is_dir() else folder.resolve().name
+    where = folder.resolve()
+    name = str(source) if not Path(source).exists() else where.stem if where.is_file() else where.name
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
     needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())

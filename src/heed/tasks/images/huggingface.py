@@ -55,7 +55,8 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
         form = read_form(checkpoint.folder, checkpoint.settings)
         sizing = form.sizing
-        said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
+        is_said = has_preprocessor(checkpoint.folder) or "image_processor" in checkpoint.settings.values
+        said = "" if is_said else f", since {PREPROCESSOR} is missing: the default of ViT"
         numbers = (
             " ".join(f"{one:.4g}" for one in ones) for ones in (form.normalisation.mean, form.normalisation.deviation)
         )
