@@ -24,6 +24,19 @@ EDITS = [
         "        problems: dict[str, str] = {}\n        if WEIGHTS not in listed",
         ("tests/test_pack.py",),
     ),
+    # imported ResNets, and the advice to start from a checkpoint
+    Edit(
+        "resnet: running means and variances are exchanged",
+        'entry(f"{norm}.{part}", f"{ours}.norm.{part}") for part in ("running_mean", "running_var")',
+        'entry(f"{norm}.{part}", f"{ours}.norm.running_var") for part in ("running_var", "running_var")',
+        ("tests/test_checkpoints_resnet.py",),
+    ),
+    Edit(
+        "advice: the translator of the reverse direction",
+        'source, target = ("en", *found) if source_is_english else (*found, "en")',
+        'source, target = (*found, "en") if source_is_english else ("en", *found)',
+        ("tests/test_pretrained_advice.py",),
+    ),
     # pictures
     Edit(
         "pictures: rotated the wrong way for one EXIF value",

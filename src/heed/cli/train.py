@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from heed.runs.card import scores_text
 from heed.runs.resume import check_run
 from heed.runs.train import forecast, train_config
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
+from heed.tasks.base.pretrained import start_command
 from heed.tasks.base.task import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
@@ -121,6 +121,8 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
     try:
         task = kind.prepare(settings)
         show(task.overview())
+        if advice := start_command(task, settings, [*words, *fields]):
+            show(f"\n{advice}")
         if out is not None and hasattr(task, "samples_page"):
             write_output(task.samples_page(), out)
     except DataError:
@@ -154,9 +156,12 @@ def run_train(
     if dry_run:
         show(forecast(settings, verbose))
         return
-    run, result = train_config(
-        settings, out, TerminalReporter(), resume=resume, settings=partial(settings_text, whole=verbose)
-    )
+
+    def describe(task: Any) -> str:
+        advice = "" if resume else start_command(task, settings, [*words, *fields])
+        return f"{settings_text(task, verbose)}\n{advice}".rstrip("\n")
+
+    run, result = train_config(settings, out, TerminalReporter(), resume=resume, settings=describe)
     if run is None:
         going_on = f"heed train {shell_word(result.folder)} --resume"
         print(f"interrupted at update {result.progress.step}; saved. Resume with: {going_on}", file=sys.stderr)

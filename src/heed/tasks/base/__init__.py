@@ -40,6 +40,8 @@ class TaskSpec:
     unit: str = "example"  # what one example is, in reports: "pair", "text"
     scored_unit: str | None = None  # what one score belongs to, if not `unit`: "forecast"
     takes: tuple[tuple[str, str], ...] = ()  # (content of training files, see `heed.data.kinds.contents`; arguments)
+    pretrained: tuple[str, ...] = ()  # checkpoints to start from, for English and for other languages if that matters
+    few: int = 10_000  # training examples below which that is proposed
     architectures: tuple[str, ...] = ()  # endings of the class names of Hugging Face checkpoints for this task
 
 

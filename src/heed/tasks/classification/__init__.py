@@ -9,5 +9,6 @@ SPEC = TaskSpec(
     interfaces=("encoder",),
     flags=(NBEST, JSON, SORT, ERRORS, GATES, PIECES),
     takes=(("labelled", "{file}"),),
+    pretrained=("google-bert/bert-base-uncased", "google-bert/bert-base-multilingual-cased"),
     architectures=("ForSequenceClassification",),
 )

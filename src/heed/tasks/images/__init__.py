@@ -33,5 +33,6 @@ SPEC = TaskSpec(
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),
     next_command="heed look {run} PICTURE",
     takes=(("pictures", "{file}"),),
-    architectures=("ForImageClassification", "ViTModel"),
+    pretrained=("google/vit-base-patch16-224",),
+    architectures=("ForImageClassification", "ViTModel", "ResNetModel"),
 )

@@ -17,5 +17,6 @@ SPEC = TaskSpec(
         GATES,
         PIECES,
     ),
+    pretrained=("google-bert/bert-base-cased", "google-bert/bert-base-multilingual-cased"),
     architectures=("ForTokenClassification",),
 )
