@@ -31,7 +31,8 @@ def fit_to_budget(task: Any) -> Any:
     """
     config, training = task.config, task.config.training
     is_timed = training.steps is None and training.epochs is None
-    if not is_timed or config.model.from_ is not None or not hasattr(config.data, "train") or task.splits.stream:
+    has_data = hasattr(config.data, "train") and getattr(config.data, "imported", None) is None
+    if not is_timed or config.model.from_ is not None or not has_data or task.splits.stream:
         return config
     largest = task.auto_size if config.model.size == "auto" else config.model.size
     known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
