@@ -143,7 +143,6 @@ def test_sizes_are_the_published_ones():
 @pytest.mark.parametrize(("width", "deviation"), [(768, 0.02), (192, 0.04)])
 def test_first_weights_are_those_of_the_published_width_and_scaled_for_others(width, deviation):
     model = Bert(BertConfig(vocab_size=300, d_model=width, num_heads=2, num_layers=1, d_ff=300))
-    assert model.inputs.embedding.padding_idx is None
     assert float(model.inputs.embedding.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
     assert float(model.blocks[0].feed_forward.inner.weight.detach().std()) == pytest.approx(deviation, rel=0.1)
     assert not model.blocks[0].feed_forward.inner.bias.any()
@@ -213,7 +212,7 @@ def test_padded_rows_are_framed_and_back():
 @pytest.mark.parametrize("tied", [True, False])
 def test_masked_words_are_scored_over_the_vocabulary(tied):
     torch.manual_seed(0)
-    embedding = TokenEmbedding(30, 24, padding_token=None)
+    embedding = TokenEmbedding(30, 24)
     words = MaskedWords(embedding, activation=RELU, eps=0.1, tied=tied)
     assert (words.output.weight is embedding.weight) == tied
     with torch.no_grad():

@@ -13,7 +13,6 @@ from heed.exchange.huggingface.files import (
     Settings,
     TensorFiles,
 )
-from heed.exchange.huggingface.numbering import Numbering
 
 
 def tensors(**shapes):
@@ -130,32 +129,3 @@ def test_a_damaged_configuration_is_named(tmp_path, text):
         Settings.read(tmp_path / "config.json")
     with pytest.raises(RunError, match=r"config\.json is missing; a checkpoint is a folder"):
         Settings.read(tmp_path / "sub" / "config.json")
-
-
-# --- tables
-
-
-# --- ids of imported vocabularies: ours and theirs, there and back
-
-
-def test_of_two_tokens_in_one_row_the_first_is_written_back():
-    numbering = Numbering([3, 1, 3, 0, 2], 4)
-    ours = numbering.to_ours(torch.arange(4.0))
-    assert ours.tolist() == [3, 1, 3, 0, 2]
-    ours[2] = 9.0
-    assert numbering.to_theirs(ours).tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("state", "said"),
-    [
-        ({"theirs": [0, 1]}, "needs 'theirs' and 'size'"),
-        ({"theirs": "01", "size": 2}, "needs 'theirs' and 'size'"),
-        ({"theirs": [0, 2], "size": 2}, "ids outside its 2 rows"),
-        ({"theirs": [0, -1], "size": 2}, "ids outside its 2 rows"),
-        ({"theirs": [0, 1], "size": 2, "settings": {"form": "BertTokenizer", "roles": {}}}, "needs 'state'"),
-    ],
-)
-def test_a_damaged_numbering_is_refused(state, said):
-    with pytest.raises(RunError, match=said):
-        Numbering.from_json(state)

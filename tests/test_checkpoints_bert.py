@@ -17,6 +17,7 @@ from checkpoints import (
     write_byte_pairs,
     write_word_pieces,
 )
+from heed.data.tokens.special import OWN
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
@@ -95,21 +96,15 @@ SHAPES_OF = {"bert": 12, "distilbert": 8, "roberta": 10, "xlm_roberta": 2}  # th
 CASES = [(name, n, kinds(name)[n % len(kinds(name))], n % 3 != 1) for name in FAMILIES for n in range(SHAPES_OF[name])]
 
 
-def numbers(run):
-    """Their number of each of our tokens."""
-    values = json.loads((run.folder / "huggingface.json").read_text())["vocabularies"]["tokens"]
-    return values["theirs"]
-
-
 def rows(run, longest):
-    """Texts as both sides read them: ours padded on the right, theirs with their numbers; and the mask."""
-    theirs = numbers(run)
-    known = [i for i in range(4, len(theirs)) if theirs[i] is not None]
-    texts = [[2, *text, 3] for text in ragged(known, longest=longest - 2)]
+    """Texts as both sides read them: ours padded with zeros, theirs with their padding token; and the mask."""
+    special = run.task.tokenizer.special
+    known = [i for i in range(run.task.tokenizer.vocab_size) if i not in special]
+    texts = [[special.start, *text, special.end] for text in ragged(known, longest=longest - 2)]
     length = max(map(len, texts))
     mask = torch.tensor([[n < len(text) for n in range(length)] for text in texts])
     ours = torch.tensor([text + [0] * (length - len(text)) for text in texts])
-    return ours, torch.tensor(theirs)[ours], mask
+    return ours, ours.masked_fill(~mask, special.padding), mask
 
 
 def outputs_of(run, tokens, mask):
@@ -157,12 +152,9 @@ def assert_same(run, model, longest):
         torch.testing.assert_close(state[mask], out.hidden_states[n + 1][mask], **CLOSE)
         seen = mask[:, None, :, None] & mask[:, None, None, :]
         torch.testing.assert_close(maps[n] * seen, out.attentions[n] * seen, **CLOSE)
-    known = torch.tensor([i for i in numbers(run) if i is not None])
     expected = logits_of(out, type(model).__name__)
     assert set(heads) == set(expected)
     for name, logits in expected.items():
-        if name == "words":
-            logits = logits[..., known]
         if logits.dim() == 3:
             torch.testing.assert_close(heads[name][mask], logits[mask], **CLOSE)
         else:
@@ -193,6 +185,47 @@ def test_roberta_skips_pads_on_the_left(tmp_path):
     out = theirs_of(model, left, mask.flip(1)).last_hidden_state
     states = outputs_of(run, ours, mask)[0][-1]
     torch.testing.assert_close(states[mask], out[mask.flip(1)], **CLOSE)
+
+
+# --- special tokens with other ids
+
+
+@pytest.mark.parametrize(("name", "model"), [("bert", "bert"), ("roberta", "roberta"), ("roberta", "cnn")])
+def test_children_keep_the_ids_and_padding_changes_no_answer(tmp_path, name, model):
+    FAMILIES[name](tmp_path / "theirs", 3, "Model")
+    parent = import_checkpoint(tmp_path / "theirs", tmp_path / "parent").run
+    special = parent.task.tokenizer.special
+    assert special.padding != 0 and special != OWN
+    start = {"parent": parent.folder} if name == model else {}
+    settings = {"training.threads": 1, "training.device": "cpu", "training.learning_rate": 0.01, "training.warmup": 0}
+    settings |= {"tokenizer.from": str(parent.folder), "model.train_embeddings": True}
+    settings |= {} if start else {"model.name": model, "model.size": "tiny"}
+    texts = ["man", "the man went to the store", "it was good", "milk"]
+    rows = [(text, label) for text in texts for label in ("a", "b")] * 2
+    run = heed.train("classification", train=rows, valid=rows, steps=3, out=tmp_path / "child", settings=settings,
+                     quiet=True, **start)  # fmt: skip
+    assert run.task.tokenizer.special == special
+    together, alone = run.predict(texts), [run.predict(text) for text in texts]
+    for a, b in zip(together, alone, strict=True):
+        assert a.probabilities == pytest.approx(b.probabilities, abs=1e-6)
+    if start:
+        heed.export(run, to="huggingface", out=tmp_path / "out")
+        before, after = (json.loads((tmp_path / one / "config.json").read_text()) for one in ("theirs", "out"))
+        ids = ("pad_token_id", "bos_token_id", "eos_token_id", "vocab_size")
+        assert [after.get(name) for name in ids] == [before.get(name) for name in ids]
+        libraries = [transformers.AutoTokenizer.from_pretrained(tmp_path / one) for one in ("theirs", "out")]
+        assert libraries[0].get_vocab() == libraries[1].get_vocab()
+
+
+def test_segments_of_a_pair_begin_after_the_end_token(tmp_path):
+    model = bert(tmp_path / "theirs", 1, "ForNextSentencePrediction")
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    assert run.model.body.config.end_token == run.task.tokenizer.special.end != 3
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    pair = ("the man went", "it was good")
+    with torch.no_grad():
+        expected = model(**library(*pair, return_tensors="pt")).logits.softmax(-1)[0, 0]
+    assert run.follows([pair])[0].probability == pytest.approx(float(expected), abs=1e-5)
 
 
 # --- names of tensors

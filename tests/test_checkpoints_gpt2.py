@@ -10,9 +10,7 @@ from safetensors.torch import load_file, save_file
 import heed
 from checkpoints import byte_pairs, ragged, randomise, write_byte_pairs
 from heed.errors import ConfigError
-from heed.exchange.huggingface.gpt2 import Gpt2Family
-from heed.exchange.huggingface.numbering import Numbering
-from heed.models.gpt import GPTConfig
+from heed.folder import unsealed
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
 
@@ -54,20 +52,13 @@ def gpt2(folder, n=0, kind="LMHeadModel", own=False, **more):
     return model
 
 
-def numbers(run):
-    """Their number of each of our tokens."""
-    return json.loads((run.folder / "huggingface.json").read_text())["vocabularies"]["tokens"]["theirs"]
-
-
 def read_alike(run, model, side="right"):
     """Ragged texts through both; padding on the right or, for theirs, on either side."""
-    theirs = numbers(run)
-    texts = ragged([i for i in range(4, len(theirs)) if theirs[i] is not None])
+    texts = ragged([i for i in range(run.task.tokenizer.vocab_size) if i not in run.task.tokenizer.special])
     length = max(map(len, texts))
     mask = torch.tensor([[n < len(text) for n in range(length)] for text in texts])
     ours = torch.tensor([text + [0] * (length - len(text)) for text in texts])
-    other = torch.tensor([-1 if number is None else number for number in theirs])[ours]
-    other = other.masked_fill(~mask, model.config.pad_token_id)
+    other = ours.masked_fill(~mask, model.config.pad_token_id)
     own_mask = mask
     if side == "left":
         moved = [length - len(text) for text in texts]
@@ -105,14 +96,10 @@ def test_states_maps_and_logits_are_the_same_and_come_back(tmp_path, n, kind, ti
             count, first = int(mask[row].sum()), int(their_mask[row].long().argmax())
             part = other[row, :, first : first + count, first : first + count]
             torch.testing.assert_close(own[row, :, :count, :count], part, **CLOSE)
-    theirs = numbers(run)
     if kind in ("LMHeadModel", "Model"):
         logits = run.model.logits(hidden).log_softmax(-1)
         scores = out.logits if kind == "LMHeadModel" else out.last_hidden_state @ model.wte.weight.T
-        known = [i for i, number in enumerate(theirs) if number is not None]
-        expected = scores.log_softmax(-1)[their_mask][:, [theirs[i] for i in known]]
-        torch.testing.assert_close(logits[mask][:, known], expected, **CLOSE)
-        assert (logits.exp()[..., [i for i in range(len(theirs)) if theirs[i] is None]] == 0).all()
+        torch.testing.assert_close(logits[mask], scores.log_softmax(-1)[their_mask], **CLOSE)
     elif kind == "ForSequenceClassification":
         own = run.model.output(run.model.body.last(hidden, mask))
         torch.testing.assert_close(own, out.logits, **CLOSE)
@@ -139,7 +126,7 @@ def test_states_maps_and_logits_are_the_same_and_come_back(tmp_path, n, kind, ti
 def test_the_same_tokens_are_written(tmp_path, n, beams):
     model = gpt2(tmp_path / "theirs", n, tie_word_embeddings=n != 2)
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    theirs, written = numbers(run), []
+    end, written = run.task.tokenizer.special.end, []
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     for prompt in ("the man", "one", "and then there were 3 of them", "été"):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
@@ -149,8 +136,8 @@ def test_the_same_tokens_are_written(tmp_path, n, beams):
         )  # fmt: skip
         expected = out[0, ids.shape[1] :].tolist()
         best = run.candidates([prompt], length=8, beam_size=beams, num_best=1)[0][0]
-        ended = [theirs[3]] * best.finished
-        assert [theirs[i] for i in best.ids] + ended == expected[: len(best.ids) + len(ended)]
+        ended = [end] * best.finished
+        assert [*best.ids, *ended] == expected[: len(best.ids) + len(ended)]
         written.append(tuple(best.ids))
     assert len(set(written)) > 1
 
@@ -158,12 +145,12 @@ def test_the_same_tokens_are_written(tmp_path, n, beams):
 def test_an_empty_prompt_begins_with_the_end_token_and_scores_are_theirs(tmp_path):
     model = gpt2(tmp_path / "theirs")
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    theirs = numbers(run)
-    end = torch.tensor([[theirs[3]]])
+    end_token = run.task.tokenizer.special.end
+    end = torch.tensor([[end_token]])
     expected = model.generate(end, attention_mask=torch.ones_like(end), max_new_tokens=4, do_sample=False)[0, 1:]
-    assert [theirs[i] for i in run.predict("", length=4).ids] == [i for i in expected.tolist() if i != theirs[3]]
+    assert [*run.predict("", length=4).ids] == [i for i in expected.tolist() if i != end_token]
     text = "the man and 3"
-    ids = torch.tensor([[theirs[3], *(theirs[i] for i in run.task.tokenizer.encode(text).ids)]])
+    ids = torch.tensor([[end_token, *run.task.tokenizer.encode(text).ids]])
     with torch.no_grad():
         scores = model(ids).logits.log_softmax(-1)[0, :-1].gather(1, ids[0, 1:, None]).squeeze(1)
     torch.testing.assert_close(torch.tensor(run.token_scores([text])[0].log_probs).float(), scores, **CLOSE)
@@ -230,7 +217,6 @@ def test_a_language_model_goes_on_training_and_is_exported_again(tmp_path):
     child = heed.train(
         "language_modelling", train=file, steps=20, out=tmp_path / "child", settings=settings, quiet=True
     )
-    assert child.config.model.model_extra["absent_tokens"] == run.config.model.model_extra["absent_tokens"] != ()
     assert child.config.model.model_extra["max_length"] == 20
     assert child.score(child.read([file]))["loss"]["value"] < before - 0.2
     heed.export(child, to="huggingface", out=tmp_path / "again")
@@ -240,18 +226,17 @@ def test_a_language_model_goes_on_training_and_is_exported_again(tmp_path):
     with torch.no_grad():
         expected = other(ids).logits.log_softmax(-1)[0, -1]
         own = child.model.logits(child.model(torch.tensor([child.task.tokenizer.encode("the man").ids])))
-    theirs = numbers(child)
-    known = [i for i, number in enumerate(theirs) if number is not None]
-    torch.testing.assert_close(own.log_softmax(-1)[0, -1][known], expected[[theirs[i] for i in known]], **CLOSE)
+    torch.testing.assert_close(own.log_softmax(-1)[0, -1], expected, **CLOSE)
 
 
-def test_a_vocabulary_that_has_grown_is_not_written_with_tokens_that_nothing_forbids(tmp_path):
-    family = Gpt2Family()
-    body = GPTConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, absent_tokens=(0, 1, 2))
-    heads = frozenset({"output"})
-    assert family.settings(body, heads, {"tokens": (None, Numbering([None, None, None, *range(6)], 6))})["n_embd"] == 8
-    with pytest.raises(ConfigError, match=r"gpt2 cannot express model.absent_tokens=\[0, 1, 2\]: the vocabulary has"):
-        family.settings(body, heads, {"tokens": (None, Numbering.same(9))})
+def test_a_run_of_an_earlier_format_is_to_be_imported_again(tmp_path):
+    gpt2(tmp_path / "theirs")
+    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
+    with unsealed(run.folder, final=True):
+        path = run.folder / "config.yaml"
+        path.write_text(path.read_text().replace("  tied_output:", "  absent_tokens: [0, 1, 2]\n  tied_output:"))
+    with pytest.raises(ConfigError, match="absent_tokens is no longer a field; import the checkpoint"):
+        heed.load(run.folder)
 
 
 def test_a_classifier_starts_from_a_language_model_and_is_exported(tmp_path):
@@ -265,6 +250,16 @@ def test_a_classifier_starts_from_a_language_model_and_is_exported(tmp_path):
     child = heed.train(
         "classification", train=file, steps=3, out=tmp_path / "child", settings=SETTINGS | given, quiet=True
     )
+    special, texts = child.task.tokenizer.special, ["the man went", "one", "two of them and then"]
+    assert (
+        special.padding
+        == special.start
+        == special.end
+        == json.loads((tmp_path / "theirs" / "config.json").read_text())["eos_token_id"]
+    )
+    assert child.task.tokenizer.tokens == run.task.tokenizer.tokens
+    for together, text in zip(child.predict(texts), texts, strict=True):
+        assert together.probabilities == pytest.approx(child.predict(text).probabilities, abs=1e-6)
     heed.export(child, to="huggingface", out=tmp_path / "again")
     other = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "again")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "again")

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import heed
 import marian
 from heed.data.batch import TokenPair, collate_pairs
-from heed.data.tokens.tokenizer import START
+from heed.data.tokens.special import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import _alternating as alternating
 from heed.observe.trace import trace
@@ -85,24 +85,20 @@ def imported(folder):
     return import_checkpoint(folder, folder.parent / f"{folder.name}-run").run
 
 
-def numbers(run):
-    state = json.loads((run.folder / "huggingface.json").read_text(encoding="utf-8"))["vocabularies"]
-    return [[i or 0 for i in state[side]["theirs"]] for side in ("source", "target")]
-
-
 def batch(run, seed=1):
     """Ragged sources and targets of random tokens, ours and theirs."""
-    source, target = numbers(run)
-    drawn = random.Random(seed)
+    drawn, both = random.Random(seed), [run.task.source_tokenizer, run.task.target_tokenizer]
+    source, target = ([i for i in range(one.vocab_size) if i not in one.special] for one in both)
+    end = both[0].special.end
     rows = [
-        TokenPair([*drawn.choices(range(4, len(source)), k=n), 3], drawn.choices(range(4, len(target)), k=m))
+        TokenPair([*drawn.choices(source, k=n), end], drawn.choices(target, k=m))
         for n, m in ((9, 5), (1, 7), (30, 2), (4, 12))
     ]
-    ours = collate_pairs(rows, list(range(len(rows))))
+    ours = collate_pairs(rows, list(range(len(rows))), both[1].special)
     theirs = {
-        "input_ids": torch.tensor(source)[ours.source],
+        "input_ids": ours.source,
         "attention_mask": ours.source_mask.long(),
-        "decoder_input_ids": torch.tensor(target)[ours.target],
+        "decoder_input_ids": ours.target,
     }
     return ours, theirs
 
@@ -134,17 +130,13 @@ def test_states_weights_logits_and_written_tokens_are_the_same(tmp_path, pieces,
         for layer, other in enumerate(others):
             weights = seen.weights(kind, layer).transpose(1, 2)[rows]
             assert_close(weights, other.transpose(1, 2)[rows], **CLOSE)
-    known = torch.tensor([i for i in range(logits.shape[-1]) if i != START])
-    theirs = torch.tensor(numbers(run)[1])[known]
-    assert_close(logits[target][:, known], expected.logits[target][:, theirs], **CLOSE)
-    assert logits[target][:, START].max() < -9_000
+    assert_close(logits[target], expected.logits[target], **CLOSE)
     assert_same_tokens(tmp_path / "model", model, run, "generation" in SHAPES[shape])
 
 
 def assert_same_tokens(folder, model, run, searches):
     """What both write as the checkpoint says, and by the other kind of search."""
     library = transformers.AutoTokenizer.from_pretrained(folder)
-    numbering = numbers(run)[1]
     for options in ({}, {"num_beams": 1 if searches else 4}):
         own = {"beam_size": options["num_beams"]} if options else {}
         predictions = run.predict(TEXTS, **own)
@@ -152,8 +144,7 @@ def assert_same_tokens(folder, model, run, searches):
             inputs = library(text, return_tensors="pt")
             (written,) = model.generate(**inputs, **options).tolist()
             ended = [model.config.eos_token_id] if written[-1] == model.config.eos_token_id else []
-            ids = [numbering[i] for i in prediction.ids]
-            assert [model.config.decoder_start_token_id, *ids, *ended] == written, (text, options)
+            assert [model.config.decoder_start_token_id, *prediction.ids, *ended] == written, (text, options)
             assert prediction.text == library.decode(written, skip_special_tokens=True)
 
 
@@ -203,13 +194,18 @@ def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path, pieces
         quiet=True,
     )
     assert run.report["parent"]["new"] == []
+    vocabulary = json.loads((tmp_path / "model" / "vocab.json").read_text())
+    ids = [vocabulary[name] for name in ("<pad>", "<unk>", "<pad>", "</s>")]
+    assert [*run.task.source_tokenizer.special] == [*run.task.target_tokenizer.special] == ids
+    assert [one.text for one in run.predict(TEXTS)] == [run.predict(text).text for text in TEXTS]
     heed.export(run, to="huggingface", out=tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "vocab.json").read_text()) == vocabulary
     other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     library = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    numbering = numbers(parent)[1]
+    special = parent.task.target_tokenizer.special
     for text in TEXTS:
         (written,) = other.generate(**library(text, return_tensors="pt")).tolist()
-        assert [i for i in written if i not in (0, numbering[0])] == [numbering[i] for i in run.predict(text).ids]
+        assert [i for i in written if i not in special] == [*run.predict(text).ids]
 
 
 @pytest.mark.parametrize(("frame", "kind"), [("none", "bpe"), ("end", "char"), ("both", "bpe")])

@@ -214,7 +214,7 @@ def test_imported_runs_are_compared_on_a_file(checkpoints, classifier, tmp_path,
     assert "and the other runs were imported and have no data; give a test" in capsys.readouterr().err
 
 
-def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, tmp_path):
+def test_a_child_keeps_the_files_while_the_tokens_are_the_same(checkpoints, tmp_path):
     parent = heed.import_model(checkpoints["PreTraining"], tmp_path / "parent", quiet=True)
     settings = {"tokenizer.from": str(parent.folder), "training.threads": 1, "training.learning_rate": 0.01}
     run = heed.train(
@@ -237,10 +237,10 @@ def test_a_child_keeps_the_numbering_while_the_tokens_are_the_same(checkpoints, 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda record: record.update(format=1), "has format 1, this version of heed reads format 2"),
+        (lambda record: record.update(format=1), "has format 1, this version of heed reads format 3"),
         (
-            lambda record: record["vocabularies"]["tokens"]["settings"].pop("state"),
-            "is damaged: the numbering of the imported vocabulary is damaged: with 'form', it needs 'state'",
+            lambda record: record["vocabularies"]["tokens"]["files"].pop("state"),
+            "is damaged: it lacks 'state'",
         ),
     ],
     ids=["format", "state"],

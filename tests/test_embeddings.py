@@ -33,7 +33,7 @@ def test_a_position_beyond_the_table_is_refused():
 
 def test_the_padding_vector_is_zero_and_stays_zero():
     torch.manual_seed(0)
-    embedding = TokenEmbedding(5, 3)
+    embedding = TokenEmbedding(5, 3, padding_token=0)
     optimizer = torch.optim.SGD(embedding.parameters(), lr=1.0)
     before = embedding.weight.detach().clone()
     embedding(torch.tensor([[0, 1, 2]])).sum().backward()
@@ -45,6 +45,6 @@ def test_the_padding_vector_is_zero_and_stays_zero():
 def test_a_vector_has_length_about_one_whatever_the_width():
     torch.manual_seed(0)
     for d in (8, 512):
-        squares = TokenEmbedding(500, d, padding_token=None).weight.detach().square().sum(-1)
+        squares = TokenEmbedding(500, d).weight.detach().square().sum(-1)
         # a mean of 500 chi-squared variables / d: expectation 1, standard deviation sqrt(2 / d / 500)
         assert abs(squares.mean() - 1) < 5 * math.sqrt(2 / d / 500)

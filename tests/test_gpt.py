@@ -12,7 +12,6 @@ import reference as ref
 from equations import array
 from heed.errors import ConfigError, ShapeError
 from heed.models.gpt import GPT, GPTConfig, GPTEncoder, GPTEncoderConfig
-from heed.training.loss import vocabulary_loss
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 4, 9], [1, 7, 4, 8, 10, 10, 2]])
 TIGHT = {"rtol": 0, "atol": 1e-6}
@@ -150,23 +149,6 @@ def test_the_encoder_is_the_language_model_without_its_output(positions):
     hidden = encoder(TOKENS, mask)
     assert_close(hidden[mask], model(TOKENS)[mask])
     assert_close(encoder.last(hidden, mask), torch.stack([hidden[0, 3], hidden[1, 6]]))
-
-
-def test_an_absent_token_is_never_predicted_and_its_bias_is_no_weight():
-    names = set(make_model().state_dict())
-    model = make_model(absent_tokens=(0, 1, 2)).float()
-    assert set(model.state_dict()) == names and len(list(model.parameters())) == len(list(make_model().parameters()))
-    hidden = model(TOKENS)
-    plain = make_model().float().logits(hidden)
-    assert (model.logits(hidden).softmax(-1)[..., :3] == 0).all()
-    assert_close(model.logits(hidden)[..., 3:], plain[..., 3:])
-    loss = vocabulary_loss(hidden.flatten(0, 1), model.output, TOKENS.flatten().clamp_min(4))
-    expected = torch.nn.functional.cross_entropy(
-        plain[..., 3:].flatten(0, 1), TOKENS.flatten().clamp_min(4) - 3, reduction="sum"
-    )
-    assert_close(loss, expected)
-    loss.backward()
-    assert all(bool(parameter.grad.isfinite().all()) for parameter in model.parameters())
 
 
 def test_initial_weights_are_gpt2s():

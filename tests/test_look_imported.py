@@ -1,6 +1,5 @@
 """Looking inside imported models: every layer and head, long texts, special tokens by name, tokens or words."""
 
-import json
 import re
 
 import pytest
@@ -68,17 +67,16 @@ def test_every_layer_and_head_is_shown_as_theirs(tmp_path, make, kind):
     run, model = imported(tmp_path, make, kind)
     look = run.look(TEXT, layer="all", head="all", **options_for(run, pieces=True))
     assert [(one.layer, one.head) for one in look.maps] == [(i, h) for i in range(2) for h in range(3)]
-    theirs = json.loads((run.folder / "huggingface.json").read_text())["vocabularies"]["tokens"]["theirs"]
     ids = run.task.tokenizer.encode(TEXT).ids
     if run.config.task == "tagging":  # words are cut one by one
         ids = [i for word in run.task.encode_words([re.findall(r"\w+|[^\w\s]", TEXT)])[0].words for i in word]
     if make is bert:
-        ids = [2, *ids, 3]
+        ids = [run.task.tokenizer.special.start, *ids, run.task.tokenizer.special.end]
         assert look.maps[0].query.labels[0] == "[CLS]" and look.maps[0].key.labels[-1] == "[SEP]"
         assert "##ing" in look.maps[0].query.labels
     assert len(look.maps[0].query) == len(look.maps[0].key) == len(ids)
     with torch.no_grad():
-        out = model(torch.tensor([[theirs[i] for i in ids]]), output_attentions=True)
+        out = model(torch.tensor([ids]), output_attentions=True)
     for one in look.maps:
         torch.testing.assert_close(one.weights, out.attentions[one.layer][0, one.head], rtol=1e-5, atol=1e-5)
 

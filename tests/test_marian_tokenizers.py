@@ -9,8 +9,7 @@ import pytest
 
 import marian
 from heed.data.tokens.extend import extended
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, MappedTokenizer, TextTokenizer
+from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Settings
 from heed.exchange.huggingface.marian import cutter_of, read_tokenizers
@@ -73,25 +72,24 @@ def test_texts_of_both_sides_are_cut_alike(tmp_path, pieces, fields):
     sides = read_tokenizers(tmp_path, settings)
     for text in map(str.strip, TEXTS):
         for side, argument in (("source", "text"), ("target", "text_target")):
-            tokenizer, numbering = sides[side]
+            tokenizer = sides[side]
+            end = tokenizer.special.end
             expected = library(**{argument: text}).input_ids
             ids = tokenizer.encode(text).ids
-            assert [numbering.theirs[i] for i in (*ids, END)] == expected, (side, text)
+            assert [*ids, end] == expected, (side, text)
             assert tokenizer.encode_all(["the", text, ">>deu<< the"])[1] == ids
-        assert tokenizer.decode([*ids, END]) == library.decode(expected, skip_special_tokens=True)
+        assert tokenizer.decode([*ids, end]) == library.decode(expected, skip_special_tokens=True)
 
 
-def test_the_four_special_tokens_come_first_and_every_row_has_a_token(tmp_path, pieces):
-    settings = write(tmp_path, pieces)
-    tokenizer, numbering = read_tokenizers(tmp_path, settings)["source"]
-    names = [json.loads((tmp_path / "vocab.json").read_text())[name] for name in ("<pad>", "<unk>", "<pad>", "</s>")]
-    assert numbering.theirs[:4] == names
-    assert sorted(numbering.ours) == list(range(numbering.size)) and len(tokenizer.tokens) == len(numbering)
-    assert [tokenizer.token(i) for i in (PADDING, UNKNOWN, START, END)] == ["<pad>", "<unk>", "<s>", "</s>"]
+def test_every_token_keeps_its_id(tmp_path, pieces):
+    tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
+    ids = json.loads((tmp_path / "vocab.json").read_text())
+    assert {token: i for i, token in enumerate(tokenizer.tokens)} == ids
+    assert [tokenizer.token(i) for i in tokenizer.special] == ["<pad>", "<unk>", "<pad>", "</s>"]
 
 
 def test_spans_and_words_are_those_of_the_text(tmp_path, pieces):
-    tokenizer, _ = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
+    tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
     encoded = tokenizer.encode(">>deu<< The dog.")
     assert encoded.spans[0] == (0, 7) and encoded.ids[0] == tokenizer.tokens.index(">>deu<<")
     words = [tokenizer.word_label(encoded.ids[word.start : word.stop]) for word in tokenizer.words(encoded.ids)]
@@ -100,7 +98,7 @@ def test_spans_and_words_are_those_of_the_text(tmp_path, pieces):
 
 
 def test_it_is_kept_in_a_file_with_the_model_it_came_from(tmp_path, pieces):
-    tokenizer, _ = read_tokenizers(tmp_path, write(tmp_path, pieces))["target"]
+    tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["target"]
     tokenizer.add_tags(["<bt>"])
     tokenizer.save(tmp_path / "tokenizer.json")
     again = TextTokenizer.load(tmp_path / "tokenizer.json")

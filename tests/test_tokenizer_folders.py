@@ -8,10 +8,8 @@ import pytest
 from transformers import AddedToken, AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from multilingual import LINES
 from tokenizer_folders import (
@@ -49,36 +47,38 @@ def opened(request, tmp_path_factory):
 
 
 def test_texts_are_cut_as_theirs(opened):
-    _, _, theirs, ours, numbering = opened
+    _, _, theirs, ours, _ = opened
     for text in LINES:
-        ids = ours.encode(text).ids
-        assert [numbering.theirs[i] for i in ids] == theirs.encode(text, add_special_tokens=False), text
+        assert ours.encode(text).ids == theirs.encode(text, add_special_tokens=False), text
     assert ours.encode_all(LINES) == [ours.encode(text).ids for text in LINES]
 
 
-def test_our_special_tokens_come_first_and_the_others_keep_their_order(opened):
-    _, _, theirs, ours, numbering = opened
-    named = [theirs.pad_token, theirs.unk_token, theirs.cls_token or theirs.bos_token, theirs.sep_token]
-    end = theirs.sep_token or theirs.eos_token
-    for place, name in zip((PADDING, UNKNOWN, START), named[:3], strict=True):
-        assert numbering.theirs[place] is None or ours.token(place) == name
-        assert (numbering.theirs[place] is None) == (name is None or name == end)
-    assert ours.token(END) == end
-    assert sorted(i for i in numbering.theirs if i is not None) == list(range(numbering.size)), "every row, and once"
-    order = theirs.convert_ids_to_tokens(numbering.theirs[4:])
-    inside = order[: ours.library.get_vocab_size(with_added_tokens=False) - 4]
-    assert [name or f"<unused row {numbering.theirs[4 + n]}>" for n, name in enumerate(inside)] == ours.tokens[4:][
-        : len(inside)
-    ]
-    assert len(numbering) == ours.vocab_size and ours.tags == {}
-    assert (ours.mask is None) == (theirs.mask_token is None or theirs.mask_token_id >= numbering.size)
-    if ours.mask is not None:
-        assert numbering.theirs[ours.mask] == theirs.mask_token_id
+def test_every_token_keeps_its_id_and_the_end_token_stands_in_for_others(opened):
+    folder, _, theirs, ours, _ = opened
+    end = theirs.sep_token_id if theirs.sep_token else theirs.eos_token_id
+    start = theirs.cls_token_id if theirs.cls_token else theirs.bos_token_id
+    named = [theirs.pad_token_id, theirs.unk_token_id, start, end]
+    assert ours.special[0] == (end if named[0] is None else named[0])
+    assert ours.special[1] == (-1 if named[1] in (None, end) else named[1])
+    assert ours.special[2:] == (end if start is None else start, end)
+    assert ours.vocab_size == json.loads((folder / "config.json").read_text())["vocab_size"]
+    inside = range(ours.library.get_vocab_size(with_added_tokens=False))
+    tokens = theirs.convert_ids_to_tokens([*inside])
+    assert ours.tokens[: len(inside)] == [name or f"<unused row {i}>" for i, name in enumerate(tokens)]
+    assert ours.tags == {} and ours.mask == theirs.mask_token_id
+
+
+def test_it_is_kept_in_a_file_with_its_ids(opened, tmp_path):
+    *_, ours, _ = opened
+    ours.save(tmp_path / "tokenizer.json")
+    again = TextTokenizer.load(tmp_path / "tokenizer.json")
+    assert (again.special, again.vocab_size, again.text) == (ours.special, ours.vocab_size, ours.text)
+    assert again.encode_all(LINES) == ours.encode_all(LINES)
 
 
 def test_no_text_is_cut_into_our_special_tokens(opened):
     *_, ours, _ = opened
-    never = {PADDING, START, END, ours.mask}
+    never = {ours.special.padding, ours.special.start, ours.special.end, ours.mask}
     for i in never - {None}:
         assert not never & {*ours.encode(f"a {ours.token(i)} b{ours.token(i)}").ids}, ours.token(i)
 
@@ -90,16 +90,15 @@ def test_words_and_text_come_back(opened):
         words = ours.words(ids)
         assert [n for word in words for n in word] == list(range(len(ids)))
         joined = "".join(ours.word_label(ids[word.start : word.stop]) for word in words)
-        if UNKNOWN not in ids and ours.unit != "word" and "<tag>" not in ours.tokens:
+        if ours.special.unknown not in ids and ours.unit != "word" and "<tag>" not in ours.tokens:
             assert joined.replace("\u2581", "") == ours.normalize(text).replace(" ", "")
             assert ours.decode(ids).replace(" ", "") == ours.normalize(text).replace(" ", "")
 
 
 def test_what_is_written_is_read_by_both_as_before(opened, tmp_path):
-    _, family, theirs, ours, numbering = opened
-    numbering = Numbering.from_json(json.loads(json.dumps(numbering.as_json())))
-    write_tokenizer(ours, numbering, tmp_path, family, max_length=512)
-    config = configured(tmp_path, family, numbering.size)
+    _, family, theirs, ours, files = opened
+    write_tokenizer(ours, json.loads(json.dumps(files)), tmp_path, family, max_length=512)
+    config = configured(tmp_path, family, ours.vocab_size)
     again = AutoTokenizer.from_pretrained(tmp_path)
     assert type(again) is type(theirs)
     assert {name: i for name, i in again.get_vocab().items() if "unused row" not in name} == theirs.get_vocab()
@@ -109,23 +108,22 @@ def test_what_is_written_is_read_by_both_as_before(opened, tmp_path):
     for name in ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token"):
         assert getattr(again, name) == getattr(theirs, name)
     assert {*again.all_special_tokens} == {*theirs.all_special_tokens}
-    back, same = read_tokenizer(tmp_path, config)
-    assert back.first_difference(ours) == "" and same.theirs == numbering.theirs
+    back, _ = read_tokenizer(tmp_path, config)
+    assert back.first_difference(ours) == "" and back.special == ours.special
 
 
-def test_in_our_own_order_texts_are_cut_the_same(opened, tmp_path):
-    _, family, theirs, ours, numbering = opened
-    write_tokenizer(ours, None, tmp_path, family)
+def test_without_their_files_texts_are_cut_the_same(opened, tmp_path):
+    _, family, theirs, ours, _ = opened
+    write_tokenizer(ours, {}, tmp_path, family)
     config = configured(tmp_path, family, ours.vocab_size)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    places = numbering.ours
     for text in LINES:
-        expected = [places[i] for i in theirs.encode(text, add_special_tokens=False)]
+        expected = theirs.encode(text, add_special_tokens=False)
         assert again.encode(text, add_special_tokens=False) == expected, text
-        frame = [] if family == "gpt2" else [START], [] if family == "gpt2" else [END]
-        assert again.encode(text) == [*frame[0], *expected, *frame[1]]
-    back, same = read_tokenizer(tmp_path, config)
-    assert back.tokens == ours.tokens and same.theirs == list(range(len(same)))
+        start, end = ([], []) if family == "gpt2" else ([ours.special.start], [ours.special.end])
+        assert again.encode(text) == [*start, *expected, *end]
+    back, _ = read_tokenizer(tmp_path, config)
+    assert back.tokens == ours.tokens and back.special == ours.special
 
 
 OWN = {
@@ -150,7 +148,7 @@ WRITTEN = [  # each kind with two families, with and without a mask
 def test_tokenizers_trained_here_are_written(tmp_path, family, kind, mask):
     config = TokenizerConfig(**{"kind": kind, "vocab_size": 500, **OWN[kind]})
     ours = TextTokenizer.train(SEEN, config, mask=mask)
-    write_tokenizer(ours, None, tmp_path, family, max_length=1024)
+    write_tokenizer(ours, {}, tmp_path, family, max_length=1024)
     configured(tmp_path, family, ours.vocab_size)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert len(theirs) == ours.vocab_size and theirs.model_max_length == 1024
@@ -172,12 +170,11 @@ def test_rows_without_a_token_are_kept(tmp_path):
     saved(with_added(BertTokenizer(vocab=dict(CASED), do_lower_case=False)), tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     size = len(theirs) + 13
-    ours, numbering = read_tokenizer(tmp_path, {"model_type": "bert", "vocab_size": size})
-    assert (ours.vocab_size, numbering.size) == (size, size)
-    assert sorted(numbering.theirs) == list(range(size))
+    ours, files = read_tokenizer(tmp_path, {"model_type": "bert", "vocab_size": size})
+    assert ours.vocab_size == size and ours.token(size - 1) == f"<unused row {size - 1}>"
     for text in LINES:
-        assert [numbering.theirs[i] for i in ours.encode(text).ids] == theirs.encode(text, add_special_tokens=False)
-    write_tokenizer(ours, numbering, tmp_path / "out", "bert")
+        assert ours.encode(text).ids == theirs.encode(text, add_special_tokens=False)
+    write_tokenizer(ours, files, tmp_path / "out", "bert")
     configured(tmp_path / "out", "bert", size)
     again = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert len(again) == len(theirs)
@@ -186,17 +183,17 @@ def test_rows_without_a_token_are_kept(tmp_path):
 
 def test_added_tokens_without_a_row_are_left_out(tmp_path):
     saved(GPT2Tokenizer(*GPT2, pad_token="[PAD]"), tmp_path)
-    ours, numbering = read_tokenizer(tmp_path, {"model_type": "gpt2", "vocab_size": len(GPT2[0])})
-    assert numbering.absent == [PADDING, UNKNOWN, START]
-    assert ours.tokens[:4] == ["<pad>", "<unk>", "<s>", "<|endoftext|>"]
+    ours, _ = read_tokenizer(tmp_path, {"model_type": "gpt2", "vocab_size": len(GPT2[0])})
+    end = GPT2[0]["<|endoftext|>"]
+    assert ours.special == (end, -1, end, end) and "[PAD]" not in ours.tokens
 
 
 def test_words_of_byte_tokens_have_the_blank_before_them(tmp_path):
     saved(RobertaTokenizer(*ROBERTA, add_prefix_space=True), tmp_path)
     theirs = RobertaTokenizer.from_pretrained(tmp_path)
-    ours, numbering = read_tokenizer(tmp_path, {"model_type": "roberta"})
+    ours, _ = read_tokenizer(tmp_path, {"model_type": "roberta"})
     words = LINES[0].split()
-    ids = [[numbering.theirs[i] for i in word] for word in ours.encode_words([words])[0]]
+    ids = ours.encode_words([words])[0]
     expected = theirs(words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
     assert [i for word in ids for i in word] == expected
 
@@ -276,8 +273,8 @@ def test_nothing_but_the_files_is_needed(tmp_path):
         "socket.socket.connect = socket.create_connection = refuse\n"
         "from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer\n"
         "for family, folder in json.loads(sys.argv[1]).items():\n"
-        "    tokenizer, numbering = read_tokenizer(pathlib.Path(folder), {'model_type': family})\n"
-        "    write_tokenizer(tokenizer, numbering, pathlib.Path(folder) / 'out', family)\n"
+        "    tokenizer, files = read_tokenizer(pathlib.Path(folder), {'model_type': family})\n"
+        "    write_tokenizer(tokenizer, files, pathlib.Path(folder) / 'out', family)\n"
         "    print(family, tokenizer.decode(tokenizer.encode('fox').ids))\n"
     )
     given = json.dumps({family: str(folder) for family, folder in folders.items()})
@@ -294,8 +291,8 @@ def test_masks_in_a_text_are_where_theirs_are(tmp_path, family):
         saved(RobertaTokenizer(*ROBERTA, mask_token=AddedToken("<mask>", lstrip=True, normalized=False)), tmp_path)
     configured(tmp_path, family, 1)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
-    ours, numbering = read_tokenizer(tmp_path, {"model_type": family})
+    ours, _ = read_tokenizer(tmp_path, {"model_type": family})
     for text in ("the {} fox jumped", "{} quick", "the {}.", "the {} {}, and after"):
         expected = theirs.encode(text.replace("{}", theirs.mask_token), add_special_tokens=False)
         for name in ("[MASK]", theirs.mask_token):
-            assert [numbering.theirs[i] for i in ours.encode_masked(text.replace("{}", name))] == expected
+            assert ours.encode_masked(text.replace("{}", name)) == expected

@@ -104,6 +104,8 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
 
     own, heads = body.config_class.model_fields, head.model_fields
     for name in fields:
+        if name == "absent_tokens":
+            raise ConfigError("model.absent_tokens is no longer a field; import the checkpoint of this run again")
         if name not in own and name not in heads:
             raise ConfigError(
                 f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"

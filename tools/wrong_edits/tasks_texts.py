@@ -118,15 +118,27 @@ EDITS = [
         (PRETRAINING("test_either_part_can_be_switched_off[masked_words-next]"),),
     ),
     Edit(
+        "imported bert: the end token of heed's own vocabularies begins the second segment",
+        "(tokens == self.config.end_token)",
+        "(tokens == 3)",
+        ("tests/test_checkpoints_bert.py::test_segments_of_a_pair_begin_after_the_end_token",),
+    ),
+    Edit(
+        "imported vocabularies: texts end with the end token of heed's own",
+        "moved.scatter_(1, lengths + 1, special.end)",
+        "moved.scatter_(1, lengths + 1, 3)",
+        ("tests/test_checkpoints_use.py::test_a_child_keeps_the_files_while_the_tokens_are_the_same",),
+    ),
+    Edit(
         "pretraining: pairs are masked when scored",
-        "collate_rows(passages, rows, indices, None, _SEEDS, double)",
-        "collate_rows(passages, rows, indices, masking, _SEEDS, double)",
+        "collate_rows(passages, rows, indices, None, _SEEDS, double, special)",
+        "collate_rows(passages, rows, indices, self.masking, _SEEDS, double, special)",
         (PRETRAINING("test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes"),),
     ),
     Edit(
         "pretraining: unknown words are masked and count as correct answers",
-        "& (tokens != END) & (tokens != UNKNOWN) &",
-        "& (tokens != END) &",
+        "(tokens != special.end) & (tokens != special.unknown)",
+        "(tokens != special.end)",
         (ROW("test_unknown_words_are_never_to_be_predicted"),),
     ),
     Edit(

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.data.examples import Lazy, take
-from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.data.tokens.special import OWN, Special
 from heed.errors import DataError
 
 
@@ -60,10 +60,13 @@ def positions_in_groups(mask: Tensor) -> int:
 
 
 def pad_rows(rows: Sequence[Sequence[int] | NDArray[np.int32]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ids."""
+    """Rows of ids as one tensor `(rows, longest)`, and its mask, True on real ids.
+
+    The others are 0 in every vocabulary: models read nothing outside a mask.
+    """
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
     mask = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
-    tokens = np.full(mask.shape, PADDING, dtype=np.int64)
+    tokens = np.zeros(mask.shape, dtype=np.int64)
     tokens[mask] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
     return torch.from_numpy(tokens), torch.from_numpy(mask)
 
@@ -76,10 +79,10 @@ def pad_nested(examples: Sequence[Sequence[list[int]]]) -> tuple[Tensor, Tensor]
     return tokens.view(shape), mask.view(shape)
 
 
-def pad_shifted(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
+def pad_shifted(rows: Sequence[list[int]], special: Special = OWN) -> tuple[Tensor, Tensor, Tensor]:
     """Decoder inputs, start token first; the expected predictions, end token last; and the mask of both."""
-    read, mask = pad_rows([[START, *row] for row in rows])
-    labels, _ = pad_rows([[*row, END] for row in rows])
+    read, mask = pad_rows([[special.start, *row] for row in rows])
+    labels, _ = pad_rows([[*row, special.end] for row in rows])
     return read, labels, mask
 
 
@@ -121,10 +124,13 @@ def distinct_words(texts: Sequence[Sequence[Sequence[int]]]) -> DistinctWords:
     return DistinctWords(tuple(pad_rows(words)[0] for words in grouped.values()), place)
 
 
-def frame(ids: Sequence[int], pair: Sequence[int] | None = None, double: bool = False) -> list[int]:
+def frame(
+    ids: Sequence[int], pair: Sequence[int] | None = None, double: bool = False, special: Special = OWN
+) -> list[int]:
     """A text, or two, with their start and end tokens."""
-    one = [START, *ids, END]
-    return one if pair is None else [*one, *([END] if double else []), *pair, END]
+    start, end = special.start, special.end
+    one = [start, *ids, end]
+    return one if pair is None else [*one, *([end] if double else []), *pair, end]
 
 
 def frame_size(is_pair: bool, double: bool = False) -> int:
@@ -158,20 +164,21 @@ def fit(
     return list(ids[:first]), list(pair[: room - first])
 
 
-def framed(tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def framed(tokens: Tensor, mask: Tensor, special: Special = OWN) -> tuple[Tensor, Tensor]:
     """Padded rows with the start token before each and the end token after its last real one.
 
     Args:
         tokens: `(batch, length)`, padded on the right.
         mask: `(batch, length)`, True on real tokens.
+        special: Ids of the start and end token.
 
     Returns:
         Tokens and mask `(batch, length + 2)`: position t + 1 has the former position t.
     """
     lengths = mask.sum(1, keepdim=True)
-    moved = pad(tokens.masked_fill(~mask, PADDING), (1, 1), value=PADDING)
-    moved[:, 0] = START
-    moved.scatter_(1, lengths + 1, END)
+    moved = pad(tokens.masked_fill(~mask, 0), (1, 1))
+    moved[:, 0] = special.start
+    moved.scatter_(1, lengths + 1, special.end)
     return moved, torch.arange(moved.shape[1], device=tokens.device) < lengths + 2
 
 
@@ -345,11 +352,11 @@ class PairBatch(Batch):
     alignment: Tensor | None = None
 
 
-def collate_pairs(pairs: Sequence[TokenPair], indices: list[int]) -> PairBatch:
+def collate_pairs(pairs: Sequence[TokenPair], indices: list[int], special: Special = OWN) -> PairBatch:
     """Pad the chosen pairs into one batch."""
     chosen = take(pairs, indices)
     source, source_mask = pad_rows([pair.source for pair in chosen])
-    target, labels, target_mask = pad_shifted([pair.target for pair in chosen])
+    target, labels, target_mask = pad_shifted([pair.target for pair in chosen], special)
     num_targets = sum(len(pair.target) + 1 for pair in chosen)
     return PairBatch(indices, source, source_mask, target, labels, target_mask, num_targets)
 
@@ -419,6 +426,7 @@ def collate_turns(
     conversations: Sequence[Sequence[int]],
     responses: Sequence[tuple[int, int, list[int]]],
     indices: list[int],
+    special: Special = OWN,
 ) -> TurnBatch:
     """Pad conversations and the responses to them into one batch.
 
@@ -427,9 +435,10 @@ def collate_turns(
         conversations: For each conversation, the indices of its utterances.
         responses: `(conversation, number of turns read, tokens)` for each response.
         indices: Indices of the batch's examples.
+        special: Of the tokenizer of the responses.
     """
     histories = pad_histories(utterances, conversations)
-    target, labels, target_mask = pad_shifted([ids for _, _, ids in responses])
+    target, labels, target_mask = pad_shifted([ids for _, _, ids in responses], special)
     conversation = torch.tensor([number for number, _, _ in responses])
     read = torch.tensor([count for _, count, _ in responses])
     num_targets = sum(len(ids) + 1 for _, _, ids in responses)

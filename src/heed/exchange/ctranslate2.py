@@ -35,8 +35,8 @@ from torch import Tensor, nn
 from heed import folder as folders
 from heed.attention import MultiHeadAttention
 from heed.data.batch import TokenPair, collate_pairs
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START, TextTokenizer
+from heed.data.tokens.special import Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, InputError, RunError, suggest
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.layers.embeddings import LearnedPositions, sinusoids
@@ -137,8 +137,8 @@ def write_model(
     spec.register_target_vocabulary(vocabulary(target))
     # Sources already have the tokens around them: none is added.
     spec.config.add_source_bos = spec.config.add_source_eos = False
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, (UNKNOWN, START, END))
-    spec.config.decoder_start_token = target.token(START)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, target.special[1:])
+    spec.config.decoder_start_token = spec.config.bos_token
     spec.config.layer_norm_epsilon = c.norm_eps
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
@@ -199,6 +199,7 @@ class CTranslate2Writer:
         self._translator = library.Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
         self._source, self._target = vocabulary(source), vocabulary(target)
         self._numbers = {token: i for i, token in enumerate(self._target)}
+        self._special = target.special
         self.num_positions = num_positions
 
     @property
@@ -236,12 +237,12 @@ class CTranslate2Writer:
             length_penalty=options.length_penalty,
             min_decoding_length=options.min_length,
             max_decoding_length=limit,
-            disable_unk=UNKNOWN in options.forbidden,
-            suppress_sequences=[[self._target[i]] for i in options.forbidden if i != UNKNOWN],
+            disable_unk=self._special.unknown in options.forbidden,
+            suppress_sequences=[[self._target[i]] for i in options.forbidden if i != self._special.unknown],
             return_end_token=True,
         )
         written = [[[self._numbers[token] for token in tokens] for tokens in result.hypotheses] for result in results]
-        if limit < options.max_length and any(ids[-1:] != [END] for group in written for ids in group):
+        if limit < options.max_length and any(ids[-1:] != [options.end_token] for group in written for ids in group):
             raise ConfigError(
                 f"an output does not fit the {self.num_positions:,} positions of the exported model; give max_length "
                 f"{limit}"
@@ -263,8 +264,9 @@ class CTranslate2Writer:
         self, sources: Sequence[list[int]], written: list[list[list[int]]], length_penalty: float
     ) -> list[list[Hypothesis]]:
         """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones."""
-        ended = [[ids[-1:] == [END] for ids in group] for group in written]
-        tokens = [[ids[:-1] if ids[-1:] == [END] else ids for ids in group] for group in written]
+        end = [self._special.end]
+        ended = [[ids[-1:] == end for ids in group] for group in written]
+        tokens = [[ids[:-1] if ids[-1:] == end else ids for ids in group] for group in written]
         repeated = [source for source, group in zip(sources, tokens, strict=True) for _ in group]
         log_probs = iter(self.log_probs(repeated, [ids for group in tokens for ids in group]))
         groups = []
@@ -324,11 +326,10 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     model.eval()
     given = task.config.generation
     limit = min(given.max_length or 200, writer.longest_output)
-    greedy = SearchOptions(
-        END, limit, given.min_length, length_penalty=given.length_penalty, forbidden=task.never_written(model)
-    )
+    special, never = task.target_tokenizer.special, task.never_written(model)
+    greedy = SearchOptions(special.end, limit, given.min_length, length_penalty=given.length_penalty, forbidden=never)
     beam = replace(greedy, beam_size=_BEAM)
-    ours, theirs = best(_write(model, sources, greedy)), best(writer.write(sources, greedy))
+    ours, theirs = best(_write(model, sources, greedy, special)), best(writer.write(sources, greedy))
     log_prob = _largest_difference(ours, writer, sources)
     if exact:
         if log_prob > _CLOSE:
@@ -337,9 +338,9 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
         _greedy_must_agree(task, model, sources, ours, theirs)
         searched = best(writer.write(sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
-        _beam_must_agree(task, model, sources, _write(model, sources, beam_of_all), searched, beam_of_all)
-    beam_differs = _differences(best(_write(model, sources, beam)), best(writer.write(sources, beam)))
-    return SelfCheck(len(sources), taken_from, _differences(ours, theirs), beam_differs, log_prob)
+        _beam_must_agree(task, model, sources, _write(model, sources, beam_of_all, special), searched, beam_of_all)
+    beam_differs = _differences(best(_write(model, sources, beam, special)), best(writer.write(sources, beam)), special)
+    return SelfCheck(len(sources), taken_from, _differences(ours, theirs, special), beam_differs, log_prob)
 
 
 def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
@@ -353,26 +354,29 @@ def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
     if sources:
         return "validation sentences", sources[:_SENTENCES]
     generator = torch.Generator().manual_seed(1)
-    first, last = len(SPECIAL_TOKENS), task.source_tokenizer.vocab_size
+    special = task.source_tokenizer.special
+    known = torch.tensor([i for i in range(task.source_tokenizer.vocab_size) if i not in special])
     lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
-    drawn = [torch.randint(first, last, (length,), generator=generator).tolist() for length in lengths]
+    drawn = [known[torch.randint(len(known), (length,), generator=generator)].tolist() for length in lengths]
     framed = [task.framed(ids) for ids in drawn]
     return "sentences of random tokens (the run's data cannot be read)", framed
 
 
-def _write(model: Transformer, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+def _write(
+    model: Transformer, sources: list[list[int]], options: SearchOptions, special: Special
+) -> list[list[Hypothesis]]:
     batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
     with without_gradient():
         memory = model.encode(batch.source, batch.source_mask)
-    return generate(model, memory, torch.full((len(sources), 1), START), options).hypotheses
+    return generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
 
 
-def _ids(hypothesis: Hypothesis) -> list[int]:
-    return [*hypothesis.tokens, *([END] if hypothesis.finished else [])]
+def _ids(hypothesis: Hypothesis, special: Special) -> list[int]:
+    return [*hypothesis.tokens, *([special.end] if hypothesis.finished else [])]
 
 
-def _differences(ours: list[Hypothesis], theirs: list[Hypothesis]) -> int:
-    return sum(_ids(a) != _ids(b) for a, b in zip(ours, theirs, strict=True))
+def _differences(ours: list[Hypothesis], theirs: list[Hypothesis], special: Special) -> int:
+    return sum(_ids(a, special) != _ids(b, special) for a, b in zip(ours, theirs, strict=True))
 
 
 def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sources: list[list[int]]) -> float:
@@ -385,11 +389,12 @@ def _greedy_must_agree(
     task: Any, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
     """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
+    special = task.target_tokenizer.special
     for source, own, other in zip(sources, ours, theirs, strict=True):
-        a, b = _ids(own), _ids(other)
+        a, b = _ids(own, special), _ids(other, special)
         if a != b:
             first = next(n for n, (mine, its) in enumerate(zip(a, b, strict=False)) if mine != its)
-            log_probs = _log_probs(model, source, a[: first + 1])[-1]
+            log_probs = _log_probs(model, source, a[: first + 1], special)[-1]
             if abs(float(log_probs[a[first]] - log_probs[b[first]])) > _CLOSE:
                 raise _disagree(task, "greedily", source, own, other)
 
@@ -407,11 +412,12 @@ def _beam_must_agree(
     CTranslate2 keeps fewer of the hypotheses that end, so its best may be the run's second. Rounding at the edge of a
     beam may change one search in many.
     """
+    special = task.target_tokenizer.special
 
     def agrees(source: list[int], own: list[Hypothesis], other: Hypothesis) -> bool:
-        if _ids(other) in map(_ids, own):
+        if _ids(other, special) in (_ids(one, special) for one in own):
             return True
-        score, best = (_renormalised(model, source, _ids(h), options) for h in (other, own[0]))
+        score, best = (_renormalised(model, source, _ids(h, special), options, special) for h in (other, own[0]))
         return score >= best - _CLOSE
 
     triples = zip(sources, ours, theirs, strict=True)
@@ -429,17 +435,21 @@ def _disagree(task: Any, how: str, source: list[int], own: Hypothesis, other: Hy
 
 
 @torch.no_grad()
-def _log_probs(model: Transformer, source: list[int], written: list[int], forbidden: Sequence[int] = ()) -> Tensor:
+def _log_probs(
+    model: Transformer, source: list[int], written: list[int], special: Special, forbidden: Sequence[int] = ()
+) -> Tensor:
     """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
-    batch = collate_pairs([TokenPair(source, written[:-1])], [0])
+    batch = collate_pairs([TokenPair(source, written[:-1])], [0], special)
     logits = model.logits(model(batch.source, batch.source_mask, batch.target)[0])
     logits[:, list(forbidden)] = -torch.inf
     return torch.log_softmax(logits, dim=-1)
 
 
-def _renormalised(model: Transformer, source: list[int], written: list[int], options: SearchOptions) -> float:
+def _renormalised(
+    model: Transformer, source: list[int], written: list[int], options: SearchOptions, special: Special
+) -> float:
     """The score of CTranslate2's search: forbidden tokens are left out before the softmax."""
-    log_probs = _log_probs(model, source, written, options.forbidden)
+    log_probs = _log_probs(model, source, written, special, options.forbidden)
     total = log_probs.gather(1, torch.tensor(written).unsqueeze(1)).sum()
     return total.item() / float(len(written) ** options.length_penalty)
 

@@ -21,13 +21,13 @@ _CHUNK = 32
 
 
 class TokenEmbedding(ReturnsTensor, nn.Embedding):
-    """Table of one vector per token; the vector of the padding token is zero and stays zero.
+    """Table of one vector per token; that of a padding token, if one is given, is zero and stays zero.
 
     Initialised from a normal distribution with standard deviation `d ** -0.5`, so that a vector has norm about 1 for
     every width.
     """
 
-    def __init__(self, vocab_size: int, d: int, padding_token: int | None = 0) -> None:
+    def __init__(self, vocab_size: int, d: int, padding_token: int | None = None) -> None:
         super().__init__(vocab_size, d, padding_idx=padding_token)
 
     def reset_parameters(self) -> None:
@@ -39,9 +39,8 @@ class TokenEmbedding(ReturnsTensor, nn.Embedding):
 def output_layers(d_hidden: int, embedding: TokenEmbedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
     """Projection and output layer, from states of width `d_hidden` to logits over the vocabulary.
 
-    A tied output layer uses the embedding table as its matrix; the table must then have no padding token, since every
-    row is an output. States of another width are projected to that of the table by a matrix without bias; otherwise the
-    projection is the identity.
+    A tied output layer uses the embedding table as its matrix. States of another width are projected to that of the
+    table by a matrix without bias; otherwise the projection is the identity.
 
     Source: Press and Wolf 2017 (arXiv:1608.05859), section 3; Inan et al. 2017 (arXiv:1611.01462), section 3.
     """
@@ -58,12 +57,11 @@ class TokenInput(ReturnsTensor, nn.Module):
     """Input layer of a text model: the embedding of each token, concatenated with its other features, if any.
 
     A task may load given word vectors into `embedding`. The result has width `d_output = d_embedding + d_features`.
-    With a padding token of None every row of the table is learned, as a tied output layer requires.
     """
 
-    def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0, padding_token: int | None = 0) -> None:
+    def __init__(self, vocab_size: int, d_embedding: int, d_features: int = 0) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_embedding, padding_token)
+        self.embedding = TokenEmbedding(vocab_size, d_embedding)
         self.d_features = d_features
         self.d_output = d_embedding + d_features
 
@@ -241,7 +239,7 @@ class CharacterFeatures(nn.Module):
 
     def __init__(self, vocab_size: int, d_character: int, num_filters: int) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_character)
+        self.embedding = TokenEmbedding(vocab_size, d_character, padding_token=0)
         self.filters = nn.Conv1d(d_character, num_filters, _WIDTH, padding=_WIDTH // 2)
         self.d_output = num_filters
 
@@ -276,7 +274,7 @@ class AffixFeatures(nn.Module):
 
     def __init__(self, vocab_size: int, d_output: int) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(vocab_size, d_output)
+        self.embedding = TokenEmbedding(vocab_size, d_output, padding_token=0)
         self.d_output = d_output
 
     def forward(
@@ -309,7 +307,6 @@ class MaskedWords(nn.Module):
     ) -> None:
         super().__init__()
         vocab_size, d = embedding.weight.shape
-        assert not tied or embedding.padding_idx is None, "a tied embedding must not have a padding token"
         self.activation = activation
         self.dense = Linear(d, d)
         self.norm = LayerNorm(d, eps=eps)

@@ -44,7 +44,7 @@ class AttentionLM(LanguageModel):
     def __init__(self, config: AttentionLMConfig) -> None:
         super().__init__(config)
         c = config
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, padding_token=None)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model)
         self.positions = SinusoidalPositions(c.d_model)
         self.layers = DecoderStack(
             CausalSelfAttention(c.d_model, c.num_heads, dropout=c.dropout, layer=i) for i in range(c.num_layers)

@@ -47,8 +47,6 @@ _DEVIATION, _WIDTH = 0.02, 768
 """Standard deviation of the initial weights, and the width for which it is meant."""
 _MATCH = 8.0
 """Initial score of equal vectors in a matching head: e^8 outweighs hundreds of other tokens."""
-_END = 3
-"""`data.tokens.tokenizer.END`; models must not import from `data`."""
 
 
 class BertConfig(TokenConfig):
@@ -70,6 +68,8 @@ class BertConfig(TokenConfig):
     """Length of the learned position table: the longest text or pair, including start and end tokens."""
     num_segments: int = Field(2, ge=0)
     """Number of segment embeddings; 0 for none."""
+    end_token: int = Field(3, ge=0)
+    """Id of the end token, by which the segments of a pair are known; set from the tokenizer."""
     double_separator: bool = False
     """Whether two end tokens, not one, separate the texts of a pair (RoBERTa)."""
     pooler: Literal["tanh", "relu", "none"] = "tanh"
@@ -107,7 +107,7 @@ class Bert(TokenEncoder):
         super().__init__(config)
         c = config
         norm = partial(LayerNorm, eps=c.norm_eps)
-        self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features, padding_token=None)
+        self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features)
         self.join = Linear(c.d_features, c.d_model, bias=False) if c.d_features else None
         self.positions = LearnedPositions(c.max_length, c.d_model)
         self.segments = nn.Embedding(c.num_segments, c.d_model) if c.num_segments else None
@@ -163,7 +163,7 @@ class Bert(TokenEncoder):
 
         With a double separator, every token after the first end token is in segment 1.
         """
-        ends = (tokens == _END).long()
+        ends = (tokens == self.config.end_token).long()
         most = max(0, self.config.num_segments - 1)
         return (ends.cumsum(1) - ends).clamp_max(min(most, 1) if self.config.double_separator else most)
 

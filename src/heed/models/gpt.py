@@ -24,8 +24,7 @@ al. 2018 with the normalisation moved to the input of each sublayer, and the out
 docs/systems.md, C7.
 Differs from the paper: query, key and value have separate layers, which is equivalent; and the options: rotary
 positions in place of position embeddings (`layers/embeddings.py`); RMS normalisation (`layers/elementwise.py`); SwiGLU
-(`layers/elementwise.py`); no biases; an untied output layer; and, for imported models, other activations and tokens
-that the vocabulary lacks (`absent_tokens`).
+(`layers/elementwise.py`); no biases; an untied output layer; and, for imported models, other activations.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ import math
 from functools import partial
 from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -58,8 +56,6 @@ from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, Tok
 
 _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SILU, "swiglu": SWIGLU}
 _DEVIATION = 0.02
-_NEVER = -1e4
-"""Output bias of a token that is never predicted: probability 0 without NaN, which -inf could cause."""
 
 
 class BlocksConfig(TextConfig):
@@ -106,8 +102,6 @@ class GPTConfig(BlocksConfig):
 
     tied_output: bool = True
     """Whether the output layer shares the embedding matrix (as in GPT-2)."""
-    absent_tokens: tuple[int, ...] = ()
-    """Tokens that the vocabulary of an imported model lacks (padding, unknown, start) and that are never predicted."""
 
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=4, num_layers=4, max_length=256, dropout=0.0),
@@ -146,8 +140,6 @@ def _initialise(model: nn.Module, blocks: DecoderStack) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=_DEVIATION)
-        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            nn.init.zeros_(module.weight[module.padding_idx])
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
     for block in blocks:
@@ -166,7 +158,7 @@ class GPT(LanguageModel):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__(config)
         c = config
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_model, padding_token=None)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_model)
         self.positions, self._rotary = _make_positions(c)
         self.dropout = Dropout(c.dropout)
 
@@ -176,11 +168,6 @@ class GPT(LanguageModel):
         _initialise(self, self.blocks)
         if c.tied_output:
             self.output.weight = self.embedding.weight
-        if c.absent_tokens:  # a buffer: neither trained nor saved
-            bias = torch.zeros(c.vocab_size)
-            bias[list(c.absent_tokens)] = _NEVER
-            del self.output.bias
-            self.output.register_buffer("bias", bias, persistent=False)
 
     def _embed(self, tokens: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
         """Embedded tokens `(rows, n, d_model)`, and the rotation of queries and keys, if any."""

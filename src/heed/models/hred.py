@@ -155,7 +155,7 @@ class HRED(TurnDecoder):
         layers: dict[str, Any] = {"cell": c.cell, "num_layers": c.num_layers, "dropout": c.dropout}
         self.words = Recurrent(c.d_embedding, c.d_hidden, bidirectional=c.bidirectional, **layers)
         d_word = self.words.d_output
-        self.speaker = TokenEmbedding(c.num_speakers, d_word, padding_token=None)
+        self.speaker = TokenEmbedding(c.num_speakers, d_word)
         self.turns = Recurrent(d_word, c.d_context, **layers)
         self.initial = nn.ModuleList(nn.Linear(c.d_context, c.d_hidden) for _ in range(c.num_layers))
         self.decoder = Recurrent(c.d_embedding + c.d_context, c.d_hidden, **layers)

@@ -130,7 +130,7 @@ class LstmnLanguageModel(LanguageModel):
     def __init__(self, config: LstmnLanguageModelConfig) -> None:
         super().__init__(config)
         c = config
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding, padding_token=None)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
         self.cell = RecurrentCell(c.d_embedding, c.d_hidden, "lstm")
         self.attention = Attention(
             make_score(c.score, c.d_embedding + c.d_hidden, c.d_hidden, c.d_attention), mechanism="self"

@@ -223,7 +223,7 @@ class RnnLanguageModel(LanguageModel):
     def __init__(self, config: RnnLanguageModelConfig) -> None:
         super().__init__(config)
         c = config
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding, padding_token=None)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
         self.layers = Recurrent(c.d_embedding, c.d_hidden, cell=c.cell, num_layers=c.num_layers, dropout=c.dropout)
         self.projection, self.output = output_layers(c.d_hidden, self.embedding, c.tied_output)
         self.dropout = Dropout(c.dropout)

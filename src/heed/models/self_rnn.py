@@ -134,7 +134,7 @@ class SelfRnnLanguageModel(LanguageModel):
     def __init__(self, config: SelfRnnLanguageModelConfig) -> None:
         super().__init__(config)
         c = config
-        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding, padding_token=None)
+        self.embedding = TokenEmbedding(c.vocab_size, c.d_embedding)
         self.forward_cells = nn.ModuleList([RecurrentCell(c.d_embedding + c.d_hidden, c.d_hidden, c.cell)])
         self.attention = Attention(make_score(c.score, c.d_hidden, c.d_hidden, c.d_attention), mechanism="self")
         self.projection, self.output = output_layers(c.d_hidden, self.embedding, c.tied_output)

@@ -114,9 +114,7 @@ class Transformer(PairDecoder):
                 f"{c.source_vocab_size} tokens and the target vocabulary {c.target_vocab_size}; "
                 "set tokenizer.shared=true"
             )
-        # A tied matrix is trained as output layer too, so its padding row cannot be kept at zero.
-        padding = None if c.tied_output else 0
-        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_model, padding)
+        self.target_embedding = TokenEmbedding(c.target_vocab_size, c.d_model)
         self.source_embedding = (
             self.target_embedding if c.shared_embeddings else TokenEmbedding(c.source_vocab_size, c.d_model)
         )

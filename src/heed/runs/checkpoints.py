@@ -19,7 +19,6 @@ from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, f
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, Settings, store
 from heed.exchange.huggingface.files import load as load_tensors
-from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.storage.disk import write_folder, write_whole
@@ -296,7 +295,7 @@ class ExportedCheckpoint:
     folder: Path  # the folder of the checkpoint
     architecture: str  # the class of `transformers` that reads it
     size: int  # bytes of its tensors
-    numbered_as: str  # the checkpoint whose numbering of tokens it uses; empty for this run's numbering
+    numbered_as: str  # the checkpoint whose tokenizer it has; empty for one of this run
     difference: float  # the largest difference of a state between the run and the checkpoint as read back
     notes: tuple[str, ...]  # remarks for users of the checkpoint
     has_tokens: bool = True  # True if it has a tokenizer
@@ -391,7 +390,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
-        for name, values in (exportable.files(vocabularies) if exportable.files else {}).items():
+        for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)
     return ExportedCheckpoint(
@@ -401,14 +400,13 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:
-    """The tokenizers with their numberings, and the checkpoint that the numbering is from ("" for this run's)."""
-    found = {}
+    """The tokenizers with what their files said, and the checkpoint that they are from ("" for this run's own)."""
+    found: dict[str, tuple[TextTokenizer, Mapping[str, Any]]] = {}
     for role, tokenizer in exportable.tokenizers.items():
-        numbering = None if origin is None else origin.numbering(tokenizer)
-        if numbering is None:
-            own = {one: (tok, Numbering.same(tok.vocab_size)) for one, tok in exportable.tokenizers.items()}
-            return own, ""
-        found[role] = tokenizer, numbering
+        files = None if origin is None else origin.files_of(tokenizer)
+        if files is None:
+            return {one: (own, {}) for one, own in exportable.tokenizers.items()}, ""
+        found[role] = tokenizer, files
     return found, "" if origin is None else origin.source
 
 
@@ -479,15 +477,12 @@ def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> f
     difference = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
-    absent = {len(numbering): numbering.not_restored for _, numbering in checkpoint.vocabularies.values()}
     own, others = exportable.held(unshared(run.model)), again.model.state_dict()
     for name, tensor in own.items():
         other = others.get(name)
         if other is None or other.shape != tensor.shape:
             raise _differs(f"tensor '{name}' is missing or has another shape")
-        rows = torch.ones(len(tensor) if tensor.dim() else 1, dtype=torch.bool)
-        rows[absent.get(len(rows), [])] = False
-        if tensor.dim() and not torch.equal(tensor.cpu()[rows], other[rows]):
+        if tensor.dim() and not torch.equal(tensor.cpu(), other):
             raise _differs(f"tensor '{name}' differs")
     return difference
 

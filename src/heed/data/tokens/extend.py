@@ -20,7 +20,7 @@ from itertools import islice
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from heed.data.tokens.special import CONTINUED, UNKNOWN
+from heed.data.tokens.special import CONTINUED
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 
@@ -49,7 +49,7 @@ def extended(
     if tokenizer.tags:
         tags = ", ".join(tokenizer.tags)
         raise ConfigError(f"a tokenizer with tags ({tags}) cannot be extended: they must stay last")
-    state = json.loads(tokenizer.text)
+    state = json.loads(tokenizer.library.to_str())
     size = tokenizer.library.get_vocab_size(with_added_tokens=False)
     if last := [token["content"] for token in state["added_tokens"] if token["id"] >= size]:
         raise ConfigError(f"a tokenizer with added tokens ({', '.join(last)}) cannot be extended: they must stay last")
@@ -63,13 +63,17 @@ def extended(
         vocabulary += [[piece, least] for piece in new]
     else:
         vocabulary.update((piece, i) for i, piece in enumerate(new, start=len(vocabulary)))
-    result = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+    result = _with(tokenizer, state)
     if not merges:
         return result
     for left, right in _new_merges(result, texts, merges):
         state["model"]["merges"].append([left, right])
         vocabulary.setdefault(left + right, len(vocabulary))
-    return TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+    return _with(tokenizer, state)
+
+
+def _with(tokenizer: TextTokenizer, state: dict[str, object]) -> TextTokenizer:
+    return TextTokenizer(Tokenizer.from_str(json.dumps(state)), tokenizer.special, tokenizer.rows)
 
 
 def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: int) -> list[str]:
@@ -103,6 +107,7 @@ def _new_merges(tokenizer: TextTokenizer, texts: Sequence[str], count: int) -> I
             f"further merges need a vocabulary of at most {_MOST:,} tokens; this one has {tokenizer.vocab_size:,}"
         )
     seen: set[int] = set()
+    unknown = tokenizer.special.unknown
 
     def written() -> Iterator[str]:
         rest = iter(texts)
@@ -112,13 +117,13 @@ def _new_merges(tokenizer: TextTokenizer, texts: Sequence[str], count: int) -> I
                 pairs = zip(encoding.ids, encoding.word_ids, strict=True)
                 last, parts = None, []
                 for token, word in pairs:
-                    parts.append(" " if word != last or token == UNKNOWN else "")
-                    parts.append("" if token == UNKNOWN else chr(_FIRST + token))
-                    last = None if token == UNKNOWN else word
+                    parts.append(" " if word != last or token == unknown else "")
+                    parts.append("" if token == unknown else chr(_FIRST + token))
+                    last = None if token == unknown else word
                 yield "".join(parts)
 
     lines = list(written())
-    size = len(seen - {UNKNOWN}) + count
+    size = len(seen - {unknown}) + count
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     learner.train_from_iterator(

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
@@ -22,6 +23,32 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 """Names of the same four tokens in a vocabulary of word pieces."""
 PADDING, UNKNOWN, START, END = range(4)
+
+
+class Special(NamedTuple):
+    """Ids of a tokenizer's special tokens; those of heed's own tokenizers by default.
+
+    An imported vocabulary keeps its ids. Where it lacks a token, its end token stands in; several may be one token.
+    """
+
+    padding: int = PADDING
+    unknown: int = UNKNOWN  # -1 if nothing is unknown
+    start: int = START
+    end: int = END
+
+    @property
+    def unseen(self) -> int:
+        """The token of a word without tokens: unknown, or end if nothing is unknown."""
+        return self.end if self.unknown < 0 else self.unknown
+
+    @property
+    def never_written(self) -> tuple[int, ...]:
+        """Tokens that no output contains."""
+        return tuple(i for i in self[:3] if i not in (-1, self.end))
+
+
+OWN = Special()
+"""The ids of heed's own tokenizers."""
 MASK = "[MASK]"
 MASKS = (MASK, "<mask>")
 """Names of the mask token, in vocabularies trained here and in imported ones."""

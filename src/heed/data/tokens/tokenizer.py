@@ -42,8 +42,10 @@ from heed.data.tokens.special import (
     CONTINUED,
     LETTERS,
     MASKS,
+    OWN,
     SIGNS,
     UNKNOWN,
+    Special,
     around_masks,
     is_continued,
     joined,
@@ -83,10 +85,10 @@ def encode_in_parts(
     return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
 
 
-def character_table(tokens: Sequence[str]) -> NDArray[np.int32]:
-    """The id of each character up to the last that is a token, unknown for the others, and one more unknown id."""
+def character_table(tokens: Sequence[str], unknown: int = UNKNOWN) -> NDArray[np.int32]:
+    """The id of each character up to the last that is a token, `unknown` for the others, and one more such id."""
     known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
-    table = np.full(max(known, default=0) + 2, UNKNOWN, dtype=np.int32)
+    table = np.full(max(known, default=0) + 2, unknown, dtype=np.int32)
     table[list(known)] = list(known.values())
     return table
 
@@ -104,6 +106,10 @@ def _in_parts(text: str) -> list[str]:
 
 _CUTTER = '{"cutter":'
 """Beginning of the file of a `MappedTokenizer`, which numbers with its own table."""
+_IMPORTED = '{"special": '
+"""Beginning of the file of an imported tokenizer, which keeps its ids."""
+UNUSED = "<unused row {}>"
+"""Name of a row of an imported embedding that its tokenizer has no token for."""
 _MOST_BYTES = 1 << 29
 """Most bytes of a tokenizer's file; with 250,000 pieces it has 20 million."""
 
@@ -125,9 +131,15 @@ def is_mark(text: str) -> bool:
 
 
 class TextTokenizer:
-    """A trained tokenizer. Ids 0 to 3 are padding, unknown, start and end; the last ones may be tags."""
+    """A trained tokenizer; its last ids may be tags.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    Attributes:
+        special: Ids of padding, unknown, start and end; 0 to 3 except in imported vocabularies.
+        rows: Rows of an imported checkpoint's embedding, which may be more than its tokens; 0 for heed's own.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, special: Special = OWN, rows: int = 0) -> None:
+        self.special, self.rows = special, rows
         self._tokenizer = tokenizer
         self._bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
         self._added = dict(tokenizer.get_added_tokens_decoder())
@@ -183,14 +195,14 @@ class TextTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens, special ones included."""
-        return self._tokenizer.get_vocab_size()
+        """Number of tokens, special ones and unused rows included."""
+        return max(self.rows, self._tokenizer.get_vocab_size())
 
     @property
     def tags(self) -> dict[str, int]:
         """Tokens that mark where a text comes from; no text is ever cut into one."""
         last = [(i, token.content) for i, token in sorted(self._added.items()) if token.special]
-        return {name: i for i, name in last if i >= len(SPECIAL_TOKENS) and name not in MASKS}
+        return {name: i for i, name in last if i not in self.special and name not in MASKS}
 
     @property
     def mask(self) -> int | None:
@@ -265,13 +277,13 @@ class TextTokenizer:
         """The id of each byte, or of each character up to the last known one, with the unknown id for others."""
         if self._bytes:
             return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        return character_table(self.tokens)
+        return character_table(self.tokens, self.special.unknown)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The ids of each word of each text, for texts given as words; at least one id a word."""
         words = chain.from_iterable(sentences)
         ids = iter(self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else [*words]))
-        return [[next(ids) or [UNKNOWN] for _ in words] for words in sentences]
+        return [[next(ids) or [self.special.unseen] for _ in words] for words in sentences]
 
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""
@@ -281,11 +293,11 @@ class TextTokenizer:
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
         """Raw text of tokens, without special ones; `instead` has words for some positions (unknown words)."""
         if self._pieces:
-            instead, silent = instead or {}, {*range(len(SPECIAL_TOKENS)), self.mask, *self.tags.values()}
+            instead, silent = instead or {}, {*self.special, self.mask, *self.tags.values()}
             return joined(instead.get(n, self.token(i)) for n, i in enumerate(ids) if n in instead or i not in silent)
         if not instead:
-            return self._tokenizer.decode([i for i in ids if i >= len(SPECIAL_TOKENS)])
-        pieces = [instead.get(n, "" if i < len(SPECIAL_TOKENS) else self.token(i)) for n, i in enumerate(ids)]
+            return self._tokenizer.decode([i for i in ids if i not in self.special])
+        pieces = [instead.get(n, "" if i in self.special else self.token(i)) for n, i in enumerate(ids)]
         if self._bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
             return b"".join(raw).decode("utf-8", "replace")
@@ -332,7 +344,9 @@ class TextTokenizer:
         """The text of one token as in the vocabulary."""
         if token in self._added:  # the library would give it normalised
             return self._added[token].content
-        return self._tokenizer.id_to_token(token) or self._tokenizer.id_to_token(UNKNOWN) or SPECIAL_TOKENS[UNKNOWN]
+        if (known := self._tokenizer.id_to_token(token)) is not None or self.rows:
+            return UNUSED.format(token) if known is None else known
+        return self._tokenizer.id_to_token(self.special.unknown) or SPECIAL_TOKENS[UNKNOWN]
 
     @property
     def tokens(self) -> list[str]:
@@ -356,7 +370,7 @@ class TextTokenizer:
         """The tokens in groups of whole characters: each alone, or the bytes of one character together."""
         if not self._bytes:
             return [range(n, n + 1) for n in range(len(ids))]
-        return whole_characters(b"" if i < len(SPECIAL_TOKENS) else self._raw(self.token(i)) for i in ids)
+        return whole_characters(b"" if i in self.special else self._raw(self.token(i)) for i in ids)
 
     def words(self, ids: Sequence[int]) -> list[range]:
         """The tokens of each word: a word begins at a space, and a punctuation mark is a separate word.
@@ -377,7 +391,7 @@ class TextTokenizer:
             special = self._is_silent(i)
             blank = not special and text.replace(BLANK, " ").isspace()
             # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
-            alone = special or self._is_alone(text) or (i == UNKNOWN and self.unit == "word")
+            alone = special or self._is_alone(text) or (i == self.special.unknown and self.unit == "word")
             if only_blank and special and len(starts) > 1:
                 starts.pop()
             if only_blank and not special:
@@ -392,11 +406,10 @@ class TextTokenizer:
 
     def _begins(self, token: int) -> bool:
         """True if a word piece begins a word."""
-        return token < len(SPECIAL_TOKENS) or not is_continued(self.token(token))
+        return token in self.special or not is_continued(self.token(token))
 
-    @staticmethod
-    def _is_silent(token: int) -> bool:
-        return token < len(SPECIAL_TOKENS) and token != UNKNOWN
+    def _is_silent(self, token: int) -> bool:
+        return token in self.special and token != self.special.unknown
 
     def _is_alone(self, text: str) -> bool:
         """True if a token is a mark; with bytes also several marks, or a space before them."""
@@ -425,7 +438,9 @@ class TextTokenizer:
         """The pieces of a text that are unknown tokens, in order."""
         encoded = self.encode(text)
         pairs = zip(encoded.ids, encoded.spans, strict=True)
-        return [text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == UNKNOWN]
+        return [
+            text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == self.special.unknown
+        ]
 
     def sampler(self, amount: float) -> SubwordSampler:
         """Subword sampling, for training; see `SubwordSampler`."""
@@ -439,11 +454,17 @@ class TextTokenizer:
     @property
     def text(self) -> str:
         """The tokenizer as JSON."""
-        return self._tokenizer.to_str()
+        library = self._tokenizer.to_str()
+        if not self.rows:
+            return library
+        return f'{_IMPORTED}{json.dumps(self.special)}, "rows": {self.rows}, "library": {library}}}'
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
-        write_whole(path, lambda part: self._tokenizer.save(str(part)))
+        if self.rows:
+            write_whole(path, lambda part: part.write_text(self.text, encoding="utf-8"))
+        else:
+            write_whole(path, lambda part: self._tokenizer.save(str(part)))
 
     @classmethod
     def load(cls, path: Path) -> TextTokenizer:
@@ -456,6 +477,9 @@ class TextTokenizer:
         try:
             if text.startswith(_CUTTER):
                 return MappedTokenizer.of_text(text)
+            if text.startswith(_IMPORTED):
+                state = json.loads(text)
+                return cls(Tokenizer.from_str(json.dumps(state["library"])), Special(*state["special"]), state["rows"])
             return cls(Tokenizer.from_str(text))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
@@ -474,22 +498,27 @@ class MappedTokenizer(TextTokenizer):
     """
 
     def __init__(
-        self, cutter: Tokenizer, vocabulary: Sequence[str], origin: bytes = b"", tags: Sequence[str] = ()
+        self,
+        cutter: Tokenizer,
+        vocabulary: Sequence[str],
+        origin: bytes = b"",
+        tags: Sequence[str] = (),
+        special: Special = OWN,
     ) -> None:
-        """Combine both; `vocabulary` has the special tokens first, its `tags` never occur in texts."""
-        super().__init__(cutter)
+        """Combine both; the `tags` and special tokens of the `vocabulary` never occur in texts."""
+        super().__init__(cutter, special)
         self.origin = origin
         self._vocabulary = list(vocabulary)
         self._tags = list(tags)
         self._number()
 
     def _number(self) -> None:
-        first, marks = len(SPECIAL_TOKENS), {*self._tags}
-        self._places = {token: i for i, token in reversed([*enumerate(self._vocabulary)]) if i >= first}
+        marks, special = {*self._tags}, self.special
+        self._places = {token: i for i, token in reversed([*enumerate(self._vocabulary)]) if i not in special}
         known = {token: i for token, i in self._places.items() if token not in marks}
         cutter = self._tokenizer
         names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
-        self._ids = [known.get(name, UNKNOWN) for name in names]
+        self._ids = [known.get(name, special.unknown) for name in names]
         self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
 
     @property
@@ -524,7 +553,7 @@ class MappedTokenizer(TextTokenizer):
         encoded = []
         for text, rest, encoding in zip(texts, rests, encodings, strict=True):
             ids = [self._ids[i] for i in encoding.ids]
-            whole = UNKNOWN not in ids and len(rest) == len(text)
+            whole = self.special.unknown not in ids and len(rest) == len(text)
             encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
         return encoded
 
@@ -533,23 +562,23 @@ class MappedTokenizer(TextTokenizer):
         return ("", text) if found is None else (found[0], text[found.end() :])
 
     def _code(self, code: str) -> int:
-        return self._places.get(code, UNKNOWN)
+        return self._places.get(code, self.special.unknown)
 
     def _numbered(self, encoding: Any) -> list[int]:
         """Ids by the table; for pieces unknown to the cutting model, by their text."""
         ids = [self._ids[i] for i in encoding.ids]
-        if UNKNOWN in ids:
+        if (unknown := self.special.unknown) in ids:
             for n, token in enumerate(encoding.tokens):
-                if ids[n] == UNKNOWN and token not in self._tags:
-                    ids[n] = self._places.get(token, UNKNOWN)
+                if ids[n] == unknown and token not in self._tags:
+                    ids[n] = self._places.get(token, unknown)
         return ids
 
     def token(self, token: int) -> str:
-        return self._vocabulary[token] if 0 <= token < len(self._vocabulary) else self._vocabulary[UNKNOWN]
+        return self._vocabulary[token] if 0 <= token < len(self._vocabulary) else self._vocabulary[self.special.unknown]
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
         given = instead or {}
-        silent = {*range(len(SPECIAL_TOKENS)), *self.tags.values()}
+        silent = {*self.special, *self.tags.values()}
         kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
         text = decoders.ByteFallback().decode(kept) if self._of_bytes else "".join(kept)
         return text.replace(BLANK, " ").strip()
@@ -568,6 +597,7 @@ class MappedTokenizer(TextTokenizer):
             "vocabulary": self._vocabulary,
             "tags": self._tags,
             "origin": base64.b64encode(self.origin).decode("ascii"),
+            "special": [*self.special],
         }
         return json.dumps(state, ensure_ascii=False)
 
@@ -580,7 +610,8 @@ class MappedTokenizer(TextTokenizer):
         state = json.loads(text)
         cutter = Tokenizer.from_str(json.dumps(state["cutter"]))
         origin = base64.b64decode(state["origin"], validate=True)
-        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]))
+        special = Special(*state.get("special", OWN))
+        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
-    NEVER,
     SAME,
     Entry,
     Settings,
@@ -30,7 +28,6 @@ from heed.exchange.huggingface.files import (
     first_of,
     known,
     layer,
-    rows_of,
 )
 from heed.models.base import ModelConfig
 from heed.models.bert import BertConfig
@@ -117,11 +114,10 @@ class BertFamily(Family):
         return self.architectures[found]
 
     def table(self, wanted: Wanted) -> Sequence[Entry]:
-        settings, body, heads, vocabularies, tied = wanted
+        settings, body, heads, _, tied = wanted
         assert isinstance(body, BertConfig)
-        rows = rows_of(vocabularies["tokens"][1])
         table = [
-            entry(f"{self.prefix}embeddings.word_embeddings.weight", "body.inputs.embedding.weight", rows),
+            entry(f"{self.prefix}embeddings.word_embeddings.weight", "body.inputs.embedding.weight"),
             entry(
                 f"{self.prefix}embeddings.position_embeddings.weight",
                 "body.positions.table.weight",
@@ -138,7 +134,7 @@ class BertFamily(Family):
         if body.pooler != "none":
             table += layer(self._pooler(heads), "body.pooler")
         for head in sorted(heads):
-            table += self._head(head, vocabularies, tied)
+            table += self._head(head, tied)
         return table
 
     _layers: ClassVar[str] = "encoder.layer"
@@ -162,40 +158,38 @@ class BertFamily(Family):
     def _segments(self, settings: Settings) -> Transform:
         return SAME
 
-    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+    def _head(self, head: str, tied: bool) -> list[Entry]:
         if head == "order":
             return layer("cls.seq_relationship", "order")
         if head in ("labels", "tags"):
             return layer("classifier", head)
         inside = "cls.predictions.transform"
-        return self._words((f"{inside}.dense", f"{inside}.LayerNorm", "cls.predictions"), vocabularies, tied)
+        return self._words((f"{inside}.dense", f"{inside}.LayerNorm", "cls.predictions"), tied)
 
     @staticmethod
-    def _words(names: tuple[str, str, str], vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+    def _words(names: tuple[str, str, str], tied: bool) -> list[Entry]:
         """The head of masked words, from the names of its layer, its normalisation, and what holds its output."""
         dense, norm, output = names
-        numbering = vocabularies["tokens"][1]
-        bias = rows_of(numbering, NEVER)
         # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
         own, other = f"{output}.bias", f"{output}.decoder.bias"
         lines = [*layer(dense, "words.dense"), *layer(norm, "words.norm")]
         if tied:
             also = (other, f"{output}.decoder.weight")
-            return [*lines, entry(own, "words.output.bias", bias, also=(other,)), known(also[1])]
-        lines.append(entry(other, "words.output.bias", bias, also=(own,), copied=True))
-        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight", rows_of(numbering))]
+            return [*lines, entry(own, "words.output.bias", also=(other,)), known(also[1])]
+        lines.append(entry(other, "words.output.bias", also=(own,), copied=True))
+        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight")]
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, BertConfig)
         self._check(body, heads)
-        numbering = vocabularies["tokens"][1]
+        tokenizer = vocabularies["tokens"][0]
         return {
-            "vocab_size": numbering.size,
+            "vocab_size": tokenizer.vocab_size,
             **self.named_settings(body),
             self.activation: THEIR_ACTIVATION[body.activation],
             "initializer_range": 0.02,
             **self.further_settings,
-            "pad_token_id": numbering.theirs[PADDING],
+            "pad_token_id": tokenizer.special.padding,
         }
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
@@ -260,14 +254,13 @@ class DistilBertFamily(BertFamily):
             "output_layer_norm": "around_feed_forward.norm",
         }
 
-    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+    def _head(self, head: str, tied: bool) -> list[Entry]:
         if head in ("labels", "tags"):
             return layer("classifier", head)
-        numbering = vocabularies["tokens"][1]
         lines = [*layer("vocab_transform", "words.dense"), *layer("vocab_layer_norm", "words.norm")]
-        lines.append(entry("vocab_projector.bias", "words.output.bias", rows_of(numbering, NEVER)))
+        lines.append(entry("vocab_projector.bias", "words.output.bias"))
         matrix = "vocab_projector.weight"
-        return [*lines, known(matrix) if tied else entry(matrix, "words.output.weight", rows_of(numbering))]
+        return [*lines, known(matrix) if tied else entry(matrix, "words.output.weight")]
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
         if body.num_segments:
@@ -318,24 +311,23 @@ class RobertaFamily(BertFamily):
     def _segments(self, settings: Settings) -> Transform:
         return first_of(settings.count("type_vocab_size", 2))
 
-    def _head(self, head: str, vocabularies: Vocabularies, tied: bool) -> list[Entry]:
+    def _head(self, head: str, tied: bool) -> list[Entry]:
         if head == "labels":
             return layer("classifier.out_proj", head)
         if head == "tags":
             return layer("classifier", head)
-        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), vocabularies, tied)
+        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), tied)
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, BertConfig)
         values = super().settings(body, heads, vocabularies)
-        theirs = vocabularies["tokens"][1].theirs
-        before = (theirs[PADDING] or 0) + 1
+        special = vocabularies["tokens"][0].special
         return {
             **values,
-            "max_position_embeddings": body.max_length + before,
+            "max_position_embeddings": body.max_length + special.padding + 1,
             "type_vocab_size": 1,
-            "bos_token_id": theirs[START],
-            "eos_token_id": theirs[END],
+            "bos_token_id": special.start,
+            "eos_token_id": special.end,
         }
 
     def _check(self, body: BertConfig, heads: frozenset[str]) -> None:

@@ -1,8 +1,8 @@
 """A checkpoint of the Hugging Face Hub: finding its folder, opening it, and its origin in an imported run.
 
 `huggingface.json` of a run folder records the checkpoint from which the run, or its parent, was imported: the family,
-the fields of the checkpoint's `config.json`, and by role the numbering of the vocabulary with a digest of its tokens.
-An export restores the original numbering if the tokens are still the imported ones.
+the fields of the checkpoint's `config.json`, and by role what the tokenizer files said, with a digest of its tokens.
+An export writes the same tokenizer files if the tokens are still the imported ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, read_json
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
-from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.resnet import PLAIN, ResNetFamily, plain_settings
 from heed.exchange.huggingface.vit import VitFamily
 from heed.folder import ORIGIN
@@ -66,7 +65,7 @@ class Checkpoint:
     family: Family  # the family, which knows the body
     architecture: str  # the class of its model, such as "BertForMaskedLM"
     files: TensorFiles  # its tensors
-    vocabularies: Vocabularies  # its tokenizers with their numbering, by role
+    vocabularies: Vocabularies  # its tokenizers by role
 
     @classmethod
     def open(cls, folder: Path) -> Checkpoint:
@@ -83,7 +82,6 @@ class Checkpoint:
         files.with_prefix(family.prefix, family.head_names)
         architecture = _architecture(settings, family, files)
         vocabularies = family.tokenizers(folder, settings)
-        assert all(len(numbering) == one.vocab_size for one, numbering in vocabularies.values())
         return cls(folder, settings, family, architecture, files, vocabularies)
 
     @property
@@ -130,7 +128,7 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     return str(named[0])
 
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True)
@@ -141,12 +139,12 @@ class Origin:
     family: str  # its `model_type`
     architecture: str  # the class of its model
     settings: Mapping[str, Any]  # the fields of its `config.json`
-    vocabularies: Mapping[str, tuple[Numbering, str]]  # by role, the numbering and the digest of the tokens
+    vocabularies: Mapping[str, tuple[Mapping[str, Any], str]]  # by role, what its files said and a digest of the tokens
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, source: str) -> Origin:
         """The record of an opened checkpoint."""
-        found = {role: (numbering, digest(one)) for role, (one, numbering) in checkpoint.vocabularies.items()}
+        found = {role: (files, digest(one)) for role, (one, files) in checkpoint.vocabularies.items()}
         settings = checkpoint.settings
         return cls(source, settings.model_type, checkpoint.architecture, settings.values, found)
 
@@ -168,13 +166,14 @@ class Origin:
             raise RunError(f"{path} has format {form}, this version of heed reads format {_FORMAT}; {again}")
         try:
             vocabularies = {
-                role: (Numbering.from_json(one), str(one["tokens"])) for role, one in values["vocabularies"].items()
+                role: (dict(one["files"]), str(one["tokens"])) for role, one in values["vocabularies"].items()
             }
+            _ = [files["state"] for files, _ in vocabularies.values() if files]
             source, family, architecture = (str(values[name]) for name in ("source", "family", "architecture"))
             return cls(source, family, architecture, dict(values["settings"]), vocabularies)
         except KeyError as error:
             raise RunError(f"{path} is damaged: it lacks {error}; {again}") from None
-        except (TypeError, ValueError, AttributeError, RunError) as error:
+        except (TypeError, ValueError, AttributeError) as error:
             raise RunError(f"{path} is damaged: {error}; {again}") from None
 
     def write(self, folder: Path) -> None:
@@ -186,17 +185,16 @@ class Origin:
             "architecture": self.architecture,
             "settings": dict(self.settings),
             "vocabularies": {
-                role: {**numbering.as_json(), "tokens": tokens}
-                for role, (numbering, tokens) in self.vocabularies.items()
+                role: {"files": files, "tokens": tokens} for role, (files, tokens) in self.vocabularies.items()
             },
         }
         text = json.dumps(values, ensure_ascii=False) + "\n"
         write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
 
-    def numbering(self, tokenizer: TextTokenizer) -> Numbering | None:
-        """The imported numbering that fits a tokenizer; None if its tokens are not the imported ones."""
+    def files_of(self, tokenizer: TextTokenizer) -> Mapping[str, Any] | None:
+        """What the files of a tokenizer said; None if its tokens are not the imported ones."""
         own = digest(tokenizer)
-        return next((numbering for numbering, tokens in self.vocabularies.values() if tokens == own), None)
+        return next((files for files, tokens in self.vocabularies.values() if tokens == own), None)
 
 
 def digest(tokenizer: TextTokenizer) -> str:

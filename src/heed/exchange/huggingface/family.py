@@ -12,12 +12,11 @@ import torch
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.files import Entry, Settings, TensorFiles
-from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 
-Vocabularies = Mapping[str, tuple[TextTokenizer, Numbering]]
-"""A tokenizer with the numbering of its tokens in the checkpoint, by role ("tokens", or "source" and "target")."""
+Vocabularies = Mapping[str, tuple[TextTokenizer, Mapping[str, Any]]]
+"""By role ("tokens", or "source" and "target") a tokenizer, and what its family needs to write its files again."""
 
 
 class Wanted(NamedTuple):
@@ -120,5 +119,5 @@ class Family(ABC):
 
     def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
         """Write the tokenizer files of a checkpoint."""
-        for tokenizer, numbering in vocabularies.values():
-            write_tokenizer(tokenizer, numbering, folder, self.model_type)
+        for tokenizer, files in vocabularies.values():
+            write_tokenizer(tokenizer, files, folder, self.model_type)

@@ -18,7 +18,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.numbering import Numbering
 from heed.storage.files import MissingFileError, read_object
 
 CONFIG = "config.json"
@@ -134,10 +133,6 @@ def read_json(path: Path) -> dict[str, Any]:
         ) from None
 
 
-NEVER = -1e4
-"""Output bias of tokens that a checkpoint's vocabulary lacks, so that they are never predicted."""
-
-
 @dataclass(frozen=True)
 class Transform:
     """A reversible conversion between some tensors of a checkpoint and some of ours."""
@@ -173,11 +168,6 @@ def joined(count: int, axis: int, transposed: bool = False) -> Transform:
         lambda theirs: [turned(one).contiguous() for one in theirs[0].chunk(count, dim=axis)],
         lambda ours: [torch.cat([turned(one) for one in ours], dim=axis).contiguous()],
     )
-
-
-def rows_of(numbering: Numbering, absent: float = 0.0) -> Transform:
-    """Rows by token (dimension 0): renumbered; a token that their vocabulary lacks has rows of `absent`."""
-    return each(lambda one: numbering.to_ours(one, absent), numbering.to_theirs)
 
 
 def after(count: int) -> Transform:

@@ -1,7 +1,7 @@
 """GPT-2: our model `gpt` with a table of positions, layer normalisation and biases.
 
-Its matrices are (in, out), and queries, keys and values are one matrix (`c_attn`). The vocabulary has no tokens for
-padding, unknown and start: `absent_tokens` says so. A classifier reads the last token's state by a matrix without a
+Its matrices are (in, out), and queries, keys and values are one matrix (`c_attn`). The vocabulary's only special token
+ends texts and stands in for the others. A classifier reads the last token's state by a matrix without a
 bias.
 
 Source: Radford et al. 2019 (docs/systems.md, C7); the names of its published tensors.
@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import ACTIVATIONS
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
-from heed.exchange.huggingface.files import TRANSPOSED, Entry, Settings, TensorFiles, entry, joined, layer, rows_of
+from heed.exchange.huggingface.files import TRANSPOSED, Entry, Settings, TensorFiles, entry, joined, layer
 from heed.models.base import ModelConfig
 from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
 
@@ -81,12 +80,11 @@ class Gpt2Family(Family):
         return self.architectures[frozenset(found or ["output"])]
 
     def table(self, wanted: Wanted) -> Sequence[Entry]:
-        _, body, heads, vocabularies, tied = wanted
+        _, body, heads, _, tied = wanted
         assert isinstance(body, BlocksConfig)
-        rows = rows_of(vocabularies["tokens"][1])
         embedding = "body.embedding.weight" if isinstance(body, GPTConfig) else "body.inputs.embedding.weight"
         table = [
-            entry(f"{self.prefix}wte.weight", embedding, rows),
+            entry(f"{self.prefix}wte.weight", embedding),
             entry(f"{self.prefix}wpe.weight", "body.positions.table.weight"),
         ]
         for i in range(body.num_layers):
@@ -98,7 +96,7 @@ class Gpt2Family(Family):
             table += layer("classifier", "tags")
         if "output" in heads:
             matrix = "lm_head.weight"
-            table.append(Entry((matrix,), ()) if tied else entry(matrix, "output.weight", rows))
+            table.append(Entry((matrix,), ()) if tied else entry(matrix, "output.weight"))
         return table
 
     @staticmethod
@@ -123,21 +121,12 @@ class Gpt2Family(Family):
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, BlocksConfig)
         self._check(body, heads)
-        numbering = vocabularies["tokens"][1]
-        written = [i for i in getattr(body, "absent_tokens", ()) if numbering.theirs[i] is not None]
-        if written:  # with the numbering of the checkpoint that it came from they stay away
-            why = (
-                "the vocabulary has changed since the import, so these tokens could be predicted, and its output layer "
-                "has no bias to prevent it"
-            )
-            raise self.lacks("absent_tokens", written, why)
-        end = numbering.theirs[END]
-        start = numbering.theirs[START]
-        padding = numbering.theirs[PADDING]
-        if padding is None and heads & {"labels", "tags"}:
-            padding = end  # GPT-2 classifiers find a text's last token by the padding after it
+        tokenizer = vocabularies["tokens"][0]
+        padding, _, start, end = tokenizer.special
+        # GPT-2 classifiers find a text's last token by the padding after it.
+        padded = padding != end or heads & {"labels", "tags"}
         return {
-            "vocab_size": numbering.size,
+            "vocab_size": tokenizer.vocab_size,
             **self.named_settings(body),
             "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
             "activation_function": _THEIR_ACTIVATION[body.activation],
@@ -145,9 +134,9 @@ class Gpt2Family(Family):
             "scale_attn_weights": True,
             "scale_attn_by_inverse_layer_idx": False,
             "reorder_and_upcast_attn": False,
-            "bos_token_id": end if start is None else start,
+            "bos_token_id": start,
             "eos_token_id": end,
-            "pad_token_id": padding,
+            "pad_token_id": padding if padded else None,
         }
 
     def _check(self, body: BlocksConfig, heads: frozenset[str]) -> None:

@@ -4,7 +4,6 @@
 |---|---|
 | sinusoids: all sines, then all cosines | they alternate: every axis of width d_model is permuted |
 | `final_logits_bias` | bias of the output layer |
-| generation starts with the padding token, or another | the start token has a copy of its row, and is never predicted |
 | an end token after each source | `source_frame: end` |
 | two SentencePiece models cut, `vocab.json` numbers | `MappedTokenizer` |
 
@@ -32,23 +31,23 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, MappedTokenizer, TextTokenizer
+from heed.data.tokens.special import BLANK, OWN, Special
+from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import ACTIVATIONS
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
-    NEVER,
     Entry,
     Settings,
     TensorFiles,
     Transform,
     each,
     entry,
+    leading,
     read_json,
+    zeros,
 )
-from heed.exchange.huggingface.numbering import Numbering
 from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, write_json
 from heed.models.base import ModelConfig
 from heed.models.transformer import TransformerConfig
@@ -61,8 +60,8 @@ TARGET_FOLDER = "target_tokenizer"
 _LONGEST = 512
 
 
-def read_tokenizers(folder: Path, settings: Settings) -> dict[str, tuple[TextTokenizer, Numbering]]:
-    """The tokenizers of both sides, renumbered.
+def read_tokenizers(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
+    """The tokenizers of both sides.
 
     Raises:
         RunError: A file is missing or damaged.
@@ -80,15 +79,20 @@ def read_tokenizers(folder: Path, settings: Settings) -> dict[str, tuple[TextTok
     separate = (folder / _TARGET_IDS).is_file() and bool(options.get("separate_vocabs", True))
     sizes = {"source": settings.count("vocab_size"), "target": settings.count("decoder_vocab_size", 0, least=0)}
     sizes["target"] = sizes["target"] or sizes["source"]
-    found: dict[str, tuple[TextTokenizer, Numbering]] = {}
+    found: dict[str, TextTokenizer] = {}
     for side, cutter in _CUTTERS.items():
         apart = separate and side == "target"
         path = folder / (_TARGET_IDS if apart else _IDS)
         tokens = _tokens(path, sizes[side])
         special = _special(path, tokens, names, settings if apart or not separate else None)
-        vocabulary, theirs = _renumbered(tokens, special, sizes[side])
-        tokenizer = MappedTokenizer(cutter_of(read_pieces(folder / cutter)), vocabulary, (folder / cutter).read_bytes())
-        found[side] = tokenizer, Numbering(theirs, sizes[side])
+        if (most := max(special)) >= sizes[side]:
+            raise ConfigError(f"config.json names the token {most}, but it has {sizes[side]:,} tokens")
+        named: dict[int, str] = {}
+        for token, i in tokens.items():
+            named.setdefault(i, token)
+        vocabulary = [named.get(i, UNUSED.format(i)) for i in range(sizes[side])]
+        spm = folder / cutter
+        found[side] = MappedTokenizer(cutter_of(read_pieces(spm)), vocabulary, spm.read_bytes(), special=special)
     return found
 
 
@@ -111,10 +115,8 @@ def _tokens(path: Path, size: int) -> dict[str, int]:
     return tokens
 
 
-def _special(
-    path: Path, tokens: Mapping[str, int], names: Mapping[str, str], settings: Settings | None
-) -> list[int | None]:
-    """Their ids of padding, the unknown token, start and end; by name, and by config.json what it names."""
+def _special(path: Path, tokens: Mapping[str, int], names: Mapping[str, str], settings: Settings | None) -> Special:
+    """The ids of padding, the unknown token, start and end; by name, and by config.json what it names."""
     by_name = {kind: tokens.get(name) for kind, name in names.items()}
     if by_name["unk"] is None:
         raise RunError(f"{path} lacks the unknown token '{names['unk']}'")
@@ -125,51 +127,38 @@ def _special(
         start = settings.count("decoder_start_token_id", padding, least=0)
     if end is None:
         raise RunError(f"{path} lacks the end token '{names['eos']}'")
-    return [padding, by_name["unk"], start, end]
-
-
-def _renumbered(tokens: Mapping[str, int], special: list[int | None], size: int) -> tuple[list[str], list[int | None]]:
-    """The tokens in our order, one for every row of the embedding, and their ids."""
-    named: dict[int, str] = {}
-    for token, i in tokens.items():
-        named.setdefault(i, token)
-    if wrong := [i for i in special if i is not None and i >= size]:
-        raise ConfigError(f"config.json names the token {wrong[0]}, but it has {size:,} tokens")
-    others = [i for i in range(size) if i not in special]
-    vocabulary = [*SPECIAL_TOKENS, *(named.get(i, f"<{i}>") for i in others)]
-    return vocabulary, [*special, *others]
+    padding = end if padding is None else padding
+    return Special(padding, by_name["unk"], padding if start is None else start, end)
 
 
 def write_tokenizers(sides: Vocabularies, folder: Path) -> None:
     """Write tokenizer files that `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same."""
-    source, target = sides["source"], sides["target"]
+    source, target = sides["source"][0], sides["target"][0]
     frame = read_json(folder / CONFIG).get("source_frame", "end")
-    if isinstance(source[0], MappedTokenizer) and isinstance(target[0], MappedTokenizer):
+    if isinstance(source, MappedTokenizer) and isinstance(target, MappedTokenizer):
         if frame != "end":
             raise ConfigError(f"marian cannot express model.source_frame={frame}: its tokenizer ends each source")
-        _write_pair(sides, folder)
+        _write_pair(source, target, folder)
         return
-    _write_whole(source[0], folder, frame)
-    if source[0].text != target[0].text:
+    _write_whole(source, folder, frame)
+    if source.text != target.text:
         (folder / TARGET_FOLDER).mkdir()
-        _write_whole(target[0], folder / TARGET_FOLDER, "end")
+        _write_whole(target, folder / TARGET_FOLDER, "end")
 
 
-def _write_pair(sides: Vocabularies, folder: Path) -> None:
-    one = sides["source"][0].tokens == sides["target"][0].tokens
-    for side, name in _CUTTERS.items():
-        tokenizer, numbering = sides[side]
-        assert isinstance(tokenizer, MappedTokenizer)
+def _write_pair(source: MappedTokenizer, target: MappedTokenizer, folder: Path) -> None:
+    one = source.tokens == target.tokens
+    for tokenizer, name in zip((source, target), _CUTTERS.values(), strict=True):
         (folder / name).write_bytes(tokenizer.origin)
-        ids = {tokenizer.token(ours): theirs for theirs, ours in sorted(numbering.ours.items())}
-        if not (one and side == "target"):
-            write_json(folder / (_IDS if side == "source" else _TARGET_IDS), ids)
+    for tokenizer, name in ((source, _IDS), *([] if one else [(target, _TARGET_IDS)])):
+        write_json(folder / name, {token: i for i, token in enumerate(tokenizer.tokens)})
+    special = target.special
     options = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": not one,
-        "eos_token": SPECIAL_TOKENS[END],
-        "unk_token": SPECIAL_TOKENS[UNKNOWN],
-        "pad_token": SPECIAL_TOKENS[PADDING],
+        "eos_token": target.token(special.end),
+        "unk_token": target.token(special.unknown),
+        "pad_token": target.token(special.padding),
         "source_lang": None,
         "target_lang": None,
         "sp_model_kwargs": {},
@@ -182,12 +171,13 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
     """Write the library's own file, with the start and end tokens that `frame` adds to each text."""
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
-    state = json.loads(tokenizer.text)
-    start, end = ({"SpecialToken": {"id": tokenizer.token(i), "type_id": 0}} for i in (START, END))
+    state = json.loads(tokenizer.library.to_str())
+    frames = tokenizer.special[2:]
+    start, end = ({"SpecialToken": {"id": tokenizer.token(i), "type_id": 0}} for i in frames)
     before, after = [start] if frame == "both" else [], [end] if frame != "none" else []
     text, other = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
     special = {tokenizer.token(i): {"id": tokenizer.token(i), "ids": [i], "tokens": [tokenizer.token(i)]}
-               for i in (START, END)}  # fmt: skip
+               for i in frames}  # fmt: skip
     state["post_processor"] = {
         "type": "TemplateProcessing",
         "single": [*before, text, *after],
@@ -195,7 +185,7 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
         "special_tokens": special,
     }
     write_json(folder / _WHOLE, state)
-    names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, (PADDING, UNKNOWN, START, END), strict=True)}
+    names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
     write_json(
         folder / _SETTINGS,
         {
@@ -211,25 +201,24 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
 _KINDS = ("pad_token", "unk_token", "bos_token", "eos_token")
 
 
-def _read_whole(folder: Path, settings: Settings) -> dict[str, tuple[TextTokenizer, Numbering]]:
-    """What `_write_whole` wrote, whose order is ours."""
+def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
+    """What `_write_whole` wrote."""
     target = folder / TARGET_FOLDER if (folder / TARGET_FOLDER).is_dir() else folder
-    found: dict[str, tuple[TextTokenizer, Numbering]] = {}
+    found: dict[str, TextTokenizer] = {}
     for side, place in (("source", folder), ("target", target)):
         path = place / _WHOLE
         state = read_json(path)
         state["post_processor"] = None
         try:
-            tokenizer = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+            found[side] = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
         except Exception as error:  # the library has no narrower one
             raise RunError(f"{path} is not a tokenizer: {error}") from None
-        ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
-        if side == "target" and ids != [PADDING, START, END]:
-            raise ConfigError(
-                f"{settings.path}: padding, start and end are the tokens {ids}; heed reads a Marian checkpoint with "
-                f"{_WHOLE} only if heed wrote it, where they are {[PADDING, START, END]}"
-            )
-        found[side] = tokenizer, Numbering.same(tokenizer.vocab_size)
+    ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
+    if ids != (own := [OWN.padding, OWN.start, OWN.end]):
+        raise ConfigError(
+            f"{settings.path}: padding, start and end are the tokens {ids}; heed reads a Marian checkpoint with "
+            f"{_WHOLE} only if heed wrote it, where they are {own}"
+        )
     if target == folder:
         found["target"] = found["source"]
     return found
@@ -324,40 +313,6 @@ def _alternating(d: int) -> Tensor:
 _COLUMNS, _ROWS = _permuted(1), _permuted(0)
 
 
-def _vectors(numbering: Numbering) -> Transform:
-    """A table of tokens: rows renumbered, columns permuted.
-
-    A row of theirs that stands for two of ours, the padding's and the start's, is written as the start's is: nothing
-    else reads the padding's.
-    """
-
-    def to_theirs(ours: Sequence[Tensor]) -> list[Tensor]:
-        (table,) = _COLUMNS.to_theirs(ours)
-        if starts_with_padding(numbering):
-            table = table.clone()
-            table[PADDING] = table[START]
-        return [numbering.to_theirs(table)]
-
-    return Transform(lambda theirs: [numbering.to_ours(one) for one in _COLUMNS.to_ours(theirs)], to_theirs)
-
-
-def _bias(numbering: Numbering, written: bool) -> Transform:
-    """The bias of the output layer, `(1, tokens)` there, if it is `written`: the start token is never predicted."""
-
-    def to_ours(theirs: Sequence[Tensor]) -> list[Tensor]:
-        bias = numbering.to_ours(theirs[0].flatten() if theirs else torch.zeros(numbering.size), NEVER)
-        if starts_with_padding(numbering):
-            bias[START] = NEVER
-        return [bias]
-
-    return Transform(to_ours, lambda ours: [numbering.to_theirs(ours[0]).unsqueeze(0)] if written else [])
-
-
-def starts_with_padding(numbering: Numbering) -> bool:
-    """Whether the padding token is what generation starts with."""
-    return numbering.theirs[PADDING] is not None and numbering.theirs[PADDING] == numbering.theirs[START]
-
-
 class MarianFamily(Family):
     """Marian."""
 
@@ -408,23 +363,21 @@ class MarianFamily(Family):
         return "MarianMTModel"
 
     def table(self, wanted: Wanted) -> Sequence[Entry]:
-        _, body, heads, vocabularies, tied = wanted
+        _, body, heads, _, tied = wanted
         assert isinstance(body, TransformerConfig)
-        source, target = (_vectors(vocabularies[side][1]) for side in ("source", "target"))
         outputs = () if not tied else (_OUTPUT,)
         if body.shared_embeddings:
-            table = [entry(_TABLE, "body.target_embedding.weight", target, also=(_TARGET, _SOURCE, *outputs))]
+            table = [entry(_TABLE, "body.target_embedding.weight", _COLUMNS, also=(_TARGET, _SOURCE, *outputs))]
         else:
             table = [
-                entry(_SOURCE, "body.source_embedding.weight", source),
-                entry(_TARGET, "body.target_embedding.weight", target, also=outputs),
+                entry(_SOURCE, "body.source_embedding.weight", _COLUMNS),
+                entry(_TARGET, "body.target_embedding.weight", _COLUMNS, also=outputs),
                 Entry((_TABLE,), ()),
             ]
         if not tied:
-            table.append(entry(_OUTPUT, "body.output.weight", target))
-        written = "bias" in heads
-        bias = _bias(vocabularies["target"][1], written)
-        table.append(entry(_BIAS if written else (), "body.output.bias", bias))
+            table.append(entry(_OUTPUT, "body.output.weight", _COLUMNS))
+        there, form = (_BIAS, leading(1)) if "bias" in heads else ((), zeros((body.target_vocab_size,)))
+        table.append(entry(there, "body.output.bias", form))
         decoder = body.num_layers if body.decoder_layers is None else body.decoder_layers
         for i in range(body.num_layers):
             table += _block(f"model.encoder.layers.{i}", f"body.encoder.{i}", cross=False)
@@ -435,11 +388,10 @@ class MarianFamily(Family):
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, TransformerConfig)
         _check(body)
-        source, target = (vocabularies[side][1] for side in ("source", "target"))
-        end = target.theirs[END]
+        source, target = (vocabularies[side][0] for side in ("source", "target"))
         return {
-            "vocab_size": source.size,
-            "decoder_vocab_size": target.size,
+            "vocab_size": source.vocab_size,
+            "decoder_vocab_size": target.vocab_size,
             **self.named_settings(body),
             "activation_function": THEIR_ACTIVATION[body.activation],
             "share_encoder_decoder_embeddings": body.shared_embeddings,
@@ -447,15 +399,15 @@ class MarianFamily(Family):
             "is_encoder_decoder": True,
             "static_position_embeddings": True,
             "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it
-            "pad_token_id": target.theirs[PADDING],
+            "pad_token_id": target.special.padding,
             "bos_token_id": None,
-            "eos_token_id": end,
-            "decoder_start_token_id": target.theirs[START],
+            "eos_token_id": target.special.end,
+            "decoder_start_token_id": target.special.start,
             "forced_eos_token_id": None,
         }
 
-    def tokenizers(self, folder: Path, settings: Settings) -> Mapping[str, tuple[TextTokenizer, Numbering]]:
-        return read_tokenizers(folder, settings)
+    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+        return {side: (one, {}) for side, one in read_tokenizers(folder, settings).items()}
 
     def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
         write_tokenizers(vocabularies, folder)

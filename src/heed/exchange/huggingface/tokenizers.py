@@ -24,18 +24,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special
+from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import read_json
-from heed.exchange.huggingface.numbering import Numbering, renumbered, unwrapped
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -211,7 +211,7 @@ _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"
 
 
 def library_of(files: TokenizerFolder) -> Tokenizer:
-    """The tokenizer of a folder as the `tokenizers` library has it, in the folder's numbering.
+    """The tokenizer of a folder as the `tokenizers` library has it.
 
     Raises:
         RunError: A file is missing or damaged.
@@ -407,8 +407,78 @@ _NO_FRAME = ("gpt2",)
 """Families that put no tokens around a text."""
 
 
-def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokenizer, Numbering]:
-    """Read the tokenizer of a checkpoint, renumbered.
+_ENDS, _STARTS = ("sep_token", "eos_token"), ("cls_token", "bos_token")
+"""Their roles for our end and start token; the first existing one is used."""
+
+
+def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Special:
+    """The ids of our special tokens; the end token stands in for others that the vocabulary lacks.
+
+    Raises:
+        ConfigError: It has no special token.
+    """
+    ids = {role: i for role, name in roles.items() if (i := library.token_to_id(name)) is not None and i < size}
+
+    def first(*names: str) -> int | None:
+        return next((ids[name] for name in names if name in ids), None)
+
+    if (end := first(*_ENDS, *_STARTS, "pad_token", "unk_token")) is None:
+        raise ConfigError(f"the tokenizer has none of the special tokens {', '.join(ROLES)}; add an eos_token")
+    start, padding, unknown = (first(*_STARTS), first("pad_token"), first("unk_token"))
+    unknown = -1 if unknown is None or unknown == end else unknown
+    return Special(end if padding is None else padding, unknown, end if start is None else start, end)
+
+
+def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> TextTokenizer:
+    """A tokenizer with the ids of a checkpoint.
+
+    Args:
+        library: The tokenizer.
+        roles: Its special tokens, as `{"cls_token": "[CLS]"}`.
+        size: Rows of the checkpoint's embedding; None: as many as the tokenizer has.
+
+    Raises:
+        ConfigError: The vocabulary has more tokens than rows, or no special token.
+    """
+    state = json.loads(library.to_str())
+    model, in_list = state["model"], isinstance(state["model"]["vocab"], list)
+    inside = range(len(model["vocab"])) if in_list else {*model["vocab"].values()}
+    many, added = max(inside, default=-1) + 1, library.get_added_tokens_decoder()
+    size = max([many - 1, *added]) + 1 if size is None else size
+    if many > size:
+        raise ConfigError(f"the tokenizer has {many:,} tokens, but vocab_size of config.json is {size:,}")
+    special = special_of(library, roles, size)
+    hidden = {library.id_to_token(i) for i in special if i >= 0} | {roles.get("mask_token")} & {*MASKS}
+    if not in_list:
+        model["vocab"] |= {UNUSED.format(i): i for i in range(many) if i not in inside}  # new tokens get the next ids
+    if model.get("type") == "BPE" and special.unknown < 0:
+        model["unk_token"] = None  # it has another role
+    state["added_tokens"] = [
+        token | {"special": token["content"] in hidden} for token in state["added_tokens"] if token["id"] < size
+    ]
+    if in_list:
+        _keep_apart(state, sorted(name for name in hidden if name))
+    if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
+        state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
+    state |= {"truncation": None, "padding": None, "post_processor": None}
+    return TextTokenizer(Tokenizer.from_str(json.dumps(state)), special, size)
+
+
+def _keep_apart(state: dict[str, Any], names: Sequence[str]) -> None:
+    """Split the names of special tokens in two, since Unigram would find them in a text."""
+    whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names if len(name) > 1)
+    step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
+    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*_steps(state["pre_tokenizer"]), step]}
+
+
+def _steps(cut: Any) -> list[Any]:
+    if cut is None:
+        return []
+    return list(cut["pretokenizers"]) if cut["type"] == "Sequence" else [cut]
+
+
+def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokenizer, dict[str, Any]]:
+    """Read the tokenizer of a checkpoint, with its ids.
 
     Args:
         folder: The checkpoint's folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`, or
@@ -417,8 +487,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         config: Its `config.json`: `model_type` and `vocab_size`.
 
     Returns:
-        The tokenizer, and where each of its tokens stands in the checkpoint's vocabulary: one for every row of its
-        embedding, also for rows that its tokenizer has no token for.
+        The tokenizer, and what `write_tokenizer` needs to write the same files again.
 
     Raises:
         RunError: There is no tokenizer, or a file is damaged.
@@ -428,11 +497,11 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     library, roles = library_of(files), files.roles()
     size = config.get("vocab_size")
     try:
-        tokenizer, numbering = renumbered(library, roles, size if isinstance(size, int) else None)
+        tokenizer = imported(library, roles, size if isinstance(size, int) else None)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    settings = {
-        **numbering.settings,
+    settings: dict[str, Any] = {
+        "state": library.to_str(),
         "form": files.form,
         "name": files.name,
         "roles": roles,
@@ -442,12 +511,12 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         settings["kept"]["additional_special_tokens"] = further
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
-    return tokenizer, Numbering(numbering.theirs, numbering.size, settings)
+    return tokenizer, settings
 
 
 def write_tokenizer(
     tokenizer: TextTokenizer,
-    numbering: Numbering | None,
+    files: Mapping[str, Any],
     folder: Path,
     family: str,
     *,
@@ -457,15 +526,12 @@ def write_tokenizer(
 
     Args:
         tokenizer: A tokenizer that was imported or trained here.
-        numbering: What `read_tokenizer` gave, while the vocabulary is the same; None for our own order.
+        files: What `read_tokenizer` gave, while the vocabulary is the same; else empty.
         folder: The folder of the checkpoint.
         family: Its `model_type`, such as "bert" or "roberta".
         max_length: The longest text in tokens, for those who cut to it.
     """
-    if numbering is None or "form" not in numbering.settings:
-        state, settings = _own(tokenizer, family)
-    else:
-        state, settings = json.loads(numbering.settings["state"]), dict(numbering.settings)
+    state, settings = (json.loads(files["state"]), dict(files)) if files else _own(tokenizer, family)
     roles: dict[str, str] = settings["roles"]
     state["post_processor"] = settings.get("post_processor") or _frame(state, roles, family)
     fields: dict[str, Any] = {"tokenizer_class": settings.get("name", settings["form"]), **roles}
@@ -482,11 +548,14 @@ def write_tokenizer(
 
 
 def _own(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON of a tokenizer in our order, and how it is to be read."""
-    state = unwrapped(json.loads(tokenizer.text))
-    names = [tokenizer.token(i) for i in (PADDING, UNKNOWN, START, END)]
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), names, strict=True))
-    roles |= {"bos_token": names[START], "eos_token": names[END]}
+    """The JSON of a tokenizer that is not as it was imported, and how it is to be read."""
+    state = json.loads(tokenizer.library.to_str())
+    steps = _steps(state["pre_tokenizer"])
+    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else next(iter(steps), None)
+    places = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), tokenizer.special, strict=True))
+    roles = {role: tokenizer.token(i) for role, i in places.items() if i >= 0}
+    names = [*roles.values()]
+    roles |= {"bos_token": roles["cls_token"], "eos_token": roles["sep_token"]}
     if tokenizer.mask is not None:
         roles["mask_token"] = tokenizer.token(tokenizer.mask)
     form = AS_IT_IS
@@ -529,7 +598,8 @@ def _frame(state: Mapping[str, Any], roles: Mapping[str, str], family: str) -> d
         "single": [special(start), text("A"), special(end)],
         "pair": [special(start), text("A"), *between, text("B", second), special(end, second)],
         "special_tokens": {
-            name: {"id": name, "ids": [ids.get(name, _place(state, name))], "tokens": [name]} for name in {start, end}
+            name: {"id": name, "ids": [ids.get(name, _place(state, name))], "tokens": [name]}
+            for name in sorted({start, end})
         },
     }
 

@@ -23,8 +23,7 @@ from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
 from heed.data.splits.splits import Splits, drawn_splits
 from heed.data.splits.stored import StoredExamples, are_many, digest_of, learn_cached
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
@@ -248,9 +247,10 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     def _counts(self, split: str) -> SideCounts:
         """Count tokens and document lengths, without end tokens."""
-        encoded, counts = self.encoded(split), SideCounts(split, "text")
+        encoded, special = self.encoded(split), self.tokenizer.special
+        counts = SideCounts(split, "text", unknown_token=special.unknown)
         own = np.bincount(encoded.ids, minlength=self.tokenizer.vocab_size)
-        own[END] -= encoded.end_token * encoded.num_documents
+        own[special.end] -= encoded.end_token * encoded.num_documents
         counts.tokens.update({token: int(count) for token, count in enumerate(own) if count})
         counts.lengths.update((np.diff(encoded.starts) - encoded.end_token).tolist())
         return counts
@@ -275,6 +275,6 @@ class DocumentTask(Task[C, Document], Generic[C]):
                 endless = name == "train" and self.splits.stream is not None
                 entry |= counts.as_values()
                 entry["examples"] = counts.kept if endless else documents.num_documents
-            unknown = int((np.asarray(documents.ids) == UNKNOWN).sum())
+            unknown = int((np.asarray(documents.ids) == self.tokenizer.special.unknown).sum())
             result[name] = entry | {"tokens": self.num_tokens(name), "unknown": unknown}
         return result

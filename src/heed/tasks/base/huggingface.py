@@ -7,7 +7,7 @@ its specification the endings of their class names.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from heed.config import RunConfig
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.files import Entry
 from heed.models.base import ModelConfig
 from heed.registry import body_class
@@ -42,7 +41,7 @@ class Exportable:
         settings: Further fields of config.json, such as `id2label`.
         notes: Notes for a reader of the checkpoint.
         left: Parts of the model that a checkpoint cannot contain; a note says so.
-        files: Further JSON files, by name, made with the numberings.
+        files: Further JSON files, by name.
     """
 
     body: ModelConfig
@@ -53,7 +52,7 @@ class Exportable:
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     left: frozenset[str] = frozenset()
-    files: Callable[[Vocabularies], Mapping[str, Any]] | None = None
+    files: Mapping[str, Any] = field(default_factory=dict)
 
     def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the run's model that a checkpoint contains, by name."""

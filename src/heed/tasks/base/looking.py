@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 from heed.data.examples import is_blank
 from heed.data.kinds.inputs import one_pair
 from heed.data.tables import described
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit
@@ -146,7 +145,7 @@ def token_labels(
     for group in groups:
         inside = ids[group.start : group.stop]
         own = special.get(inside[0]) if inside else None
-        if own is None and UNKNOWN in inside and typed is not None:
+        if own is None and tokenizer.special.unknown in inside and typed is not None:
             own = typed.marked(group) or None
         labels.append(own or (text_of or tokenizer.word_label)(inside))
     return tuple(labels)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import shown
 from heed.visible import escaped
@@ -201,11 +201,12 @@ class SideCounts:
     side: str  # its name: "source", "target", "text"
     lengths: Counter[int] = field(default_factory=Counter)  # length -> number of examples
     tokens: Counter[int] = field(default_factory=Counter)  # token -> number of occurrences
+    unknown_token: int = UNKNOWN
 
     @classmethod
-    def of(cls, split: str, side: str, examples: Iterable[Sequence[int]]) -> SideCounts:
+    def of(cls, split: str, side: str, examples: Iterable[Sequence[int]], tokenizer: TextTokenizer) -> SideCounts:
         """Count the tokens of examples."""
-        counts = cls(split, side)
+        counts = cls(split, side, unknown_token=tokenizer.special.unknown)
         for ids in examples:
             counts.lengths[len(ids)] += 1
             counts.tokens.update(ids)
@@ -214,7 +215,7 @@ class SideCounts:
     @property
     def unknown(self) -> float:
         """Share of unknown tokens."""
-        return self.tokens[UNKNOWN] / max(1, self.tokens.total())
+        return self.tokens[self.unknown_token] / max(1, self.tokens.total())
 
     def length_at(self, share: float) -> int:
         """The length that this share of the examples does not exceed."""
@@ -243,17 +244,18 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
     """Warnings of an almost empty vocabulary, and of data that does not fit the vocabulary."""
     lines = []
     for side, tokenizer in tokenizers.items():
-        size = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
+        special = {*tokenizer.special, *tokenizer.tags.values()}
+        own = [i for i in range(tokenizer.vocab_size) if i not in special]
         least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
-        if size < least:
-            some = " ".join(printable(tokenizer.piece(len(SPECIAL_TOKENS) + i)) for i in range(size))
-            found = f"almost empty: {counted(size, 'token')} ({some})" if size else "empty"
+        if len(own) < least:
+            some = " ".join(printable(tokenizer.piece(i)) for i in own)
+            found = f"almost empty: {counted(len(own), 'token')} ({some})" if own else "empty"
             lines.append(f"warning: the {side} vocabulary is {found}")
     for row in rows:
         tokenizer = tokenizers[row.side]
-        token, count = next(iter(row.tokens.most_common(1)), (UNKNOWN, 0))
+        token, count = next(iter(row.tokens.most_common(1)), (row.unknown_token, 0))
         share = count / max(1, row.tokens.total())
-        if token != UNKNOWN and share > _MOST_OF_THE_TEXT:
+        if token != row.unknown_token and share > _MOST_OF_THE_TEXT:
             lines.append(
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {printable(tokenizer.piece(token))}"
             )

@@ -31,7 +31,7 @@ from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, kind_of, read_object
 from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.transfer import Parent, Transfers, from_data, with_model
+from heed.tasks.base.transfer import END_TOKEN, Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Group
 from heed.visible import escaped
@@ -285,6 +285,9 @@ class Task(Transfers, Trainable, Generic[C, E]):
         for kind, name in self.sizes.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
         fields |= self.fields_from_data(fields)
+        if END_TOKEN in self.body_class.config_class.model_fields:
+            (tokenizer,) = self.tokenizers().values()
+            from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return model, self.head_fields(head, fields)
 

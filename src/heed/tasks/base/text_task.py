@@ -17,7 +17,6 @@ from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, label_order
 from heed.data.findings import found_table
 from heed.data.splits.splits import Splits, drawn_splits
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
@@ -215,7 +214,8 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     # Overviews ------------------------------------------------------------------------------------------------
 
     def overview(self) -> str:
-        rows = [SideCounts.of(split, "text", map(self.tokens_of, self.encoded(split))) for split in self.split_names]
+        read, own = self.tokens_of, self.tokenizer
+        rows = [SideCounts.of(split, "text", map(read, self.encoded(split)), own) for split in self.split_names]
         return "\n".join(
             [
                 self.splits.summary,
@@ -258,7 +258,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
                 "examples": len(examples),
                 **self.splits.counts[name].as_values(),
                 "tokens": sum(map(len, tokens)),
-                "unknown": sum(ids.count(UNKNOWN) for ids in tokens),
+                "unknown": sum(ids.count(self.tokenizer.special.unknown) for ids in tokens),
             }
         return result
 

@@ -37,6 +37,8 @@ from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
 from heed.training.weights import load_weights
 
+END_TOKEN = "end_token"
+"""The field of models that find segments by the tokenizer's end token."""
 _MOST = 12
 """Most names that are listed one by one."""
 
@@ -259,7 +261,7 @@ class Transfers(ABC):
 
     def follows_from_data(self) -> tuple[str, ...]:
         """Fields of the `model` section that a run started from this one does not take over."""
-        return tuple(self.sizes.values())
+        return (*self.sizes.values(), END_TOKEN)
 
     def grown(self, *kinds: str) -> Self:
         """The task with one more row of some kinds."""

@@ -15,7 +15,7 @@ from torch import nn
 from heed.config.sections import TextModelSection
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, read_word_vectors, vector_width, vector_words
 from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
@@ -30,13 +30,14 @@ def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
     """Remarks on how a tokenizer that was trained on other text fits these texts."""
     counts: Counter[int] = Counter(chain.from_iterable(tokenizer.encode_all(texts)))
     total, characters = counts.total(), sum(map(len, texts))
-    used = sum(token >= len(SPECIAL_TOKENS) for token in counts)
-    of = tokenizer.vocab_size - len(SPECIAL_TOKENS) - len(tokenizer.tags)
+    special = {*tokenizer.special}
+    used = sum(token not in special for token in counts)
+    of = sum(i not in special for i in range(tokenizer.vocab_size)) - len(tokenizer.tags)
     lines = [
         f"the tokenizer comes from another run: {used:,} of its {of:,} tokens occur in the new text, "
         f"{characters / max(1, total):.2f} characters per token"
     ]
-    if unknown := counts[UNKNOWN]:
+    if unknown := counts[tokenizer.special.unknown]:
         pieces = Counter(chain.from_iterable(map(tokenizer.unknown_in, texts)))
         listing = ", ".join(f"{piece!r} ({count:,})" for piece, count in pieces.most_common(10))
         lines.append(
@@ -130,7 +131,8 @@ def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iter
     counts = Counter(token for text in texts for token in text)
     exact = {int(place) for place in found.places[found.exact]}
     lowered = {int(place) for place in found.places[~found.exact]}
-    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != UNKNOWN]
+    unknown = tokenizer.special.unknown
+    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != unknown]
     return Coverage(
         path,
         found.read,
@@ -172,5 +174,4 @@ def width_field(fields: Iterable[str]) -> str:
 
 def _words(tokenizer: TextTokenizer) -> list[str]:
     """The words of a vocabulary; "" for special tokens."""
-    special = len(SPECIAL_TOKENS)
-    return [""] * special + [tokenizer.label(token) for token in range(special, tokenizer.vocab_size)]
+    return ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]

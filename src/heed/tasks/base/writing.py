@@ -21,8 +21,7 @@ from torch.nn import Module
 
 from heed.config import RunConfig
 from heed.data.batch import plan_batches
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.text_scores import ROUGE, rouge_measures, text_measure
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
@@ -81,7 +80,7 @@ class WrittenText(Prediction):
         ids = (*forced, *hypothesis.tokens)
         tokens = [tokenizer.piece(t) for t in hypothesis.tokens]
         if hypothesis.finished:
-            tokens.append(tokenizer.token(END))
+            tokens.append(tokenizer.token(tokenizer.special.end))
         probs = tuple(math.exp(p) for p in hypothesis.log_probs)
         text, score, log_prob = tokenizer.decode(ids), hypothesis.score, hypothesis.log_prob
         return cls(text, score, log_prob, tuple(tokens), probs, hypothesis.finished, ids)
@@ -161,7 +160,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
 
     def first_token(self, source: S) -> int:
         """The first token of the output for a source."""
-        return START
+        return self.target_tokenizer.special.start
 
     @abstractmethod
     def unit_costs(self, units: Sequence[U]) -> Any:
@@ -303,7 +302,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
 
     def never_written(self, model: Any) -> tuple[int, ...]:
         """The tokens that no output may contain."""
-        return (PADDING, START, UNKNOWN, *self.target_tokenizer.tags.values())
+        return (*self.target_tokenizer.special.never_written, *self.target_tokenizer.tags.values())
 
     def search_options(
         self,
@@ -320,7 +319,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         given = self._generation
         longest = given.max_length or self.longest_output or 200
         return SearchOptions(
-            end_token=END,
+            end_token=self.target_tokenizer.special.end,
             max_length=longest if max_length is None else max_length,
             min_length=given.min_length if min_length is None else min_length,
             beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,

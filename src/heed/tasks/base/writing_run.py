@@ -21,7 +21,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
@@ -43,8 +43,6 @@ MOST = 200_000
 """Most training pairs that are searched: the first ones."""
 _AT_ONCE = 64
 """Sentences looked up together, each with a row of similarities."""
-SPECIAL: Mapping[int, str] = {START: "start", END: "end"}
-"""Names of tokens that are not text."""
 Side = tuple[Words, Words]
 """The tokens of a text, and its words."""
 
@@ -147,6 +145,11 @@ def map_html(look: Look, mechanisms: Sequence[str], otherwise: str, numbers: Ite
     return map_to_html(found[-1], next(numbers)) if found else Markup('<p class="hint">{}</p>').format(otherwise)
 
 
+def boundaries(tokenizer: TextTokenizer) -> dict[int, str]:
+    """Names of tokens that are not text."""
+    return {tokenizer.special.start: "start", tokenizer.special.end: "end"}
+
+
 def side_of(
     tokenizer: TextTokenizer, ids: Sequence[int], name: str, special: Mapping[int, str], typed: InputSpans | None
 ) -> Side:
@@ -208,7 +211,7 @@ class Reread:
             tokens = torch.tensor([[first, *ids]], device=device)
             hidden = model.step(tokens, model.start(memory, Rows.repeat(1, device=device)))[0]
             logits = model.logits(hidden)[0].float()
-        labels = torch.tensor([*ids, END], device=device)
+        labels = torch.tensor([*ids, task.target_tokenizer.special.end], device=device)
         log_prob = float(torch.log_softmax(logits, -1).gather(1, labels.unsqueeze(1)).sum())
         score += f"; probability {math.exp(log_prob):.3g}, log-probability {log_prob:.4g}"
         return cls(ids, first, text, score, memory, reading, writing, logits)
@@ -232,8 +235,8 @@ class Reread:
         self, name: str, tokenizer: TextTokenizer, special: Mapping[int, str], given: str | None
     ) -> dict[str, Side]:
         """The output as it is written, and "`name` read" as it is read; `given` is its text if a user gave it."""
-        found = {}
-        for side, ids, before in ((name, [*self.ids, END], 0), (f"{name} read", [self.first, *self.ids], 1)):
+        found, end = {}, tokenizer.special.end
+        for side, ids, before in ((name, [*self.ids, end], 0), (f"{name} read", [self.first, *self.ids], 1)):
             typed = None if given is None else InputSpans.of(tokenizer, given, before=before)
             found[side] = side_of(tokenizer, ids, side, special, typed)
         return found
@@ -242,7 +245,7 @@ class Reread:
         """A frame for each token: the last state, the weights of each attention, the most probable tokens."""
         states = [gates["hidden"][0] for gates in self.writing.gates().values()]
         states += [block[0] for block in self.writing.tensors("states")]
-        top = torch.softmax(self.logits, -1).topk(3, dim=-1)
+        top, names = torch.softmax(self.logits, -1).topk(3, dim=-1), boundaries(tokenizer)
         return tuple(
             DecoderFrame(
                 index=t,
@@ -250,7 +253,7 @@ class Reread:
                 token=token,
                 state=states[-1][t] if states else self.logits[t],
                 glances=tuple(view.glance(t) for view in views),
-                top=tuple((SPECIAL.get(i) or tokenizer.label(i), p) for i, p in zip(ids, values, strict=True)),
+                top=tuple((names.get(i) or tokenizer.label(i), p) for i, p in zip(ids, values, strict=True)),
             )
             for t, (token, ids, values) in enumerate(
                 zip(target.labels, top.indices.tolist(), top.values.tolist(), strict=True)

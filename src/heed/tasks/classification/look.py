@@ -13,7 +13,6 @@ from torch import Tensor
 from heed.data.batch import TokenText
 from heed.data.examples import without_breaks
 from heed.data.kinds.inputs import BETWEEN, parted
-from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
@@ -51,9 +50,10 @@ def without_each_word(
     The start and end tokens are kept. None for a text of one word or of more than `MOST_WORDS`.
     """
     first = int(model.has_cls)  # the start token is not part of the text
-    ids = [START] * first + task.tokens_of(encoded)
+    start, end = task.tokenizer.special[2:]
+    ids = [start] * first + task.tokens_of(encoded)
     own = [
-        n for n, word in enumerate(words.tokens) if not {START, END}.intersection(ids[word.start : word.stop] or [END])
+        n for n, word in enumerate(words.tokens) if not {start, end}.intersection(ids[word.start : word.stop] or [end])
     ]
     if not 1 < len(own) <= MOST_WORDS:
         return None
@@ -273,7 +273,8 @@ def look_at_text(
             task.forward(model, batch)
         (probabilities,) = task.classify(model, [encoded])
     prediction = task.prediction(probabilities)
-    ids = [*([START] if model.has_cls else []), *task.tokens_of(encoded), *([END] if model.framed else [])]
+    start, end = task.tokenizer.special[2:]
+    ids = [*([start] if model.has_cls else []), *task.tokens_of(encoded), *([end] if model.framed else [])]
     typed = _typed(task, text, model, encoded)
     about = task.tokenizer, ids, "text", _special(task, model), typed
     words = Words.of(*about)
@@ -313,9 +314,10 @@ def look_at_text(
 
 def _special(task: Classification, model: Classifier) -> dict[int, str]:
     """Names of the start and end tokens."""
+    start, end = task.tokenizer.special[2:]
     if model.framed:
-        return {START: task.tokenizer.token(START), END: task.tokenizer.token(END)}
-    return {START: CLS, END: SEP}
+        return {start: task.tokenizer.token(start), end: task.tokenizer.token(end)}
+    return {end: SEP, start: CLS}
 
 
 def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
@@ -329,8 +331,8 @@ def _typed(task: Classification, text: str, model: Classifier, encoded: TokenTex
         for place, inside in task.parts(part):
             own += [(start + place + a, start + place + b) for a, b in task.tokenizer.encode(inside).spans]
         if task.pairs and number == 0:  # either text of a pair may have been cut
-            ids = task.tokens_of(encoded)
-            own = [*own[: ids.index(END)], *[(0, 0)] * ids.count(END)]
+            ids, end = task.tokens_of(encoded), task.tokenizer.special.end
+            own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
         places += own
         start += len(part) + 1
     return InputSpans(BETWEEN.join(parts), places)

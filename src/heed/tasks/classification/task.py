@@ -25,7 +25,8 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import encode_cached, learn_cached
-from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
@@ -92,8 +93,11 @@ class Classifier(nn.Module):
     framed for a body that reads framed texts.
     """
 
-    def __init__(self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int) -> None:
+    def __init__(
+        self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int, special: Special = OWN
+    ) -> None:
         super().__init__()
+        self.special = special
         self.body = body
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
         width = body.d_output if self.pooling is None else self.pooling.d_output
@@ -125,9 +129,9 @@ class Classifier(nn.Module):
             assert ngrams is not None, "a model with n-grams needs those of the texts"
             ngram_logits = self.ngrams(ngrams)
         if self.framed:
-            tokens, mask = framed(tokens, mask)
+            tokens, mask = framed(tokens, mask, self.special)
         elif self.has_cls:
-            tokens, mask = pad(tokens, (1, 0), value=START), pad(mask, (1, 0), value=True)
+            tokens, mask = pad(tokens, (1, 0), value=self.special.start), pad(mask, (1, 0), value=True)
         pooled = self.body(tokens, mask)
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
@@ -139,9 +143,9 @@ Cut = tuple[list[list[int]], int]
 """A text as sentences of tokens, and the number of its tokens that are not read."""
 
 
-def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool) -> Cut:
+def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, end: int) -> Cut:
     """Two texts with one end token between them, or two if `double`; the longer text is cut first."""
-    between = [END] * (1 + double)
+    between = [end] * (1 + double)
     lengths = [sum(map(len, one)) for one in (first, second)]
     fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
     kept = [len(one or ()) for one in fitted]
@@ -265,7 +269,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             return [_first_tokens(one, self.most_tokens) for one in self._sentences(texts, kept)]
         both = self._sentences([part for text in texts for part in parted(text)], kept)
         pairs = zip(both[::2], both[1::2], strict=True)
-        cut = [_pair(first, second, self.most_tokens, self.double_separator) for first, second in pairs]
+        how = self.most_tokens, self.double_separator, self.tokenizer.special.end
+        cut = [_pair(first, second, *how) for first, second in pairs]
         return cut if self.hierarchical else [([list(chain(*sentences))], gone) for sentences, gone in cut]
 
     def _sentences(self, texts: Sequence[str], kept: bool) -> list[list[list[int]]]:
@@ -424,7 +429,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         config, head = self.model_and_head()
         body = self.build_body(config)
         assert isinstance(body, TokenEncoder | TextEncoder)
-        return Classifier(body, head, len(self.row_names("labels")))
+        return Classifier(body, head, len(self.row_names("labels")), self.tokenizer.special)
 
     def axes(self) -> dict[str, list[str]]:
         return {**super().axes(), "labels": self.label_rows()}

@@ -19,7 +19,7 @@ from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import InputSpans, Network, Words, encoder_frames, networks, notes_on
 from heed.tasks.base.report import counted, first_of
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import SPECIAL, Reread, Side, side_of, views_of_sides
+from heed.tasks.base.writing_run import Reread, Side, boundaries, side_of, views_of_sides
 from heed.tasks.dialogue.reading import History, Read
 from heed.tasks.dialogue.task import Dialogue
 
@@ -132,7 +132,7 @@ def look_at(
         seen = Reread.of(task, model, asked, written)
     read = task.reading.read(history)
     typed = target if isinstance(target, str) else None
-    special = {**SPECIAL, **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
+    special = {**boundaries(tokenizer), **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
     sides = {**_sides(task, conversation, read, special), **seen.sides("response", tokenizer, special, typed)}
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (

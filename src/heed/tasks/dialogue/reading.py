@@ -26,8 +26,8 @@ from heed.data.batch import (
 )
 from heed.data.examples import Conversation
 from heed.data.splits.stored import Lengths
-from heed.data.tokens.special import MASKS
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, START, TextTokenizer
+from heed.data.tokens.special import MASKS, Special
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, nearest
 from heed.models.base import Memory
 from heed.tasks.base.writing import TOGETHER
@@ -162,8 +162,8 @@ class Read(NamedTuple):
 class Reading(ABC):
     """Conversion of turns to the input of a model."""
 
-    def __init__(self, options: DialogueOptions, speakers: Speakers) -> None:
-        self.options, self.speakers = options, speakers
+    def __init__(self, options: DialogueOptions, speakers: Speakers, special: Special) -> None:
+        self.options, self.speakers, self.special = options, speakers, special
 
     def read(self, history: Sequence[TokenTurn]) -> Read:
         """The last turns of a history, up to the limit, long ones cut."""
@@ -177,7 +177,7 @@ class Reading(ABC):
 
     def start(self, speaker: int) -> int:
         """The first token of a speaker's response."""
-        return START if speaker == UNKNOWN_SPEAKER else self.speakers.tags[speaker]
+        return self.special.start if speaker == UNKNOWN_SPEAKER else self.speakers.tags[speaker]
 
     def _starts(self, responses: Sequence[Response]) -> Tensor:
         return torch.tensor([self.start(one.target.speaker) for one in responses])
@@ -241,7 +241,7 @@ class JoinedReading(Reading):
     def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> PairBatch:
         responses = [response for unit in units for response in unit]
         pairs = [TokenPair(self.source(one.history.turns), one.target.ids) for one in responses]
-        batch = collate_pairs(pairs, list(range(len(pairs))))
+        batch = collate_pairs(pairs, list(range(len(pairs))), self.special)
         batch.target[:, 0] = self._starts(responses)
         return replace(batch, indices=indices)
 
@@ -293,7 +293,7 @@ class TurnReading(Reading):
                     conversations.append(whole[max(0, count - window) : count])
                     count = len(conversations[-1])
                 responses.append((len(conversations) - 1, count, response.target.ids))
-        batch = collate_turns(utterances, conversations, responses, indices)
+        batch = collate_turns(utterances, conversations, responses, indices, self.special)
         batch.target[:, 0] = self._starts([response for unit in units for response in unit])
         return batch
 

@@ -21,7 +21,6 @@ from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.splits.splits import Splits, drawn_splits, open_splits
 from heed.data.splits.stored import Lengths
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.generation import SamplingOptions
@@ -145,7 +144,9 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     @property
     def reading(self) -> Reading:
         """The way in which the model reads the turns before a response."""
-        return (TurnReading if self.reads_turns else JoinedReading)(self.config.data, self.speakers)
+        return (TurnReading if self.reads_turns else JoinedReading)(
+            self.config.data, self.speakers, self.tokenizer.special
+        )
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
         return {"tokens": self.tokenizer}
@@ -314,7 +315,11 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         rows = []
         for split in self.split_names:
             talk = self.encoded(split)
-            rows.append(SideCounts.of(split, "turns", (turn.ids for turns in talk.conversations for turn in turns)))
+            rows.append(
+                SideCounts.of(
+                    split, "turns", (turn.ids for turns in talk.conversations for turn in turns), self.tokenizer
+                )
+            )
         known = ", ".join(self.speakers.known) or "none named"
         return "\n".join(
             [
@@ -383,7 +388,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
                 "turns": len(ids),
                 "responses": len(talk.responses),
                 "tokens": sum(map(len, ids)),
-                "unknown": sum(one.count(UNKNOWN) for one in ids),
+                "unknown": sum(one.count(self.tokenizer.special.unknown) for one in ids),
                 "history_cut": sum(
                     reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses
                 ),

@@ -84,7 +84,7 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
         fields, notes = preprocessor_of(task.form)
         if not task.labels:
             return Exportable(
-                body, frozenset(), {}, notes=notes, files=lambda _: {PREPROCESSOR: fields}, left=frozenset({"output"})
+                body, frozenset(), {}, notes=notes, files={PREPROCESSOR: fields}, left=frozenset({"output"})
             )
         return Exportable(
             body,
@@ -93,5 +93,5 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
             label_bias=True,
             settings={**names_of_labels(task.labels), "problem_type": _ONE_LABEL},
             notes=notes,
-            files=lambda _: {PREPROCESSOR: fields},
+            files={PREPROCESSOR: fields},
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heed.data.tokens.tokenizer import END
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.files import read_json
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
@@ -30,12 +29,13 @@ class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
     @classmethod
     def sections(cls, checkpoint: Checkpoint, heads: frozenset[str], tied: bool) -> dict[str, Any]:
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
-        absent = checkpoint.vocabularies["tokens"][1].absent
+        tokenizer, files = checkpoint.vocabularies["tokens"]
+        ends = {files["roles"].get(role) for role in ("sep_token", "eos_token")}
         path = checkpoint.folder / _TOKENIZER_CONFIG
         begins = path.is_file() and read_json(path).get("add_bos_token") is True
         return {
-            "model": {"tied_output": tied, "absent_tokens": absent},
-            "data": {"context": fields["max_length"], "end_token": END not in absent},
+            "model": {"tied_output": tied},
+            "data": {"context": fields["max_length"], "end_token": tokenizer.token(tokenizer.special.end) in ends},
             "generation": {"first_token": begins},
         }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from heed.data.tokens.tokenizer import END, SPECIAL_TOKENS, START
+from heed.data.tokens.tokenizer import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.edits import Edit
@@ -33,7 +33,7 @@ from heed.tasks.language_modelling.writing import WritingOptions, context_of, co
 
 _TOP = 5
 _MARK = "\u2581"
-_SPECIAL = {END: "end", START: "start"}
+_SPECIAL = {SPECIAL_TOKENS[3]: "end", SPECIAL_TOKENS[2]: "start"}
 """Names of the boundary tokens of tokenizers trained here; imported tokenizers have other names."""
 WRITTEN = "+"
 """Marks tokens that the model wrote."""
@@ -57,9 +57,8 @@ class LookedAt:
 
 def label_of(task: LanguageModelling, token: int) -> str:
     """The text of a token, including a space before it; boundary tokens by name."""
-    own = task.tokenizer.token(token)
-    if token in _SPECIAL and own == SPECIAL_TOKENS[token]:
-        return _SPECIAL[token]
+    if token in task.tokenizer.special and (name := _SPECIAL.get(task.tokenizer.token(token))):
+        return name
     return task.tokenizer.piece(token).replace(_MARK, " ")
 
 
@@ -73,7 +72,7 @@ def words_of(task: LanguageModelling, text: LookedAt) -> Words:
             groups.append(one)
     labels = []
     for group in groups:
-        alone = len(group) == 1 and text.ids[group.start] < len(SPECIAL_TOKENS)
+        alone = len(group) == 1 and text.ids[group.start] in task.tokenizer.special
         label = text.labels[group.start] if alone else task.tokenizer.word_label(text.ids[group.start : group.stop])
         labels.append(WRITTEN * (group.start >= text.first_written) + label)
     return Words(Axis("text", "character" if task.tokenizer.unit == "character" else "word", tuple(labels)), groups)
@@ -106,7 +105,10 @@ class _Frames:
 
     def writing(self, first: int) -> tuple[DecoderFrame, ...]:
         """A frame for each token from index `first` on, and for a written end token: how the token was chosen."""
-        tokens = [*self.text.labels[first:], *([label_of(self.task, END)] if self.text.ended else [])]
+        tokens = [
+            *self.text.labels[first:],
+            *([label_of(self.task, self.task.tokenizer.special.end)] if self.text.ended else []),
+        ]
         last = [*self.states.values(), self.logits][max(0, len(self.states) - 1)]
         return tuple(
             DecoderFrame(
@@ -216,7 +218,8 @@ def look_at(
     choice.check(seen.mechanisms())
     views = _views(seen, choice, shown.axis)
     nets = networks(seen, len(shown.ids))
-    bits = _surprisal(logits, shown)
+    end = task.tokenizer.special.end
+    bits = _surprisal(logits, shown, end)
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
@@ -241,7 +244,7 @@ def look_at(
             *marked,
             *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views)),
         ),
-        shadings=_shadings(shown, bits, units, () if words else _chances(logits, shown)),
+        shadings=_shadings(shown, bits, units, () if words else _chances(logits, shown, end)),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -272,19 +275,20 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
     return views_of(seen, choice, shown)
 
 
-def _surprisal(logits: Tensor, text: LookedAt) -> list[float]:
+def _surprisal(logits: Tensor, text: LookedAt, end: int) -> list[float]:
     """Surprisal in bits of each token but the first, and of the end token if the model wrote it."""
-    labels = torch.tensor([*text.ids[1:], *([END] if text.ended else [])], device=logits.device)
+    labels = torch.tensor([*text.ids[1:], *([end] if text.ended else [])], device=logits.device)
     log_probs = torch.log_softmax(logits[: len(labels)].double(), -1).gather(1, labels.unsqueeze(1)).squeeze(1)
     return (-log_probs / math.log(2)).tolist()
 
 
-def _chances(logits: Tensor, text: LookedAt) -> list[str]:
+def _chances(logits: Tensor, text: LookedAt, end: int) -> list[str]:
     """Rank and probability of each token but the first."""
     labels = torch.tensor(text.ids[1:], device=logits.device).unsqueeze(1)
     before = logits[: len(labels)]
     ranks = ((before > before.gather(1, labels)).sum(1) + 1).tolist()
-    return [f"rank {rank}, probability {2.0**-b:.3g}" for rank, b in zip(ranks, _surprisal(logits, text), strict=False)]
+    bits = _surprisal(logits, text, end)
+    return [f"rank {rank}, probability {2.0**-b:.3g}" for rank, b in zip(ranks, bits, strict=False)]
 
 
 def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequence[str] = ()) -> tuple[Shading, ...]:

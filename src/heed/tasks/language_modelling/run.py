@@ -18,7 +18,6 @@ from markupsafe import Markup
 from heed.data.examples import Example
 from heed.data.kinds.documents import Document
 from heed.data.tables import RepeatedKeyError, load_json
-from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.generation import SamplingOptions
@@ -186,7 +185,7 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], 
             log_probs = self._trigram.log_probs(ids, task.first_token)
             seen = np.minimum(np.arange(1, len(ids) + 1), 2).astype(np.int32)
             spans = np.array(encoded.spans, dtype=np.int32).reshape(-1, 2)
-            scores.append(TokenScores(log_probs, None, seen, ids, spans, None))
+            scores.append(TokenScores(log_probs, None, seen, ids, spans, None, self.tokenizer.special.unknown))
         return {"trigram": outcomes_of(Units.of(examples), scores)}
 
     @cached_property
@@ -366,7 +365,11 @@ class LanguageModelOutputs(TextOutputs):
         for choice in choices:
             whole = join(prompt, choice)  # a word may be another token without the space before it
             encoded = tokenizer.encode(whole)
-            places = [span for token, span in zip(encoded.ids, encoded.spans, strict=True) if token == UNKNOWN]
+            places = [
+                span
+                for token, span in zip(encoded.ids, encoded.spans, strict=True)
+                if token == tokenizer.special.unknown
+            ]
             found += [whole[start:stop].strip() for start, stop in places if stop > len(prompt)]
         return found
 

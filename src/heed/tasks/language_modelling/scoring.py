@@ -38,7 +38,7 @@ from heed.attention import Rows
 from heed.data.batch import pad_rows
 from heed.data.kinds.documents import Document
 from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
 from heed.tasks.base.report import counted_are, span, with_interval
@@ -103,11 +103,12 @@ class TokenScores(IdScores):
     ids: Ids
     spans: NDArray[np.int32]
     end: IdScores | None
+    unknown_token: int = UNKNOWN
 
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """`(tokens,)`, True for unknown tokens, whose probability is that of any unknown piece of text."""
-        found: NDArray[np.bool_] = self.ids == UNKNOWN
+        found: NDArray[np.bool_] = self.ids == self.unknown_token
         return found
 
 
@@ -118,7 +119,8 @@ def score_texts(
 
     A blank text has no tokens. `stride` is the number of tokens by which a window advances, by default the context.
     """
-    end = [END] if task.end_token else []
+    special = task.tokenizer.special
+    end = [special.end] if task.end_token else []
     rows, spans = [], []
     for text in texts:
         encoded = task.tokenizer.encode(text)
@@ -129,7 +131,7 @@ def score_texts(
         count = len(places)
         own = scores.part(slice(0, count))
         last = scores.part(slice(count, None)) if end else None
-        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], places, last))
+        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], places, last, special.unknown))
     return found
 
 

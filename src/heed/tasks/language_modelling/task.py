@@ -33,7 +33,7 @@ from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
 from heed.data.splits.documents import sample_texts
 from heed.data.splits.splits import Splits
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.documents import DocumentTask, EncodedDocuments, encode_documents, learn_tokenizer
@@ -50,7 +50,7 @@ _PIECE_TOKENS = 256
 
 @dataclass(frozen=True, eq=False)
 class TokenStream(EncodedDocuments):
-    """The tokens of all documents, concatenated, each document followed by END if `end_token` is True."""
+    """The tokens of all documents, concatenated, each document followed by the end token if `end_token` is True."""
 
     ids: NDArray[Any]
     starts: NDArray[np.int64]
@@ -59,7 +59,7 @@ class TokenStream(EncodedDocuments):
     @classmethod
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer, end_token: bool) -> TokenStream:
         """Encode documents, see `encode_documents`."""
-        end = np.array([END] if end_token else [], dtype=np.int32)
+        end = np.array([tokenizer.special.end] if end_token else [], dtype=np.int32)
 
         def encode(texts: list[str]) -> Iterator[tuple[NDArray[Any]]]:
             yield from ((np.append(ids, end),) for ids in tokenizer.encode_arrays(texts))
@@ -69,7 +69,7 @@ class TokenStream(EncodedDocuments):
         return cls(ids, starts, end_token)
 
     def document(self, number: int) -> NDArray[Any]:
-        """The tokens of one document, its END included."""
+        """The tokens of one document, its end token included."""
         return self.ids[self.starts[number] : self.starts[number + 1]]
 
 
@@ -193,8 +193,8 @@ def _batch(
     mask = np.ones(labels.shape, dtype=bool)
     if not full:
         mask = np.arange(width) < lengths[:, None]
-        tokens[~mask] = PADDING
-        labels[~mask] = PADDING
+        tokens[~mask] = 0
+        labels[~mask] = 0
     documents = None
     if apart:
         ends = stream.document_at(np.stack([starts, np.maximum(stops - 1, starts)]))
@@ -317,17 +317,13 @@ def num_tokens(characters: int) -> int:
     return min(32_000, max(1_000, characters // 2_000 // 500 * 500))
 
 
-_ABSENT = "absent_tokens"
-"""The model field that lists tokens absent from its vocabulary."""
-
-
 class LanguageModelling(DocumentTask[LanguageModelConfig]):
     """The task: where documents, model, loss and scores meet."""
 
     interfaces = ("language_model",)
     tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
-    settles: ClassVar = ("max_length", _ABSENT)
+    settles: ClassVar = ("max_length",)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
     draw = staticmethod(draw_meals)
 
@@ -386,7 +382,8 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     @property
     def first_token(self) -> int:
         """The token before the first token of a document: end, or start if there are no end tokens."""
-        return END if self.end_token else START
+        special = self.tokenizer.special
+        return special.end if self.end_token else special.start
 
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.
@@ -448,18 +445,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         fields: dict[str, Any] = {}
         if "positions" in self.body_class.config_class.model_fields and size != "base" and "positions" not in given:
             fields["positions"] = "rotary"
-        if absent := self._absent_tokens():
-            fields[_ABSENT] = absent
         return fields
-
-    def _absent_tokens(self) -> tuple[int, ...]:
-        """The parent's absent tokens, if this vocabulary begins with the parent's."""
-        theirs = {} if self.parent is None else self.parent.task.config.model.model_extra
-        absent = tuple(theirs.get(_ABSENT, ())) if _ABSENT in self.body_class.config_class.model_fields else ()
-        if not absent or self.parent is None:
-            return ()
-        known = next(iter(self.parent.task.tokenizers().values())).tokens
-        return absent if self.tokenizer.tokens[: len(known)] == known else ()
 
     def axes(self) -> dict[str, list[str]]:
         rows = {"tokens": self.tokenizer.tokens}
@@ -528,8 +514,9 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         ends = [min(start + size, int(stream.starts[n])) for start, n in zip(first, last, strict=True)]
         rows = [stream.ids[start:end] for start, end in zip(first, ends, strict=True)]
         if self.end_token:  # each row has one, as a document
-            rows = [row if row[-1] == END else np.append(row, END) for row in rows]
-        texts = [self.tokenizer.decode([token for token in row.tolist() if token != END]) for row in rows]
+            end = self.tokenizer.special.end
+            rows = [row if row[-1] == end else np.append(row, end) for row in rows]
+        texts = [self.tokenizer.decode(row.tolist()) for row in rows]
         return rows, sum(len(text.encode()) for text in texts)
 
     def _num_bytes(self, split: str) -> int:

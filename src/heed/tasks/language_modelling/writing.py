@@ -30,8 +30,7 @@ from torch import Tensor
 
 from heed.data.batch import pad_rows, plan_batches
 from heed.data.splits.survey import script_of
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, Encoded
+from heed.data.tokens.tokenizer import END, Encoded
 from heed.errors import ConfigError
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
@@ -140,12 +139,16 @@ class WritingOptions:
         return self.beam_size == self.num_best == 1
 
     def search(
-        self, max_length: int | tuple[int, ...], min_length: int = 0, forbidden: tuple[int, ...] = ()
+        self,
+        max_length: int | tuple[int, ...],
+        min_length: int = 0,
+        forbidden: tuple[int, ...] = (),
+        end: int = END,
     ) -> SearchOptions:
         """Return the search options, without stop texts."""
         best = self.num_best if self.sampling is None else 1
         return SearchOptions(
-            END,
+            end,
             max_length,
             min_length,
             beam_size=self.beam_size,
@@ -347,7 +350,7 @@ def _write(
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
                 search = replace(
-                    options.search(tuple(rooms[i] for i in chosen), need, forbidden),
+                    options.search(tuple(rooms[i] for i in chosen), need, forbidden, task.tokenizer.special.end),
                     stop=stops.of([draft.written for draft in batch]),
                     read=tuple(tuple(draft.ids) for draft in batch),
                 )
@@ -367,7 +370,8 @@ def _write(
 
 def _never_written(task: LanguageModelling) -> tuple[int, ...]:
     """Tokens that are not text; also the end token if documents have none."""
-    return (PADDING, UNKNOWN, START) if task.end_token else (PADDING, UNKNOWN, START, END)
+    special = task.tokenizer.special
+    return special.never_written if task.end_token else (*special.never_written, special.end)
 
 
 def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
@@ -396,7 +400,7 @@ def _search(
     results: list[list[_Draft]] = [[] for _ in drafts]
     for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
         tokens, lengths = _prompt(model, [windows[i] for i in chosen])
-        search = options.search(options.length, options.min_length, _never_written(task))
+        search = options.search(options.length, options.min_length, _never_written(task), task.tokenizer.special.end)
         search = replace(search, stop=stops.of([[] for _ in chosen]))
         generated = generate(model, None, tokens, search, lengths)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
@@ -430,7 +434,7 @@ def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: 
     return Continuation(
         text,
         prompt,
-        (*tokens, task.tokenizer.piece(END)) if draft.ended else tuple(tokens),
+        (*tokens, task.tokenizer.piece(task.tokenizer.special.end)) if draft.ended else tuple(tokens),
         tuple(draft.log_probs),
         draft.ended or stopped_by is not None,
         stopped_by,

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
 from heed.data.batch import frame, frame_size, pad_rows
-from heed.data.tokens.special import CONTINUED, MASK, UNKNOWN
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens.special import CONTINUED, MASK, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
 from heed.tasks.pretraining.rows import FOLLOWS, plain_text
@@ -156,7 +156,7 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
             ids = tokenizer.encode_masked(plain_text(text)[0])
         rows.append(_window(task, ids, mask))
         unread.append(len(ids) - len(rows[-1]))
-    scores = iter(_at_masks(model, rows, mask))
+    scores = iter(_at_masks(model, rows, mask, tokenizer.special))
     results = []
     for text, row, left in zip(texts, rows, unread, strict=True):
         found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
@@ -200,11 +200,11 @@ def _batches(model: Pretrainer, rows: Sequence[list[int]]) -> Iterator[tuple[Ten
         yield tokens.to(device), real.to(device)
 
 
-def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[Tensor]:
+def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int, special: Special) -> list[Tensor]:
     """The log-probabilities of the vocabulary at every mask, `(vocab_size,)` each, in the order of the texts."""
     assert model.words is not None
     found: list[Tensor] = []
-    for tokens, real in _batches(model, [frame(row) for row in rows]):
+    for tokens, real in _batches(model, [frame(row, special=special) for row in rows]):
         with threads_for(model, tokens.numel()):
             scores = model.words(model(tokens, real)[tokens == mask]).float()
         found += log_softmax(scores, dim=-1).cpu().unbind()
@@ -213,7 +213,7 @@ def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int) -> list[T
 
 def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) -> tuple[Candidate, ...]:
     """The most probable tokens that are text."""
-    hidden = {mask, *range(len(SPECIAL_TOKENS)), *tokenizer.tags.values()}
+    hidden = {mask, *tokenizer.special, *tokenizer.tags.values()}
     best = scores.topk(min(len(scores), most + len(hidden)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     kept = [Candidate(tokenizer.label(token), value) for token, value in pairs if token not in hidden]
@@ -243,7 +243,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
         for known in range(len(pieces)):
             masks = [mask] * (len(pieces) - known)
             rows.append(_window(task, [*ids[:place], *pieces[:known], *masks, *ids[place + 1 :]], mask))
-    scores = iter(_at_masks(model, rows, mask))
+    scores = iter(_at_masks(model, rows, mask, tokenizer.special))
     totals = []
     for pieces in all_pieces:
         total = 0.0
@@ -264,7 +264,7 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     before = parts_of(text, tokenizer)[0]
     blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens include the space before a word
     pieces = tokenizer.encode(blank + choice.strip()).ids
-    if UNKNOWN in pieces or not pieces:
+    if tokenizer.special.unknown in pieces or not pieces:
         unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
         raise ConfigError(
             f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
@@ -342,7 +342,7 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
             b = b[:longest]
             a = a[len(a) - min(len(a), room - len(b)) :]
         unread.append(total - len(a) - len(b))
-        rows.append(frame(a, b, task.double_separator))
+        rows.append(frame(a, b, task.double_separator, task.tokenizer.special))
     found: list[float] = []
     for tokens, real in _batches(model, rows):
         logits = model.order_scores(model(tokens, real), real)

@@ -35,8 +35,8 @@ from torch import Tensor
 from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer
+from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.documents import EncodedDocuments, encode_documents
 from heed.tasks.pretraining.config import RowOptions
@@ -325,8 +325,8 @@ class Masking:
                 "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
                 "tokenizer.from out), or set model.masked_words=false"
             )
-        tags = {tokenizer.mask, *tokenizer.tags.values()}
-        others = [i for i in range(len(SPECIAL_TOKENS), tokenizer.vocab_size) if i not in tags]
+        never = {*tokenizer.special, tokenizer.mask, *tokenizer.tags.values()}
+        others = [i for i in range(tokenizer.vocab_size) if i not in never]
         return cls(options, tokenizer.mask, np.array(others, dtype=np.int64))
 
 
@@ -423,26 +423,27 @@ class MaskedBatch(Batch):
 
 
 def _framed(
-    passages: Passages, rows: Rows, indices: Sequence[int], double: bool
+    passages: Passages, rows: Rows, indices: Sequence[int], double: bool, special: Special
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
     """Tokens `(rows, length)` of some rows, their mask, and the beginnings of words."""
     chosen = np.asarray(indices, dtype=np.int64)
     table = np.stack([rows.first, rows.first_end, rows.second, rows.second_end])[:, chosen].T.tolist()
     lengths = rows.lengths[chosen] + double * (rows.second_end > rows.second)[chosen]
     width = int(lengths.max(initial=1))
-    tokens = np.full((len(chosen), width), PADDING, dtype=np.int64)
+    tokens = np.zeros((len(chosen), width), dtype=np.int64)
+    start_token, end_token = special.start, special.end
     begins = np.zeros(tokens.shape, dtype=bool)
     for row, (first, first_end, second, second_end) in enumerate(table):
         stop = 1 + first_end - first
-        tokens[row, 0] = START
+        tokens[row, 0] = start_token
         tokens[row, 1:stop] = passages.ids[first:first_end]
-        tokens[row, stop] = END
+        tokens[row, stop] = end_token
         begins[row, 1:stop] = passages.flags[first:first_end] & PIECE
         if second_end > second:
             start, stop = stop + 1 + double, stop + 1 + double + second_end - second
-            tokens[row, start - 1] = END
+            tokens[row, start - 1] = end_token
             tokens[row, start:stop] = passages.ids[second:second_end]
-            tokens[row, stop] = END
+            tokens[row, stop] = end_token
             begins[row, start:stop] = passages.flags[second:second_end] & PIECE
     return tokens, np.arange(width) < lengths[:, None], begins
 
@@ -454,18 +455,19 @@ def collate_rows(
     masking: Masking | None,
     seeds: tuple[int, int],
     double: bool = False,
+    special: Special = OWN,
 ) -> MaskedBatch:
     """Collate the rows `indices` of a pass; without a masking no word is masked.
 
     `seeds` are the seed and the pass; with `double`, two end tokens are put between two texts.
     """
-    tokens, mask, begins = _framed(passages, rows, indices, double)
+    tokens, mask, begins = _framed(passages, rows, indices, double, special)
     numbers = np.asarray(indices, dtype=np.int64)
     labels = rows.labels[numbers]
     read, places, words = tokens, np.zeros(0, np.int64), np.zeros(0, np.int64)
     shares = np.ones(len(tokens), np.float32)
     if masking is not None:
-        candidates = mask & (tokens != START) & (tokens != END) & (tokens != UNKNOWN) & (tokens != PADDING)
+        candidates = mask & (tokens != special.start) & (tokens != special.end) & (tokens != special.unknown)
         read, chosen = mask_rows(tokens, candidates, begins, masking, seeds, numbers)
         places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
         words = tokens.reshape(-1)[places]

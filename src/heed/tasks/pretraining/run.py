@@ -16,7 +16,6 @@ from heed.data.examples import without_breaks
 from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import BETWEEN, one_text
 from heed.data.tokens.special import MASK
-from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.edits import Edit
@@ -80,7 +79,7 @@ def look_at_row(
         raise ConfigError(
             f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
         )
-    ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator)
+    ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator, tokenizer.special)
     with edit(model, *edits):
         with watched(model) as seen:
             tokens, real = (t.to(next(model.parameters()).device) for t in pad_rows([ids]))
@@ -120,7 +119,8 @@ def _answers(task: Pretraining, model: Pretrainer, text: str, second: str | None
 def _words(task: Pretraining, ids: Sequence[int], pieces: bool) -> Words:
     """The words of framed texts, or their tokens; start and end tokens and masks by name."""
     tokenizer = task.tokenizer
-    special = {token: tokenizer.token(token) for token in (START, END, tokenizer.mask) if token is not None}
+    own = tokenizer.special
+    special = {token: tokenizer.token(token) for token in (own.start, own.end, tokenizer.mask) if token is not None}
     return Words.of(tokenizer, ids, "text", special, pieces=pieces)
 
 

@@ -126,7 +126,14 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         for label, what in _SHOWN.items():
             found = np.flatnonzero(one.rows.labels == label)[:1].tolist()
             if found:
-                batch = collate_rows(one.passages, one.rows, found, self.masking, (self.config.training.seed, 0))
+                batch = collate_rows(
+                    one.passages,
+                    one.rows,
+                    found,
+                    self.masking,
+                    (self.config.training.seed, 0),
+                    special=self.tokenizer.special,
+                )
                 read, words = (
                     " ".join(map(self.tokenizer.token, ids)) for ids in (batch.tokens[0].tolist(), batch.words.tolist())
                 )
@@ -245,7 +252,9 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     def collate(self, indices: list[int], epoch: int = 0) -> MaskedBatch:
         one = self.pass_of(epoch)
         seeds = self.config.training.seed, epoch
-        return collate_rows(one.passages, one.rows, indices, self.masking, seeds, self.double_separator)
+        return collate_rows(
+            one.passages, one.rows, indices, self.masking, seeds, self.double_separator, self.tokenizer.special
+        )
 
     def work(self, indices: list[int]) -> int:
         return len(indices) * int(self._newest.rows.lengths[indices].max())
@@ -286,18 +295,18 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         `part` chooses among the numbers of the rows; what is not chosen counts for nothing.
         """
         rows, size, double = self.rows_of(passages), 4 * self.config.training.batch_tokens, self.double_separator
-        was_training, device = model.training, next(model.parameters()).device
+        was_training, device, special = model.training, next(model.parameters()).device, self.tokenizer.special
         model.eval()
         words, order = np.zeros((len(rows), 3)), np.zeros((len(rows), 3))
         try:
             if model.words is not None:
                 for indices in plan_pass(rows.lengths, size, chosen=np.asarray(part(range(len(rows))))):
-                    batch = collate_rows(passages, rows, indices, self.masking, _SEEDS, double).to(device)
+                    batch = collate_rows(passages, rows, indices, self.masking, _SEEDS, double, special).to(device)
                     _words(model, batch, words)
             if model.order is not None:
                 asked = part(np.flatnonzero(rows.labels != NO_QUESTION))  # type: ignore[arg-type]
                 for indices in plan_pass(rows.lengths, size, chosen=np.asarray(asked)):
-                    batch = collate_rows(passages, rows, indices, None, _SEEDS, double).to(device)
+                    batch = collate_rows(passages, rows, indices, None, _SEEDS, double, special).to(device)
                     with threads_for(model, batch.tokens.numel()):
                         logits = model.order_scores(model(batch.tokens, batch.mask), batch.mask)
                     order[indices] = answers(log_softmax(logits.double(), dim=-1).cpu().numpy(), rows.labels[indices])

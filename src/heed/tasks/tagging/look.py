@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from heed.data.kinds.tagged import entities
 from heed.data.tokens.special import join_words, split_words
-from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look, Shading, TagSpan
@@ -51,12 +50,13 @@ def look_at_tags(
             f"the text has {length} tokens, but model {task.config.model.name} reads {task.room} at a time; look at "
             "a shorter text"
         )
-    ends = {token: task.tokenizer.token(token) for token in ((START, END) if task.framed else ())}
+    start, end = task.tokenizer.special[2:]
+    ends = {token: task.tokenizer.token(token) for token in ((start, end) if task.framed else ())}
     if pieces:
         ids = task.tokens_of(encoded[0])
-        read = Words.of(task.tokenizer, [START, *ids, END] if ends else ids, "text", ends, pieces=True)
+        read = Words.of(task.tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
     elif ends:
-        read = Words.counted(replace(own, labels=(ends[START], *words, ends[END])), [1, *counts, 1])
+        read = Words.counted(replace(own, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
     else:
         read = Words.counted(own, counts)
     length += len(ends)

@@ -33,8 +33,8 @@ from heed.data.kinds.tagged import entities, find_scheme, in_bio, may_follow, se
 from heed.data.readers import Held, HeldTable, python_value
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.tables import characters_of, described
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import tag_measures
 from heed.evaluation.measures import values_of
@@ -313,9 +313,11 @@ class Tagger(nn.Module):
         delay: int = 0,
         word: Literal["mean", "first"] = "mean",
         word_dropout: float = 0.0,
+        special: Special = OWN,
     ) -> None:
         super().__init__()
         self.word_dropout = word_dropout
+        self.special = special
         self.delay = delay
         self.word = word
         self.body = body
@@ -339,7 +341,7 @@ class Tagger(nn.Module):
         features = None
         if self.training and self.word_dropout:
             left_out = torch.rand(mask.shape, device=mask.device) < self.word_dropout
-            tokens = tokens.masked_fill(mask & left_out, UNKNOWN)
+            tokens = tokens.masked_fill(mask & left_out, self.special.unseen)
         if self.characters is not None:
             assert characters is not None
             features = self.characters(characters.groups, characters.place)  # (B, W, num_filters)
@@ -368,7 +370,7 @@ class Tagger(nn.Module):
             states = [self._piece(*part) for part in parts]
             return states[0] if len(states) == 1 else torch.cat(states, dim=1)
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
-        ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), END)
+        ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
         if features is not None:
             features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
         return self.body(ended, read, features)[:, self.delay :]
@@ -376,7 +378,8 @@ class Tagger(nn.Module):
     def _piece(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
         if not self.body.framed:
             return self.body(tokens, mask, features)
-        return unframed(self.body(*framed(tokens, mask), None if features is None else framed_features(features)))
+        further = None if features is None else framed_features(features)
+        return unframed(self.body(*framed(tokens, mask, self.special), further))
 
 
 class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
@@ -550,7 +553,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             )
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags are used unchanged
         tag_head = TAG_HEADS[head.head](body.d_output, self.row_names("labels"), in_bio)
-        return Tagger(body, tag_head, characters, head.delay, head.word, head.word_dropout or 0.0)
+        further = head.word_dropout or 0.0, self.tokenizer.special
+        return Tagger(body, tag_head, characters, head.delay, head.word, *further)
 
     def axes(self) -> dict[str, list[str]]:
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
@@ -600,4 +604,4 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         """The words of a text that contain a token unknown to the tokenizer."""
         given = list(words)
         (ids,) = self.tokenizer.encode_words([given])
-        return [word for word, parts in zip(given, ids, strict=True) if UNKNOWN in parts]
+        return [word for word, parts in zip(given, ids, strict=True) if self.tokenizer.special.unknown in parts]

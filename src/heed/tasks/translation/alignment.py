@@ -25,10 +25,9 @@ import torch
 from numpy.typing import NDArray
 
 from heed.config import RunConfig
-from heed.data.batch import TokenPair, collate_pairs, plan_batches
+from heed.data.batch import TokenPair, plan_batches
 from heed.data.examples import Link, Pair, Span
 from heed.data.kinds.links import WordLink, read_links, word_spans
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import Cell, Symmetrization, alignment_measures
@@ -115,7 +114,7 @@ def writing_place(task: Translation, model: PairDecoder) -> AttentionPlace:
 
 
 def token_weights(
-    model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
+    task: Translation, model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
 ) -> Iterator[tuple[int, Array]]:
     """The attention to the source while given targets are read, for pairs in any order.
 
@@ -127,7 +126,7 @@ def token_weights(
     device = next(model.parameters()).device
     only: dict[str, Any] = {"layer": layers[0]} if len(layers) == 1 else {}
     for indices in plan_batches([pair.cost for pair in pairs], _TOKENS):
-        batch = collate_pairs(pairs, indices).to(device)
+        batch = task.unit_batch(pairs, indices).to(device)
         with watched(model, mechanism="cross", **only) as seen:
             model(batch.source, batch.source_mask, batch.target)
         found = [seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers]
@@ -152,7 +151,7 @@ def word_weights(
     ids = [None] * len(pairs) if written is None else written
     encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
     chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
-    for index, weights in token_weights(model, [encoded[n].tokens for n in chosen], layers):
+    for index, weights in token_weights(task, model, [encoded[n].tokens for n in chosen], layers):
         yield chosen[index], encoded[chosen[index]].of_words(weights, state)
 
 
@@ -242,7 +241,7 @@ def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair])
     place, first = writing_place(task, model), len(task.frame[0])
     right, linked = [0] * len(pairs), [0] * len(pairs)
     known = [i for i, pair in enumerate(pairs) if pair.links]
-    for n, weights in token_weights(model, task.encode_pairs([pairs[i] for i in known]), [place.layer], True):
+    for n, weights in token_weights(task, model, task.encode_pairs([pairs[i] for i in known]), [place.layer], True):
         pair = pairs[known[n]]
         query_spans = task.target_tokenizer.encode(pair.target).spans
         key_spans = task.source_tokenizer.encode(pair.source).spans
@@ -256,13 +255,13 @@ def written_weights(task: Translation, model: PairDecoder, source: str, ids: Seq
     """The attention while the tokens `ids` were written, `(tokens, source tokens)`, read from `writing_place`."""
     place = writing_place(task, model)
     pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
-    ((_, weights),) = token_weights(model, [pair], [place.layer], check=True)
+    ((_, weights),) = token_weights(task, model, [pair], [place.layer], check=True)
     return place.mean(weights[0])[: len(ids), task.within(len(pair.source))]
 
 
 def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> dict[int, str]:
     """For each unknown token of an output, by position, the source word with the largest attention weight."""
-    unknown = [n for n, token in enumerate(ids) if token == UNKNOWN]
+    unknown = [n for n, token in enumerate(ids) if token == task.target_tokenizer.special.unknown]
     if not unknown or not model.aligns:
         return {}
     weights, encoded = written_weights(task, model, source, ids), task.source_tokenizer.encode(source)

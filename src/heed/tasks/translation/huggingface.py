@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.family import Vocabularies
 from heed.exchange.huggingface.files import Settings
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.translation.config import TranslationConfig
@@ -46,9 +43,8 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
     def _generation(cls, checkpoint: Checkpoint) -> dict[str, Any]:
         path = checkpoint.folder / GENERATION
         given = Settings.read(path) if path.is_file() else checkpoint.settings
-        numbering = checkpoint.vocabularies["target"][1]
         banned = given.get("bad_words_ids", [])
-        unknown = [numbering.theirs[UNKNOWN]]
+        unknown = [checkpoint.tokenizers["target"].special.unknown]
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
         longest = given.count("max_new_tokens", 0, least=0) or given.count("max_length", _LENGTH) - 1
         longest -= given.get("forced_eos_token_id", None) is not None
@@ -79,24 +75,20 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
         stops = {ours: theirs for theirs, ours in _STOPPING.items()}
         never = task.never_written(run.model)
 
-        def files(vocabularies: Vocabularies) -> dict[str, dict[str, Any]]:
-            theirs = vocabularies["target"][1].theirs
-            ids = {theirs[i] for i in never if theirs[i] is not None}
-            return {
-                GENERATION: {
-                    "decoder_start_token_id": theirs[START],
-                    "pad_token_id": theirs[PADDING],
-                    "eos_token_id": theirs[END],
-                    "bad_words_ids": [[i] for i in sorted(i for i in ids if i is not None)],
-                    "num_beams": given.beam_size,
-                    "length_penalty": given.length_penalty,
-                    "early_stopping": stops[given.early_stopping],
-                    "renormalize_logits": given.renormalize,
-                    # In transformers, the first token counts.
-                    "max_length": (given.max_length or _LONGEST) + 1,
-                    "min_length": given.min_length + 1 if given.min_length else 0,
-                }
-            }
+        special = task.target_tokenizer.special
+        generation = {
+            "decoder_start_token_id": special.start,
+            "pad_token_id": special.padding,
+            "eos_token_id": special.end,
+            "bad_words_ids": [[i] for i in sorted({*never})],
+            "num_beams": given.beam_size,
+            "length_penalty": given.length_penalty,
+            "early_stopping": stops[given.early_stopping],
+            "renormalize_logits": given.renormalize,
+            # In transformers, the first token counts.
+            "max_length": (given.max_length or _LONGEST) + 1,
+            "min_length": given.min_length + 1 if given.min_length else 0,
+        }
 
         return Exportable(
             body,
@@ -105,5 +97,5 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
             tied=bool(getattr(body, "tied_output", True)),
             settings={"max_position_embeddings": max(_POSITIONS, (given.max_length or _LONGEST) + 1)},
             notes=tuple(notes if task.writes_unknown else ()),
-            files=files,
+            files={GENERATION: generation},
         )

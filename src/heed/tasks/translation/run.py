@@ -19,7 +19,6 @@ from heed.data.kinds.inputs import input_texts
 from heed.data.kinds.pairs import pair_reader, shuffled_reader
 from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
-from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.generation import Ensemble, Writer
@@ -32,13 +31,13 @@ from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, net
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
-    SPECIAL,
     Baselines,
     NearestSentence,
     Reread,
     WritingExaminer,
     WritingOutputs,
     WritingRun,
+    boundaries,
     cut_off_lines,
     map_html,
     side_of,
@@ -141,8 +140,8 @@ def look_at(
         seen = Reread.of(task, model, read, written)
     typed = InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0]))
     sides = {
-        "source": side_of(task.source_tokenizer, read, "source", SPECIAL, typed),
-        **seen.sides("target", task.target_tokenizer, SPECIAL, target),
+        "source": side_of(task.source_tokenizer, read, "source", boundaries(task.source_tokenizer), typed),
+        **seen.sides("target", task.target_tokenizer, boundaries(task.target_tokenizer), target),
     }
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (
@@ -246,7 +245,7 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
         return self._writers[engine]
 
     def _without_unknown(self, source: str, prediction: WrittenText) -> WrittenText:
-        if UNKNOWN not in prediction.ids:
+        if self.task.target_tokenizer.special.unknown not in prediction.ids:
             return prediction
         run = self.attending
         instead = unknown_words(run.task, run.model, source.strip(), prediction.ids)

@@ -22,9 +22,8 @@ from heed.data.readers import hold
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths, encode_cached, lengths_of
 from heed.data.splits.survey import TrainingSides
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
-from heed.data.tokens.tokenizer import END, START, TextTokenizer, beginning
+from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions, SearchOptions, Writer
 from heed.models.base import Memory, PairDecoder
@@ -216,7 +215,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def frame(self) -> tuple[list[int], list[int]]:
         """The tokens added before and after each source (`model.source_frame`)."""
         kind = (self.config.model.model_extra or {}).get("source_frame", "none")
-        return [START] if kind == "both" else [], [END] if kind in ("end", "both") else []
+        special = self.source_tokenizer.special
+        return [special.start] if kind == "both" else [], [special.end] if kind in ("end", "both") else []
 
     def framed(self, source: Sequence[int]) -> list[int]:
         """A source with the tokens of its frame, as the model reads it."""
@@ -341,7 +341,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         """All training data: the training set, then the further corpora; or a stream."""
         stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
         planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
-        coding = Coding(self.encode_pairs, self._word_lengths, planned, collate_pairs, cut)
+        coding = Coding(self.encode_pairs, self._word_lengths, planned, self.unit_batch, cut)
         if stream is not None:
             return StreamSet(stream, coding, self._most, self._rule)
         weights = {"train": 1.0, **{name: corpus.weight for name, corpus in self.splits.extra.items()}}
@@ -417,7 +417,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         return [pair.cost for pair in units]
 
     def unit_batch(self, units: Sequence[TokenPair], indices: list[int]) -> PairBatch:
-        return collate_pairs(units, indices)
+        return collate_pairs(units, indices, self.target_tokenizer.special)
 
     def hidden(self, model: PairDecoder, batch: PairBatch) -> Tensor:
         return model(batch.source, batch.source_mask, batch.target)
@@ -491,7 +491,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
         never = super().never_written(model)
         may_be_unknown = self.config.generation.unknown or (self.writes_unknown and model.aligns)
-        return tuple(token for token in never if token != UNKNOWN) if may_be_unknown else never
+        unknown = self.target_tokenizer.special.unknown
+        return tuple(token for token in never if token != unknown) if may_be_unknown else never
 
     @property
     def writes_unknown(self) -> bool:
@@ -508,7 +509,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             encoded = some_of(self.encoded(split))
             if len(encoded) < len(self.encoded(split)):
                 counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
-            rows += [SideCounts.of(split, side, (getattr(pair, side) for pair in encoded)) for side in tokenizers]
+            rows += [
+                SideCounts.of(split, side, (getattr(pair, side) for pair in encoded), one)
+                for side, one in tokenizers.items()
+            ]
         return "\n".join(
             [
                 self.splits.summary,
@@ -560,8 +564,9 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
                 entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
             for side in ("source", "target"):
                 tokens: list[list[int]] = [getattr(pair, side) for pair in counted]
+                unknown = getattr(self, f"{side}_tokenizer").special.unknown
                 entry[f"{side}_tokens"] = sum(map(len, tokens))
-                entry[f"{side}_unknown"] = sum(ids.count(UNKNOWN) for ids in tokens)
+                entry[f"{side}_unknown"] = sum(ids.count(unknown) for ids in tokens)
             result[name] = entry
         return result
 

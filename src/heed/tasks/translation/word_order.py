@@ -27,7 +27,7 @@ from heed.attention import Rows
 from heed.data.examples import Pair
 from heed.data.kinds.pairs import words_of
 from heed.data.tokens.special import is_continued
-from heed.data.tokens.tokenizer import END, PADDING, TextTokenizer
+from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.models.base import Memory, ModelConfig, PairDecoder
 from heed.tasks.base.writing import Writing
 from heed.tasks.base.writing_run import Baselines
@@ -67,7 +67,7 @@ class SameWords(PairDecoder):
     """A decoder that writes each word of its source once and then ends; both sides have one vocabulary.
 
     Allowed tokens keep the decoder's own probabilities, not renormalised, since a beam compares whole outputs by them.
-    The remaining probability goes to the padding token, which no search writes.
+    The remaining probability goes to a token that no search writes.
     """
 
     def __init__(self, decoder: PairDecoder, tokenizer: TextTokenizer, never: Collection[int]) -> None:
@@ -100,10 +100,11 @@ class SameWords(PairDecoder):
         for n, column in enumerate(tokens.unbind(1)):
             for row, token in enumerate(column.tolist()):
                 places[row] = advance(places[row], token)
-                allowed[row, n, list(may_follow(places[row]))] = True
+                allowed[row, n, list(may_follow(places[row], self._tokenizer.special.end))] = True
         rest = torch.logsumexp(log_probs.masked_fill(allowed, -torch.inf), dim=-1)
         log_probs = log_probs.masked_fill(~allowed, -torch.inf)
-        log_probs[..., PADDING] = rest
+        for token in sorted(self._never)[:1]:
+            log_probs[..., token] = rest
         return log_probs, SourceState(own, tuple(places))
 
 
@@ -132,15 +133,15 @@ def advance(place: Progress, token: int) -> Progress:
     return (rest, (token,)) if rest is not None and any(word[0] == token for word in rest) else place
 
 
-def may_follow(place: Progress) -> frozenset[int]:
+def may_follow(place: Progress, end: int = END) -> frozenset[int]:
     """The allowed next tokens: those that continue a word or, after a whole word, start another or end the output."""
     words, begun = place
     size = len(begun)
     tokens = {word[size] for word in words if len(word) > size and word[:size] == begun}
     rest = _without(words, begun)
     if rest is not None:
-        tokens |= {word[0] for word in rest} or {END}
-    return frozenset(tokens or {END})
+        tokens |= {word[0] for word in rest} or {end}
+    return frozenset(tokens or {end})
 
 
 def _without(words: SortedWords, word: tuple[int, ...]) -> SortedWords | None:
