@@ -15,6 +15,7 @@ from torch import nn
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model
 from heed.data.kinds.documents import Document
+from heed.data.tokens.special import OWN
 from heed.data.tokens.tokenizer import END, START, Encoded, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
@@ -242,7 +243,7 @@ def test_bits_per_byte_do_not_depend_on_how_a_text_is_cut():
             known = letters if size == 1 else pairs
             return Encoded([4 + list(known).index(text[a:b]) for a, b in parts], parts)
 
-        return SimpleNamespace(encode=cut)
+        return SimpleNamespace(encode=cut, special=OWN)
 
     units = Units.of([Document(text) for text in texts])
     found = []
