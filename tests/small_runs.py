@@ -14,7 +14,13 @@ from heed.config.reading import set_field
 from heed.tasks import check_config, run_class, task_class
 from pictures import noise
 
-TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "data.valid": 6}
+TRAINING = {
+    "training.threads": 1,
+    "training.warmup": 100,
+    "training.device": "cpu",
+    "evaluation.bootstrap": 5,
+    "data.valid": 6,
+}
 WORDS = "one two three four five six seven".split()
 
 

@@ -23,6 +23,8 @@ from heed.observe.maps import Axis, Map
 from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import (
+    READ_AS,
+    UNSEEN,
     InputSpans,
     Network,
     Words,
@@ -38,6 +40,8 @@ MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
 _MOST = 12
 """Largest number of n-grams listed."""
+_READ_BESIDE = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
+"""End of the note on words never seen in training where n-grams stand beside the network."""
 CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
@@ -305,7 +309,7 @@ def look_at_text(
         (*maps, *(net.traces(over) for net, over in nets if gates)),
         frames,
         (),
-        (*notes, *notes_on(unknown, edits)),
+        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
         no_steps="" if frames else "no steps: this model reads the whole text at once",
