@@ -8,7 +8,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from heed.errors import ConfigError
-from heed.evaluation.measures import pooled, share
+from heed.evaluation.measures import share
 from heed.evaluation.significance import interval, randomisation_test, resampled
 from heed.evaluation.text_scores import text_measure
 
@@ -69,12 +69,6 @@ def test_a_sacrebleu_that_has_changed_inside_is_named(method, monkeypatch):
 
 def test_outputs_without_any_match_have_a_score():
     assert text_measure("bleu", ["a b c d e"], ["v w x y z"]).score() == pytest.approx(0.0, abs=1e-6)
-
-
-def test_pooling_seeds_averages_them():
-    first, second = exact([1, 0, 0, 1]), exact([1, 1, 0, 1])
-    assert pooled([first, second]).score() == pytest.approx((first.score() + second.score()) / 2)
-    assert pooled([first]).statistics.tolist() == first.statistics.tolist()
 
 
 # --- bootstrap

@@ -13,6 +13,7 @@ from heed.cli.terminal import show_drawing, use_color, width
 from heed.cli.train import settings_from
 from heed.comparison.comparison import compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
+from heed.comparison.page import UNWRAPPED
 from heed.comparison.training import (
     chosen_sizes,
     default_folder,
@@ -28,9 +29,6 @@ from heed.errors import ConfigError
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
-
-_PIPE_WIDTH = 10_000
-"""Table rows are not wrapped when output is piped."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     if options.as_json:
         sys.stdout.write(made.to_json())
     else:
-        show_drawing(made.text(width() if sys.stdout.isatty() else _PIPE_WIDTH, use_color()))
+        show_drawing(made.text(width() if sys.stdout.isatty() else UNWRAPPED, use_color()))
     if out is not None:
         written = made.save(out, options.sentences)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from heed.comparison.entries import ComparisonOptions, Entry, Predicted, find_entry, predict_all, remarks_on, set_name
 from heed.comparison.page import (
+    UNWRAPPED,
     ScoreTable,
     compare_page,
     csv_text,
@@ -36,7 +37,9 @@ from heed.comparison.results import (
     Bucket,
     Difference,
     Result,
+    best_first,
     best_of,
+    deviation_text,
     difference_text,
     head_of,
     intervals_note,
@@ -46,6 +49,7 @@ from heed.comparison.results import (
 )
 from heed.evaluation.measures import Measure
 from heed.observe.curves import Curves, Line, Panel, curves_to_text
+from heed.observe.maps import cut
 from heed.observe.page import Cell
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import make_folder, write_outputs
@@ -264,7 +268,7 @@ class Comparison(Predicted):
                 measure = self.measures[column]
                 return self._difference(measure, entry, others[measure.name], name)
 
-            return self._table(f"difference from {name}", heads, cell, test_note(self.resampling))
+            return self._table(f"difference from {name}", heads, cell, self._tested())
 
         return [table(name, others) for name, others in wanted]
 
@@ -322,7 +326,7 @@ class Comparison(Predicted):
             return self._difference(measure, entry, other, name)
 
         title = f"{head_of(measure)}: difference from {name} at the same size"
-        return self._by_size(title, cell, test_note(self.resampling))
+        return self._by_size(title, cell, self._tested())
 
     def _minutes_by_size(self) -> ScoreTable:
         def cell(entry: int) -> Cell:
@@ -332,6 +336,9 @@ class Comparison(Predicted):
             return Cell(f"{costs['training_minutes']:,.1f} ({costs['updates']:,.0f})")
 
         return self._by_size(f"training minutes (updates){', means over seeds' if self.has_seeds else ''}", cell)
+
+    def _tested(self) -> str:
+        return test_note(self.resampling, self.has_seeds)
 
     def _seeds(self) -> list[str]:
         if not self.has_seeds:
@@ -348,8 +355,7 @@ class Comparison(Predicted):
             listed = [f"{entry.label}: {seeds}" for entry, seeds in zip(self.entries, listed, strict=True)]
         return [
             f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over "
-            "seeds, which the interval does not cover. The tests use each example's mean over seeds: they too cover "
-            "the choice of test examples, given these training runs."
+            "seeds, which the interval does not cover."
         ]
 
     def _conditions(self) -> str:
@@ -454,9 +460,31 @@ class Comparison(Predicted):
         return to_json(content, indent=1) + "\n"
 
     def to_latex(self) -> str:
-        """A `table` for each table, with notes in the captions; needs the package booktabs."""
+        """A `table` of the scores (for each measure, if it is by size), for a paper; needs the package booktabs.
+
+        The best scores are bold. All tables and notes as text follow as comments.
+        """
+        seeds = sorted({len(entry.runs) for entry in self.entries})
+        over = f", with the standard deviation over {' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
+        caption = (
+            f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
+            "best are bold; arrows point to better scores."
+        )
+        if self.sizes:
+            made = [
+                self._by_size(f"{best_first(one)} by {self.unit}. {caption}", partial(self._printed, one))
+                for one in self.measures
+            ]
+        else:
+            cell = lambda i, j: self._printed(self.measures[j], i)  # noqa: E731
+            made = [self._table(caption, list(map(best_first, self.measures)), cell)]
         head = "% made by heed compare; needs \\usepackage{booktabs}"
-        return "\n\n".join([head, *map(in_latex, self.tables())]) + "\n"
+        comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
+        return "\n\n".join([head, *map(in_latex, made), comments]) + "\n"
+
+    def _printed(self, measure: Measure, entry: int) -> Cell:
+        score = self.results[entry].scores[measure.name]
+        return self._score(measure, entry)._replace(text=deviation_text(score, measure))
 
     def to_html(self, sentences: int = 15) -> str:
         """One self-contained page: the tables, the drawings, and the same sentences for every model with maps.

@@ -20,6 +20,9 @@ from heed.observe.page import Cell, Row, draw, page
 from heed.observe.scene import Label, Scene
 from heed.visible import clean, escaped
 
+UNWRAPPED = 10_000
+"""Width at which no row of a table is wrapped, for pipes and files."""
+
 
 @dataclass(frozen=True)
 class ScoreTable:
@@ -63,8 +66,7 @@ def in_html(tables: Sequence[ScoreTable]) -> Markup:
 
 
 def in_latex(table: ScoreTable) -> str:
-    """A LaTeX `table`, which needs booktabs; its caption has the notes."""
-    text = ". ".join([table.title[:1].upper() + table.title[1:], " ".join(table.notes)])
+    """A LaTeX `table`, which needs booktabs; its title is the caption."""
     lines = [
         _command("begin", "table"),
         "\\centering",
@@ -79,7 +81,7 @@ def in_latex(table: ScoreTable) -> str:
         start = "{}" if label[:1] in ("[", "*") else ""
         lines.append(" & ".join([start + latex_escaped(label), *shown]) + " \\\\")
     lines += ["\\bottomrule", _command("end", "tabular")]
-    lines += [_command("caption", latex_escaped(text)), _command("end", "table")]
+    lines += [_command("caption", latex_escaped(table.title)), _command("end", "table")]
     return "\n".join(lines)
 
 
@@ -119,6 +121,10 @@ _SPECIAL = {
     "<": "$<$",
     ">": "$>$",
     "|": "$|$",
+    "±": "$\\pm$",
+    "↑": "$\\uparrow$",
+    "↓": "$\\downarrow$",
+    "†": "$^\\dagger$",
 }
 _MINUS = re.compile(r"(?<![\w.-])([+-])(?=\d)")
 

@@ -7,8 +7,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets, pooled
-from heed.evaluation.significance import interval, randomisation_test, resampled
+import numpy as np
+
+from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets
+from heed.evaluation.significance import hierarchical_test, interval, randomisation_test, resampled
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,16 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """An entry's score minus another's, paired over examples."""
+    """An entry's score minus another's, paired over examples.
+
+    Of entries with several seeds, interval and p-value are over seeds and examples; NaN if only one has several.
+    """
 
     other: int  # number of the other entry
     value: float  # the difference
-    low: float  # lower end of its 95 % paired bootstrap interval
+    low: float  # lower end of its 95 % bootstrap interval
     high: float  # its upper end
-    p: float  # two-sided p-value by approximate randomisation
+    p: float  # two-sided p-value
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,21 @@ def results_of(
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
-    # The same draws for all of them.
-    draws = iter(resampled([group for name in names for group in groups[name]], resampling.count, resampling.seed))
-    drawn = {name: [next(draws) for _ in outcomes] for name in names}
+
+    def draw(count: int) -> dict[str, list[Array]]:
+        """Resampled scores of every entry by measure, with the same draws for all of them."""
+        draws = iter(resampled([group for name in names for group in groups[name]], count, resampling.seed))
+        return {name: [next(draws) for _ in outcomes] for name in names}
+
+    drawn = draw(resampling.count)
+    tested = draw(resampling.trials) if any(len(runs) > 1 for runs in outcomes) else drawn
     scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
     against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
         best = best_of(groups[name][0][0], [scored[name] for scored in scores])
         for place in range(len(outcomes)):
             others = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
-            found = (_difference(groups[name], drawn[name], place, other, resampling) for other in others)
+            found = (_difference(groups[name], tested[name], place, other, resampling) for other in others)
             against[place][name] = tuple(one for one in found if one is not None)
     buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
     return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
@@ -113,11 +123,17 @@ def _score(group: Sequence[Measure], drawn: Array) -> Score:
 def _difference(
     groups: Sequence[Sequence[Measure]], draws: Sequence[Array], place: int, other: int, resampling: Resampling
 ) -> Difference | None:
-    this, that = (statistics.fmean(measure.score() for measure in groups[i]) for i in (place, other))
-    if math.isnan(this - that):
+    this, that = (np.array([measure.score() for measure in groups[i]]) for i in (place, other))
+    value, drawn = float(this.mean() - that.mean()), draws[place] - draws[other]
+    if math.isnan(value):
         return None
-    p = randomisation_test(pooled(groups[place]), pooled(groups[other]), resampling.trials, resampling.seed)
-    return Difference(other, this - that, *interval(draws[place] - draws[other]), p)
+    if min(len(this), len(that)) > 1:
+        found, p = hierarchical_test(this, that, drawn, resampling.seed)
+        return Difference(other, found.value, found.low, found.high, p)
+    if max(len(this), len(that)) > 1:
+        return Difference(other, value, math.nan, math.nan, math.nan)
+    p = randomisation_test(groups[place][0], groups[other][0], resampling.trials, resampling.seed)
+    return Difference(other, value, *interval(drawn), p)
 
 
 def _by_length(
@@ -131,6 +147,11 @@ def _by_length(
         draws = resampled(chosen, resampling.count, resampling.seed)
         columns.append([_score(group, drawn) for group, drawn in zip(chosen, draws, strict=True)])
     return buckets, [tuple(column[i] for column in columns) for i in range(len(groups))]
+
+
+def best_first(measure: Measure) -> str:
+    """The head of a column in a paper: the measure with its unit, and an arrow towards better scores."""
+    return f"{measure.label}{' %' * measure.is_share} {'↑' if measure.higher_is_better else '↓'}"
 
 
 def head_of(measure: Measure) -> str:
@@ -149,11 +170,22 @@ def score_text(score: Score, measure: Measure) -> str:
     return f"{value}{spread} [{low}, {high}]"
 
 
+def deviation_text(score: Score, measure: Measure) -> str:
+    """A score and its standard deviation over seeds, if it has several; "-" if there is none."""
+    if math.isnan(score.value):
+        return "-"
+    scale = 100 if measure.is_share else 1
+    spread = "" if score.deviation is None else f" ± {scale * score.deviation:.{measure.digits}f}"
+    return f"{scale * score.value:.{measure.digits}f}{spread}"
+
+
 def difference_text(difference: Difference, measure: Measure, resampling: Resampling) -> str:
     """A difference with its interval and its p-value."""
     scale = 100 if measure.is_share else 1
     numbers = (difference.low, difference.value, difference.high)
     low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
+    if math.isnan(difference.p):
+        return f"{value} (one seed)"
     return f"{value} [{low}, {high}] p {p_text(difference.p, resampling.trials)}"
 
 
@@ -172,10 +204,18 @@ def intervals_note(drawn: Resampling) -> str:
     )
 
 
-def test_note(drawn: Resampling) -> str:
+def test_note(drawn: Resampling, has_seeds: bool) -> str:
     """A note on differences, their intervals and p-values."""
+    if has_seeds:
+        return (
+            "Differences: the row minus the other, with 95 % interval and two-sided p over seeds and examples by a "
+            f"hierarchical bootstrap ({drawn.trials:,} resamples, seed {drawn.seed}): examples are resampled for all "
+            "rows together, and the deviation of the seeds is drawn from Student's distribution (Welch's degrees of "
+            "freedom); p is not corrected for the number of comparisons. A row with one seed is not tested."
+        )
     return (
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
         f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
-        f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons."
+        f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons. Both are over "
+        "examples only: another seed may reverse a difference; --seeds 3 includes seeds."
     )

@@ -107,15 +107,6 @@ def _ratio(sums: Array) -> Array:
     return ratios
 
 
-def pooled(measures: Sequence[Measure]) -> Measure:
-    """Combine a measure of several runs: each example's statistics are averaged over the runs.
-
-    The resulting score is the mean of the runs' scores if the denominators are equal (shares of the same references),
-    and close to it otherwise (BLEU, chrF).
-    """
-    return replace(measures[0], statistics=np.mean([measure.statistics for measure in measures], axis=0))
-
-
 @dataclass(frozen=True)
 class Outcomes:
     """Outputs of one run for a set of examples, with measures, for evaluation, comparison and validation.

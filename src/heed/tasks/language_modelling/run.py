@@ -507,6 +507,9 @@ class LanguageModelExaminer(Examiner[LanguageModelRun, Document, TokenScores]):
             remarks.append(f"The runs predict each token from different amounts of text ({listed}).")
         return super()._references()[0], remarks
 
+    def _lengths(self) -> tuple[list[int], str]:
+        return ([], "") if self.units.are_pieces else super()._lengths()
+
     def predict(self, run: LanguageModelRun, examples: Sequence[Document], beam_size: int | None) -> list[TokenScores]:
         whole = self.units.are_pieces and len(examples) == len(self.examples)
         texts = [example.text for example in (self.units.documents if whole else examples)]
