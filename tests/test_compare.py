@@ -12,14 +12,16 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
 
 import heed
-from heed.comparison.results import p_text
+from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
 from heed.errors import ConfigError, DataError
+from heed.evaluation.measures import Outcomes, share
 from heed.tasks import check_config
 from test_draw import Page
 
@@ -177,6 +179,27 @@ def test_runs_that_differ_in_their_seed_are_one_row(three, gru, gru_again):
     text = " ".join(three.text().split())
     assert "means over seeds (gru: seeds 1 2; rnn: seeds 1)" in text
     assert "which the interval does not cover" in text
+    assert "A row with one seed is not tested" in text and "(one seed)" in text
+    for one in three.rows:
+        assert all(one[f"token_accuracy_{name}"] is None for name in ("p_best", "p_baseline", "minus_best_low"))
+
+
+def outcomes_of(*accuracies):
+    """The outcomes of some seeds on 1,000 examples, most of which are right or wrong in all of them."""
+    right = [(np.arange(1000) < 1000 * accuracy).astype(float) for accuracy in accuracies]
+    return [Outcomes(("",) * 1000, (share("accuracy", "accuracy", one),)) for one in right]
+
+
+def test_a_difference_within_the_spread_of_the_seeds_is_not_significant():
+    resampling = Resampling(200, 2_000, 1)
+
+    def p(*rows):
+        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, resampling)
+        return next(one.p for result in results for one in result.against["accuracy"])
+
+    assert p([0.72, 0.76], [0.74, 0.78]) > 0.3  # the seeds of a row differ by twice the difference of the rows
+    assert p([0.74], [0.76]) < 0.01  # of one seed each, the test cannot know
+    assert p([0.720, 0.724, 0.728], [0.780, 0.784, 0.788]) < 0.01
 
 
 def test_seeds_alone_are_compared_with_each_other(gru, gru_again):
@@ -243,14 +266,24 @@ def test_json_holds_every_output(three, gru):
     assert len(first["outputs"]["gru"]) == 2 and len(first["outputs"]["rnn"]) == 1
 
 
-def test_latex_is_balanced_and_escaped(three):
+def test_latex_is_a_table_for_a_paper_with_the_rest_in_comments(three):
     latex = three.to_latex()
-    assert latex.count("\\begin{table}") == latex.count("\\end{table}") == len(three.tables())
-    for part in ("\\toprule", "\\midrule", "\\bottomrule", "exact match \\%", "\\caption{Scores on 30 test examples. "):
+    comments = [line for line in latex.splitlines() if line.startswith("%")]
+    assert latex.count("\\begin{table}") == latex.count("\\end{table}") == 1
+    for part in ("\\toprule", "\\midrule", "\\bottomrule", "exact match \\% $\\uparrow$", "error \\% $\\downarrow$"):
         assert part in latex
+    caption = re.search(r"\\caption\{(.*)\}", latex)[1]
+    assert caption.startswith("Scores on 30 test examples, with the standard deviation over 1 to 2 seeds. ")
+    assert len(caption.split()) <= 60
     body = [line for line in latex.splitlines() if line.endswith("\\\\")]
     for line in body:
-        assert not re.search(r"(?<!\\)[%#_]", line)
+        assert not re.search(r"(?<!\\)[%#_]|\[", line)
+    row = three.rows[0]
+    assert f"{100 * row['token_accuracy']:.1f} $\\pm$ {100 * row['token_accuracy_sd']:.1f}" in latex
+    bold = [three.is_best(measure.name, n) for n in (0, 1) for measure in three.measures]
+    assert latex.count("\\textbf{") == sum(bold) >= 3
+    for line in three.text(10_000).splitlines():
+        assert f"% {line}".rstrip() in comments
     for block in latex.split("\\begin{tabular}")[1:]:
         columns = len(re.match(r"\{(l r*)\}".replace(" ", ""), block)[1])
         rows = [line for line in block.split("\\end{tabular}")[0].splitlines() if line.endswith("\\\\")]

@@ -477,6 +477,8 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
     assert "perplexity" in [measure.name for measure in heed.compare([one, alike], resamples=20).measures]
     for row, run in zip(comparison.rows, (one, two), strict=True):
         assert row["bits_per_byte"] == run.evaluate("valid")["bits_per_byte"]["value"]
+    assert comparison.examiner.units.are_pieces and comparison.buckets == ()  # pieces of 1,000 characters and one rest
+    assert not any("length" in name for name in comparison.rows[0])
     comparison.save(tmp_path / "page", sentences=2)
     assert "surprisal of each token" in (tmp_path / "page" / "compare.html").read_text()
 

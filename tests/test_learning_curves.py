@@ -223,7 +223,7 @@ def test_files_hold_the_rows(curves, folder):
     content = json.loads(curves.to_json())
     assert content["rows"] == curves.rows and content["examples"] == 18
     latex = curves.to_latex()
-    assert latex.count("\\begin{") == latex.count("\\end{") and latex.count("\\begin{table}") == len(curves.tables())
+    assert latex.count("\\begin{") == latex.count("\\end{") and latex.count("\\begin{table}") == len(curves.measures)
     page = curves.to_html()
     assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "Other scores" in page and "nan" not in page + latex + curves.to_csv()

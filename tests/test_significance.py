@@ -9,7 +9,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from heed.errors import ConfigError
 from heed.evaluation.measures import share
-from heed.evaluation.significance import interval, randomisation_test, resampled
+from heed.evaluation.significance import hierarchical_test, interval, randomisation_test, resampled
 from heed.evaluation.text_scores import text_measure
 
 WORDS = ["der", "Hund", "sieht", "die", "Katze", "und", "geht", "nach", "Hause", "heute"]
@@ -195,6 +195,67 @@ def test_under_the_null_hypothesis_small_p_values_are_as_rare_as_they_say():
         small += randomisation_test(exact(first), exact(second), 200, seed=trial) <= 0.1
     assert small <= 0.1 * 300 + 4 * math.sqrt(300 * 0.1 * 0.9)
     assert small >= 3
+
+
+# --- over seeds and examples
+
+
+def seeds_of(count, accuracy, spread, seed, examples=400):
+    """Which of some examples each of several seeds has right; `spread` is the deviation of the seeds' accuracy."""
+    draw = np.random.default_rng(seed)
+    hard = draw.random(examples) / 2  # the same examples are hard for every seed
+    return [
+        exact((0.5 * draw.random(examples) + hard < accuracy + draw.normal(0, spread)).astype(float))
+        for _ in range(count)
+    ]
+
+
+def over_seeds(first, second, resamples=4_000):
+    one, other = resampled([first, second], resamples, seed=1)
+    return hierarchical_test(*(np.array([run.score() for run in runs]) for runs in (first, second)), one - other, 1)
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2), (3, 2), (5, 4)])
+def test_several_seeds_are_tested_as_a_plain_version_does(first, second):
+    a, b = seeds_of(first, 0.72, 0.02, seed=3), seeds_of(second, 0.5, 0.04, seed=4)
+    found, p = over_seeds(a, b, 20_000)
+    draw, plain = np.random.default_rng(9), []
+    right = [np.stack([run.statistics[:, 0] for run in runs]) for runs in (a, b)]  # (seeds, examples)
+    variances = [runs.mean(1).var(ddof=1) / len(runs) for runs in right]
+    freedom = sum(variances) ** 2 / sum(v**2 / (len(runs) - 1) for v, runs in zip(variances, right, strict=True))
+    for _ in range(5_000):
+        chosen = draw.integers(400, size=400)
+        student = draw.normal() / math.sqrt(draw.chisquare(freedom) / freedom)
+        plain.append(right[0][:, chosen].mean() - right[1][:, chosen].mean() + student * math.sqrt(sum(variances)))
+    value = right[0].mean() - right[1].mean()
+    extreme = np.mean(np.abs(np.array(plain) - value) >= value)
+    assert found.value == pytest.approx(value)
+    assert p == pytest.approx(extreme, abs=4 * math.sqrt(extreme / 5_000) + 1e-3)
+    assert (found.low, found.high) == pytest.approx(np.quantile(plain, [0.025, 0.975]), abs=0.2 * (value - found.low))
+
+
+@pytest.mark.parametrize(("seeds", "other"), [(2, 1.0), (2, 0.0), (3, 1.0), (5, 0.5)])
+def test_seeds_that_vary_do_not_make_equal_models_differ(seeds, other):
+    """A seed's deviation is five times the examples' here: with examples alone, half of these pairs would differ."""
+    draw, small, alone = np.random.default_rng(0), 0, 0
+    for trial in range(600):
+        first, second = 5 * draw.normal(size=seeds), 5 * other * draw.normal(size=seeds)
+        value = first.mean() - second.mean() + draw.normal()
+        drawn = value + draw.normal(size=300)
+        _, p = hierarchical_test(first + value - first.mean() + second.mean(), second, drawn, trial)
+        small += p <= 0.05
+        alone += abs(value) > 1.96
+    assert small <= 0.05 * 600 + 3 * math.sqrt(600 * 0.05 * 0.95)
+    assert small >= 1 and alone > 150
+
+
+def test_seeds_that_agree_leave_the_bootstrap_over_examples():
+    a, b = seeds_of(1, 0.7, 0.0, seed=1), seeds_of(1, 0.6, 0.0, seed=2)
+    found, p = over_seeds(a * 2, b * 3)
+    one, other = resampled([a, b], 4_000, seed=1)
+    assert (found.low, found.high) == pytest.approx(interval(one - other))
+    assert 1 / 4_001 <= p < 0.05
+    assert over_seeds(a * 2, a * 2)[1] == 1.0
 
 
 def test_resamples_without_a_score_count_for_nothing():
