@@ -18,6 +18,7 @@ import torch
 import yaml
 
 import heed
+from heed.comparison.entries import Entry
 from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
 from heed.errors import ConfigError, DataError
@@ -241,6 +242,74 @@ def test_seeds_that_were_trained_unevenly_are_marked(folder, gru_again, rnn):
     longer.config = gru_again.config.model_copy(update={"training": rnn.config.training})  # as under one time budget
     text = " ".join(heed.compare([gru_again, longer, rnn], resamples=20).text(200).split())
     assert "trained for very different numbers of updates (4, 8)" in text
+
+
+# --- rows that were not trained enough
+
+
+def trained_for(run, updates, **training):
+    """The run again, as if trained under a time budget for some updates, unless `training` says otherwise."""
+    again = heed.load(run.folder)
+    chosen = again.config.training.model_copy(update={"steps": training.pop("steps", None), "minutes": 1.0})
+    again.config = again.config.model_copy(update={"training": chosen})
+    again.report = {**run.report, "training": {**run.report["training"], "updates": updates, **training}}
+    return again
+
+
+@pytest.mark.parametrize(
+    ("training", "said"),
+    [
+        ({"updates": 10}, "10 of about 1,000 updates that a useful model takes"),
+        ({"updates": 1000}, None),
+        ({"updates": 10, "passes": 30}, None),
+        ({"updates": 63, "passes": 30, "warmup_updates": 100}, "63 updates, all of them warm-up"),
+        ({"updates": 10, "steps": 10}, None),
+        ({"updates": 10, "steps": 10, "warmup_updates": 10}, "10 updates, all of them warm-up"),
+    ],
+)
+def test_a_budget_too_small_for_a_model_is_marked(gru, rnn, training, said):
+    again = trained_for(rnn, **training)
+    assert Entry("rnn", (again,)).shortfall == (said or "")
+    again.report["training"] |= {"passes": None}  # of an earlier version
+    assert Entry("rnn", (again,)).shortfall == ""
+
+
+def test_a_model_from_another_run_needs_fewer_updates(rnn):
+    again = trained_for(rnn, 100)
+    started = again.config.model.model_copy(update={"from_": "runs/parent"})
+    again.task.config = again.config.model_copy(update={"model": started})
+    assert Entry("rnn", (again,)).shortfall == ""
+    assert Entry("rnn", (trained_for(rnn, 100),)).shortfall != ""
+
+
+def test_a_row_that_was_not_trained_enough_is_marked_everywhere_and_tested_nowhere(gru, gru_again, rnn):
+    runs = {"gru-seed1": gru, "gru-seed2": gru_again, "rnn": rnn}
+    entries = [Entry(name, (run,)) for name, run in runs.items()]
+    best = heed.compare(entries, resamples=20).rows[0]["token_accuracy_best"]
+    runs[best] = trained_for(runs[best], 10)
+    comparison = heed.compare([Entry(name, (run,)) for name, run in runs.items()], baseline=best, resamples=50)
+    rows = {row["run"]: row for row in comparison.rows}
+    marked = rows.pop(best)
+    assert marked["not_trained_enough"] == "10 of about 1,000 updates that a useful model takes"
+    assert not any(key.endswith(("_p_best", "_p_baseline")) and value is not None for key, value in marked.items())
+    for row in rows.values():
+        assert row["not_trained_enough"] is None and row["token_accuracy_p_baseline"] is None
+        assert row["token_accuracy_best"] != best
+    assert sum(row["token_accuracy_p_best"] is not None for row in rows.values()) == 1
+    remark = f"Not trained enough, so in no test and never the best: {best} (10 of about 1,000 updates that"
+    label = f"{best} (not trained enough)"
+    for written in (comparison.text(1_000), comparison.to_html(2)):
+        assert remark in written and label in written
+    assert (
+        any(remark in note for note in json.loads(comparison.to_json())["notes"])
+        and "10 of about 1,000" in comparison.to_csv()
+    )
+    latex = comparison.to_latex()
+    assert f"\n{best}$^\\dagger$ & " in latex and "$^\\dagger$Not trained enough to be compared.}" in latex
+    assert not any("textbf" in line for line in latex.splitlines() if line.startswith(best))
+    assert "difference from" not in heed.compare(
+        [Entry("a", (runs[best],)), Entry("b", (rnn if best != "rnn" else gru,))], resamples=20
+    ).text(1_000)
 
 
 # --- what is written

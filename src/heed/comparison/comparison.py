@@ -59,6 +59,8 @@ from heed.visible import clean, to_json
 
 _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""
+_MARK, _DAGGER = " (not trained enough)", "†"
+"""Marks of a row that was not trained enough, in a paper too."""
 _COSTS = {
     "parameters": "parameters",
     "updates": "updates",
@@ -139,15 +141,16 @@ class Comparison(Predicted):
     def best(self, name: str, entry: int = 0) -> int | None:
         """The entry with the best score of a measure (of those of the same size), the first of equal ones.
 
-        None if no entry has a score.
+        None if no entry that was trained enough has a score.
         """
-        measure, alike = next(measure for measure in self.measures if measure.name == name), self.alike(entry)
+        measure = next(measure for measure in self.measures if measure.name == name)
+        alike = [i for i in self.alike(entry) if not self.entries[i].shortfall]
         place = best_of(measure, [self.results[i].scores[name] for i in alike])
         return None if place is None else alike[place]
 
     def is_best(self, name: str, entry: int) -> bool:
-        """True if no entry has a better score."""
-        best = self.best(name, entry)
+        """True if no entry has a better score, and it was trained enough."""
+        best = None if self.entries[entry].shortfall else self.best(name, entry)
         return best is not None and self.results[entry].scores[name].value == self.results[best].scores[name].value
 
     def baseline_at(self, entry: int) -> int | None:
@@ -178,6 +181,7 @@ class Comparison(Predicted):
             yield "train_examples", next(one.examples for one in self.sizes if one.asked == entry.train_size)
         yield "folders", " ".join(str(run.folder) for run in entry.runs)
         yield "seeds", " ".join(map(str, entry.seeds))
+        yield "not_trained_enough", entry.shortfall or None
         for measure in self.measures:
             name, score = measure.name, result.scores[measure.name]
             yield from ((name, score.value), (f"{name}_low", score.low), (f"{name}_high", score.high))
@@ -232,15 +236,24 @@ class Comparison(Predicted):
             differences.append(self._difference_by_size(main, self.entries[self.baseline].label))
         return [
             self._score_by_size(main),
-            *(table for table in differences if any(len(cell.text) > 5 for _, cells in table.rows for cell in cells)),
+            *filter(_has_differences, differences),
             *map(self._score_by_size, others),
             self._minutes_by_size(),
         ]
 
-    def _table(self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str) -> ScoreTable:
+    def _table(
+        self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str, mark: str = _MARK
+    ) -> ScoreTable:
         """A table with a row for each entry; `cell` gives the cell of an entry and a column."""
-        rows = ((e.label, tuple(cell(i, j) for j in range(len(columns)))) for i, e in enumerate(self.entries))
+        rows = []
+        for i, entry in enumerate(self.entries):
+            cells = tuple(cell(i, j) for j in range(len(columns)))
+            rows.append((entry.label + self._mark(i, mark), cells))
         return ScoreTable(title, tuple(columns), tuple(rows), notes)
+
+    def _mark(self, entry: int, mark: str = _MARK) -> str:
+        """The mark of an entry that was not trained enough; "" for others."""
+        return mark if self.entries[entry].shortfall else ""
 
     def _scores(self) -> ScoreTable:
         title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
@@ -250,7 +263,8 @@ class Comparison(Predicted):
 
     def _score(self, measure: Measure, entry: int) -> Cell:
         text = score_text(self.results[entry].scores[measure.name], measure)
-        return Cell(text, not (self.sizes and len(self.models) == 1) and self.is_best(measure.name, entry))
+        best = not (self.sizes and len(self.models) == 1) and self.is_best(measure.name, entry)
+        return Cell(text + self._mark(entry) if self.sizes else text, best)
 
     def _explained(self, measures: Sequence[Measure]) -> list[str]:
         return [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
@@ -270,7 +284,7 @@ class Comparison(Predicted):
 
             return self._table(f"difference from {name}", heads, cell, self._tested())
 
-        return [table(name, others) for name, others in wanted]
+        return [made for name, others in wanted if _has_differences(made := table(name, others))]
 
     def _difference(self, measure: Measure, entry: int, other: int | None, name: str) -> Cell:
         if found := self.difference(measure.name, entry, other):
@@ -397,7 +411,7 @@ class Comparison(Predicted):
     def _lines(self, measure: Measure, scores: dict[float, dict[int, Any]]) -> tuple[Line, ...]:
         """A line for each row of scores, by place on the x axis."""
         scale, lines = 100 if measure.is_share else 1, []
-        labels = self.models if self.sizes else [entry.label for entry in self.entries]
+        labels = self.models if self.sizes else [entry.label + self._mark(i) for i, entry in enumerate(self.entries)]
         for number, label in enumerate(labels):
             own = [(x, here[number]) for x, here in scores.items() if number in here]
             own = [(x, score) for x, score in own if not math.isnan(score.value)]
@@ -470,6 +484,8 @@ class Comparison(Predicted):
             f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
             "best are bold; arrows point to better scores."
         )
+        if any(entry.shortfall for entry in self.entries):
+            caption += f" {_DAGGER}Not trained enough to be compared."
         if self.sizes:
             made = [
                 self._by_size(f"{best_first(one)} by {self.unit}. {caption}", partial(self._printed, one))
@@ -477,14 +493,14 @@ class Comparison(Predicted):
             ]
         else:
             cell = lambda i, j: self._printed(self.measures[j], i)  # noqa: E731
-            made = [self._table(caption, list(map(best_first, self.measures)), cell)]
+            made = [self._table(caption, list(map(best_first, self.measures)), cell, mark=_DAGGER)]
         head = "% made by heed compare; needs \\usepackage{booktabs}"
         comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
         return "\n\n".join([head, *map(in_latex, made), comments]) + "\n"
 
     def _printed(self, measure: Measure, entry: int) -> Cell:
-        score = self.results[entry].scores[measure.name]
-        return self._score(measure, entry)._replace(text=deviation_text(score, measure))
+        text = deviation_text(self.results[entry].scores[measure.name], measure)
+        return self._score(measure, entry)._replace(text=text + self._mark(entry, _DAGGER) if self.sizes else text)
 
     def to_html(self, sentences: int = 15) -> str:
         """One self-contained page: the tables, the drawings, and the same sentences for every model with maps.
@@ -601,7 +617,9 @@ def compare_entries(
     results: dict[int, Result] = {}
     for group in groups.values():
         outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
-        here, buckets = results_of(outcomes, lengths, None if base is None else group.index(base), found.resampling)
+        untested = frozenset(place for place, i in enumerate(group) if entries[i].shortfall)
+        base = None if base is None else group.index(base)
+        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested)
         for i, result in zip(group, here, strict=True):
             against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
             results[i] = replace(result, against=against)
@@ -612,7 +630,7 @@ def compare_entries(
         measures=found.outcomes[0][0].measures,
         buckets=tuple(buckets),
         baseline=first,
-        remarks=(*remarks, *(_uneven(entries) if len(groups) == 1 else ())),
+        remarks=(*remarks, *_not_trained_enough(entries), *(_uneven(entries) if len(groups) == 1 else ())),
         **vars(found),
     )
 
@@ -620,6 +638,21 @@ def compare_entries(
 def _baseline_of(entries: Sequence[Entry], group: Sequence[int], first: int) -> int | None:
     """The entry of a group that is the baseline, or has its label."""
     return first if first in group else next((i for i in group if entries[i].label == entries[first].label), None)
+
+
+def _has_differences(table: ScoreTable) -> bool:
+    """True if a cell has more than "best" or "-"."""
+    return any(len(cell.text) > 5 for _, cells in table.rows for cell in cells)
+
+
+def _not_trained_enough(entries: Sequence[Entry]) -> Iterator[str]:
+    """A remark on the rows that are in no test."""
+    lacking = [entry for entry in entries if entry.shortfall]
+    if lacking:
+        several = len({entry.train_size for entry in entries}) > 1
+        size = lambda entry: f" on {entry.train_size or 'all'}" * several  # noqa: E731
+        listed = ", ".join(f"{entry.label}{size(entry)} ({entry.shortfall})" for entry in lacking)
+        yield f"Not trained enough, so in no test and never the best: {listed}."
 
 
 def _uneven(entries: Sequence[Entry]) -> Iterator[str]:

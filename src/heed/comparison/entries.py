@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.runs.loading import load
+from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
 from heed.tasks.base.run import Run, check_one_task
@@ -37,6 +39,26 @@ class Entry:
     def seeds(self) -> list[int]:
         """The seed of each run."""
         return [run.config.training.seed for run in self.runs]
+
+    @cached_property
+    def shortfall(self) -> str:
+        """Why the row was not trained enough to be compared, such as "10 of about 1,000 updates"; empty if it was."""
+        found = {seed: lack for seed, run in zip(self.seeds, self.runs, strict=True) if (lack := _shortfall(run))}
+        return "; ".join(f"seed {seed}: {lack}" if len(self.runs) > 1 else lack for seed, lack in found.items())
+
+
+def _shortfall(run: Run[Any, Any]) -> str:
+    """Of one run. Steps that the user chose are enough, unless all were warm-up."""
+    training, report = run.config.training, run.report.get("training", {})
+    updates, warmup, passes = (report.get(name) for name in ("updates", "warmup_updates", "passes"))
+    if updates is None or passes is None:  # imported, or trained by an earlier version
+        return ""
+    if warmup and updates <= warmup:
+        return f"{updates:,} updates, all of them warm-up"
+    enough = enough_updates(run.task)
+    if training.steps is not None or updates >= enough or passes >= ENOUGH_PASSES:
+        return ""
+    return f"{updates:,} of about {enough:,} updates that a useful model takes"
 
 
 def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:

@@ -76,7 +76,11 @@ class Result:
 
 
 def results_of(
-    outcomes: Sequence[Sequence[Outcomes]], lengths: Sequence[int], baseline: int | None, resampling: Resampling
+    outcomes: Sequence[Sequence[Outcomes]],
+    lengths: Sequence[int],
+    baseline: int | None,
+    resampling: Resampling,
+    untested: frozenset[int] = frozenset(),
 ) -> tuple[list[Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
 
@@ -85,6 +89,7 @@ def results_of(
         lengths: Of the examples, to score them by length as well; empty for no such scores.
         baseline: Number of an entry, or None.
         resampling: How to resample.
+        untested: Numbers of entries that are in no test and never the best.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
@@ -99,19 +104,20 @@ def results_of(
     scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
     against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
-        best = best_of(groups[name][0][0], [scored[name] for scored in scores])
+        best = best_of(groups[name][0][0], [scored[name] for scored in scores], untested)
         for place in range(len(outcomes)):
-            others = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
+            named = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
+            others = [other for other in named if untested.isdisjoint((place, other))]
             found = (_difference(groups[name], tested[name], place, other, resampling) for other in others)
             against[place][name] = tuple(one for one in found if one is not None)
     buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
     return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
 
 
-def best_of(measure: Measure, scores: Sequence[Score]) -> int | None:
-    """The entry with the best score, the first of equal ones; None if no entry has a score."""
+def best_of(measure: Measure, scores: Sequence[Score], untested: frozenset[int] = frozenset()) -> int | None:
+    """The entry with the best score, the first of equal ones; None if no entry that may be the best has a score."""
     sign = 1 if measure.higher_is_better else -1
-    known = [i for i, score in enumerate(scores) if not math.isnan(score.value)]
+    known = [i for i, score in enumerate(scores) if not math.isnan(score.value) and i not in untested]
     return max(known, key=lambda i: sign * scores[i].value, default=None)
 
 

@@ -398,6 +398,8 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         "training": {
             "updates": progress.step,
             "planned_updates": progress.total_steps,
+            "warmup_updates": progress.warmup,
+            "passes": progress.epoch,
             "ended": result.reason,
             "kept": result.kept,
             "target_tokens_per_second": round(result.tokens_per_second, 1),
@@ -438,17 +440,22 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
 
 _DELAYED = 1.3
 """Delay of updates by other work from which it is said."""
-_ENOUGH_PASSES = 30
+ENOUGH_PASSES = 30
 """Passes over the data after which a few updates more teach little."""
 _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
 """Round budgets to propose."""
 
 
+def enough_updates(task: Task[Any, Any]) -> int:
+    """Updates that a model needs to be of use: fewer if it starts from another run."""
+    return task.enough_updates if task.config.model.from_ is None else task.enough_updates // 10
+
+
 def before(task: Task[Any, Any], updates: int) -> str:
     """A warning if a run has too few updates for a useful model; else empty."""
     training, passes = task.config.training, updates / updates_per_pass(task)
-    enough = task.enough_updates if task.config.model.from_ is None else task.enough_updates // 10
-    if updates >= enough or passes >= _ENOUGH_PASSES:
+    enough = enough_updates(task)
+    if updates >= enough or passes >= ENOUGH_PASSES:
         return ""
     done = f"only about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
     if training.minutes is None or training.steps is not None:
