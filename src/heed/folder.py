@@ -386,6 +386,8 @@ class _Training(TypedDict, total=False):
 
     updates: int
     planned_updates: int | None
+    warmup_updates: int | None
+    passes: int
     ended: str
     kept: str
     target_tokens_per_second: float

@@ -329,6 +329,18 @@ EDITS = [
         "for other in (best,) if other is not None and other != place",
         ("tests/test_compare.py::test_differences_are_against_the_best_and_the_baseline",),
     ),
+    Edit(
+        "compare: rows that were not trained enough are tested",
+        "others = [other for other in named if untested.isdisjoint((place, other))]",
+        "others = [*named]",
+        ("tests/test_compare.py::test_a_row_that_was_not_trained_enough_is_marked_everywhere_and_tested_nowhere",),
+    ),
+    Edit(
+        "compare: a number of updates that the user chose is not enough",
+        "if training.steps is not None or updates >= enough or passes >= ENOUGH_PASSES:",
+        "if updates >= enough or passes >= ENOUGH_PASSES:",
+        ("tests/test_compare.py::test_a_budget_too_small_for_a_model_is_marked",),
+    ),
     # looks
     Edit(
         "a span of characters is judged by its first one",

@@ -169,6 +169,12 @@ EDITS = [
         "extreme += int(np.sum(differences <= observed - _EQUAL))",
         ("tests/test_significance.py",),
     ),
+    Edit(
+        "p-values over seeds have as many degrees of freedom as resamples",
+        "freedom = 1 / np.sum(shares**2 / np.array([len(first) - 1, len(second) - 1]))",
+        "freedom = len(deviations)",
+        ("tests/test_significance.py",),
+    ),
     # kernels
     Edit(
         "the piecewise loss ignores label smoothing",

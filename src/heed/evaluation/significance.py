@@ -130,11 +130,12 @@ def hierarchical_test(first: Array, second: Array, drawn: Array, seed: int) -> t
 
     with the variances s^2 of the scores of k seeds, and t of Student's distribution with Welch's degrees of freedom.
     p = (1 + resamples as far from the observed difference as this is from 0) / (1 + resamples), so the smallest is
-    1 / (1 + resamples) with any number of seeds; with two, the difference must be about ten times the spread for it.
+    1 / (1 + resamples) with any number of seeds. Where both models have the same s, and examples hardly matter, p is
+    0.05 for a difference of 4.3 s with two seeds each, 2.3 s with three, 1.5 s with five.
 
-    Seeds drawn with replacement, as usual in a hierarchical bootstrap, find p < 0.05 between equal models too often:
-    two seeds, whose spread is five times that of the examples, in 27 of 100 cases (t: 2), three in 17 (3), five in 11
-    (4). The variation of seeds within examples is counted in both terms, which makes p slightly too large.
+    Seeds drawn with replacement, as is usual in a hierarchical bootstrap, give p < 0.05 for equal models too often:
+    where s is five times the standard error over examples, in 27 of 100 comparisons of two seeds each (with t in 2), 17
+    of three (3), 11 of five (4). Variation of the seeds within examples counts in both terms, so p errs upwards.
 
     Args:
         first: `(k1,)`, the score of each seed of one model, two or more.
