@@ -195,12 +195,14 @@ def test_a_difference_within_the_spread_of_the_seeds_is_not_significant():
     resampling = Resampling(200, 2_000, 1)
 
     def p(*rows):
-        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, resampling)
+        seeds = any(len(row) > 1 for row in rows)
+        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, resampling, has_seeds=seeds)
         return next(one.p for result in results for one in result.against["accuracy"])
 
     assert p([0.72, 0.76], [0.74, 0.78]) > 0.3  # the seeds of a row differ by twice the difference of the rows
     assert p([0.74], [0.76]) < 0.01  # of one seed each, the test cannot know
     assert p([0.720, 0.724, 0.728], [0.780, 0.784, 0.788]) < 0.01
+    assert np.isnan(p([0.74], [0.76], [0.5, 0.5]))
 
 
 def test_seeds_alone_are_compared_with_each_other(gru, gru_again):

@@ -70,7 +70,7 @@ def labels(folder):
     """Two runs that cut texts otherwise, one of them hardly trained."""
     return [
         trained(folder, "classification", "words", steps=40),
-        trained(folder, "classification", "parts", steps=4, **{"tokenizer.kind": "bpe", "tokenizer.vocab_size": 60}),
+        trained(folder, "classification", "parts", steps=8, **{"tokenizer.kind": "bpe", "tokenizer.vocab_size": 60}),
     ]
 
 

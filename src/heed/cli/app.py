@@ -332,7 +332,9 @@ def compare(
     minutes: Annotated[
         float | None, option("Training", metavar="N", help="Time budget of each run in minutes.")
     ] = None,
-    seeds: Annotated[int, option("Training", metavar="N", help="Runs per model, seeds 1 to N; tests then cover seeds too.", min=1)] = 1,
+    seeds: Annotated[
+        int, option("Training", metavar="N", help="Runs per model, seeds 1 to N; tests then cover seeds too.", min=1)
+    ] = 1,
     size: Annotated[
         str | None,
         option("Training", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),

@@ -615,11 +615,12 @@ def compare_entries(
     lengths = found.examiner.lengths if len(groups) == 1 else []
     buckets: list[Bucket] = []
     results: dict[int, Result] = {}
+    has_seeds = any(len(entry.runs) > 1 for entry in entries)
     for group in groups.values():
         outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
         untested = frozenset(place for place, i in enumerate(group) if entries[i].shortfall)
         base = None if base is None else group.index(base)
-        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested)
+        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested, has_seeds)
         for i, result in zip(group, here, strict=True):
             against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
             results[i] = replace(result, against=against)

@@ -69,7 +69,7 @@ def in_latex(table: ScoreTable) -> str:
     """A LaTeX `table`, which needs booktabs; its title is the caption."""
     lines = [
         _command("begin", "table"),
-        "\\centering",
+        "\\centering\\small",
         _command("begin", "tabular", "l" + "r" * len(table.columns)),
         "\\toprule",
         " & ".join(["", *map(latex_escaped, table.columns)]) + " \\\\",

@@ -41,7 +41,7 @@ class Score:
 class Difference:
     """An entry's score minus another's, paired over examples.
 
-    Of entries with several seeds, interval and p-value are over seeds and examples; NaN if only one has several.
+    If some entries have several seeds, interval and p-value are over seeds and examples; NaN for an entry with one.
     """
 
     other: int  # number of the other entry
@@ -81,6 +81,7 @@ def results_of(
     baseline: int | None,
     resampling: Resampling,
     untested: frozenset[int] = frozenset(),
+    has_seeds: bool = False,
 ) -> tuple[list[Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
 
@@ -90,6 +91,7 @@ def results_of(
         baseline: Number of an entry, or None.
         resampling: How to resample.
         untested: Numbers of entries that are in no test and never the best.
+        has_seeds: True to test over seeds and examples, and no entry with one seed.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
@@ -100,7 +102,7 @@ def results_of(
         return {name: [next(draws) for _ in outcomes] for name in names}
 
     drawn = draw(resampling.count)
-    tested = draw(resampling.trials) if any(len(runs) > 1 for runs in outcomes) else drawn
+    tested = draw(resampling.trials) if has_seeds else drawn
     scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
     against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
@@ -108,7 +110,7 @@ def results_of(
         for place in range(len(outcomes)):
             named = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
             others = [other for other in named if untested.isdisjoint((place, other))]
-            found = (_difference(groups[name], tested[name], place, other, resampling) for other in others)
+            found = (_difference(groups[name], tested[name], place, other, resampling, has_seeds) for other in others)
             against[place][name] = tuple(one for one in found if one is not None)
     buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
     return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
@@ -127,7 +129,12 @@ def _score(group: Sequence[Measure], drawn: Array) -> Score:
 
 
 def _difference(
-    groups: Sequence[Sequence[Measure]], draws: Sequence[Array], place: int, other: int, resampling: Resampling
+    groups: Sequence[Sequence[Measure]],
+    draws: Sequence[Array],
+    place: int,
+    other: int,
+    resampling: Resampling,
+    has_seeds: bool,
 ) -> Difference | None:
     this, that = (np.array([measure.score() for measure in groups[i]]) for i in (place, other))
     value, drawn = float(this.mean() - that.mean()), draws[place] - draws[other]
@@ -136,7 +143,7 @@ def _difference(
     if min(len(this), len(that)) > 1:
         found, p = hierarchical_test(this, that, drawn, resampling.seed)
         return Difference(other, found.value, found.low, found.high, p)
-    if max(len(this), len(that)) > 1:
+    if has_seeds:
         return Difference(other, value, math.nan, math.nan, math.nan)
     p = randomisation_test(groups[place][0], groups[other][0], resampling.trials, resampling.seed)
     return Difference(other, value, *interval(drawn), p)
