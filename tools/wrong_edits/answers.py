@@ -364,7 +364,7 @@ EDITS = [
     ),
     Edit(
         "a run of several passes is said to have too few updates",
-        "if updates >= enough or passes >= _ENOUGH_PASSES:",
+        "if updates >= enough or passes >= ENOUGH_PASSES:",
         "if updates >= enough:",
         ("tests/test_budget.py::test_a_handful_of_updates_is_warned_of",),
     ),
