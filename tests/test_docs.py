@@ -52,23 +52,32 @@ def test_the_first_steps_configuration_is_valid():
     check_config(yaml.safe_load(block), "docs/first-steps.md")
 
 
-@pytest.mark.parametrize("name", ["README", "docs/install", "docs/first-steps", "docs/looking", "docs/compare"])
-def test_the_commands_on_the_first_pages_can_be_given(name):
+@pytest.mark.parametrize("name", ["README", *(f"docs/{path.stem}" for path in sorted((ROOT / "docs").glob("*.md")))])
+def test_the_commands_on_a_page_can_be_given(name):
     from typer.main import get_command
 
     from heed.cli.app import app
 
-    blocks = "".join(re.findall(r"^ *```.*?^ *```", page(f"{name}.md"), flags=re.MULTILINE | re.DOTALL))
+    text = page(f"{name}.md").replace("\\\n", "")
+    blocks = "".join(re.findall(r"^ *```.*?^ *```", text, flags=re.MULTILINE | re.DOTALL))
+    blocks = blocks.replace(" && heed ", "\nheed ")
     given = re.findall(r"^ *(?:\$ |\.venv/bin/)?heed (\w+)(.*)$", blocks, flags=re.MULTILINE)
-    given += re.findall(r"`heed (\w+)([^`]*)`", page(f"{name}.md"))
-    assert {
+    given += re.findall(r"`heed (\w+)([^`]*)`", text)
+    wanted = {
         "install": {"demo"},
+        "first-steps": {"demo", "check", "train", "evaluate", "predict", "look"},
+        "looking": {"look"},
         "compare": {"compare"},
         "README": {"check", "train", "evaluate", "predict", "look", "pack", "compare"},
-    }.get(Path(name).stem, {"look"}) <= {command for command, _ in given}
+    }
+    assert wanted.get(Path(name).stem, set()) <= {command for command, _ in given}
     for command, words in given:
-        words = shlex.split(words.split(" > ")[0], comments=True)
-        get_command(app).commands[command].make_context(command, words, resilient_parsing=not words)
+        words = shlex.split(re.split(r" [>|] ", words)[0], comments=True)
+        parser = get_command(app).commands[command]
+        if words and words[0].startswith("--"):  # text that names an option
+            assert words[0] == "--help" or any(words[0] in one.opts for one in parser.params), words
+            continue
+        parser.make_context(command, words, resilient_parsing=not words)
 
 
 def test_the_page_on_installing_has_every_extra():
@@ -205,4 +214,4 @@ def test_the_reading_path_has_the_lines_that_it_says():
     for path, stated in rows:
         count = len((ROOT / "src" / "heed" / path).read_text(encoding="utf-8").splitlines())
         assert abs(count - int(stated)) <= 0.1 * count, (path, count)
-    assert sum(int(stated) for _, stated in rows) <= 2_900
+    assert sum(int(stated) for _, stated in rows) <= 3_000

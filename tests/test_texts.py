@@ -2,16 +2,13 @@
 
 import gzip
 import json
-import re
 from collections import Counter
 from itertools import compress
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import heed
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import TextFormat, text_reader
@@ -216,20 +213,6 @@ def test_a_run_of_an_earlier_version_keeps_what_it_had_held_out(tmp_path):
     valid = open_splits(before, text_reader(TextFormat())).examples["valid"]
     smallest = sorted(texts, key=lambda text: field_hashes([text])[0, 0])[:12]
     assert {text.text for text in valid} == {text.text for text in smallest}
-
-
-def test_the_first_example_of_the_page_on_python_says_what_the_page_says(monkeypatch, tmp_path):
-    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
-    example = page.split("```python\n")[1].split("```")[0]
-    real = heed.train
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        heed, "train", lambda task, minutes, **data: real(task, steps=150, quiet=True, **data), raising=False
-    )
-    names = {}
-    exec(example, names)
-    (label,) = re.findall(r"predict\(\"what a film\"\)  # <(\w+) ", example)
-    assert names["run"].predict("what a film").label == label
 
 
 def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):

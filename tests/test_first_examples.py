@@ -1,0 +1,208 @@
+"""README and docs/*.md: the first example of a page that needs no files of the user runs, and prints what it shows.
+
+Printed texts are compared in kind: numbers may differ, labels and words may not. Trainings that take minutes as they
+stand run for a few updates here, and as they stand with `make slow`.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import heed
+from commands import call, failing
+from heed.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
+SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=2"]
+SMALL += ["model.size=tiny", "data.train=40", "data.valid=6", "data.test=60"]
+OTHERS = {  # pages without such an example, and what tries their commands instead
+    "numbers": "tests/test_numbers.py",
+    "text": "tests/test_tutorials.py",
+    "tasks": "tests/test_tutorials.py",
+    "looking": "tests/test_tutorials.py",
+    "word-order": "tests/test_word_order.py",
+    "low-resource": "tests/test_pages.py",
+    "systems": "tests/test_systems.py",
+    "export": "tests/test_export.py",
+    "huggingface": "tests/test_checkpoints_bert.py",
+    "scaling": "tests/test_processes.py",
+    "install": "tests/test_docs.py",
+    "lineage": "tests/test_examples.py",
+    "configuration": "tests/test_docs.py",
+    **dict.fromkeys(("architecture", "benchmarks", "glossary", "reliability"), ""),  # no examples
+}
+QUICK = {"language-models", "images", "lessons", "python"}
+"""Pages whose first example takes seconds as it stands."""
+MINUTES = {"alignment", "dialogue", "summarisation", "pretraining", "data", "compare"}
+DEMO = {"README", "first-steps"}
+
+
+def in_kind(text):
+    """A printed line with its numbers and ranges of numbers replaced, in single spaces."""
+    return re.sub(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:-\d+)?", "N", " ".join(text.split()))
+
+
+def blocks(page, kind):
+    """The blocks of a page with the text after each."""
+    found = re.finditer(rf"^```{kind}\n(.*?)^```\n", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    return [(one[1].replace("\\\n", " "), PAGES[page][one.end() :]) for one in found]
+
+
+def needs_no_files(words):
+    return (words[1] == "lesson" and not words[2:3] == ["my.yaml"]) or any(
+        word.startswith("data.name=") for word in words
+    )
+
+
+def example(page):
+    """Commands of the first block that has one without files: that, those that use its run; and the output shown."""
+    found = []
+    for block, after in blocks(page, "sh"):
+        lines = [words for line in block.splitlines() if (words := _words(line))]
+        shown = re.match(r"\n```\n(.*?)^```", after, flags=re.MULTILINE | re.DOTALL)
+        if any(map(needs_no_files, lines)):
+            found.append((lines, "" if shown is None else shown[1]))
+    lines, shown = next((one for one in found if one[1] and page == "compare"), found[0])
+    alone = [words for words in lines if needs_no_files(words) and "--out" not in words]
+    uses = [words for words in lines if words[2:3] == ["last"] and not any(re.search(r"\S[.]\w+$", w) for w in words)]
+    if page != "lessons":
+        alone = [next((words for words in alone if words[1] == "train" and uses), alone[0])]
+    return [*alone, *uses], shown
+
+
+def _words(line):
+    words = shlex.split(line, comments=True)
+    return words if words[:1] == ["heed"] and len(words) > 1 else None
+
+
+def printed(words):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(words[1:])
+    assert not ended.value.code, f"{shlex.join(words)}: {err.getvalue()}"
+    return out.getvalue()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, compared_here):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"I need a room.\n")))
+    return tmp_path
+
+
+def run(page, small):
+    """The output of each command of the first example, with small budgets if `small`."""
+    lines, shown = example(page)
+    outputs = {}
+    for words in lines:
+        if small and words[1] in ("train", "compare"):
+            budget = words.index("--minutes") if "--minutes" in words else len(words)
+            words = [*words[:budget], *words[budget + 2 :], *SMALL]
+            words += [] if page == "pretraining" else ["generation.max_length=20"]
+        outputs[shlex.join(words)] = printed(words)
+    return outputs, shown
+
+
+def test_every_page_has_an_example_that_is_tried():
+    assert {*PAGES} == QUICK | MINUTES | DEMO | {*OTHERS} | {"training"}
+    assert all((ROOT / path).exists() for path in OTHERS.values())
+    for page in PAGES.keys() - QUICK - MINUTES - {"systems", "scaling"}:  # those have their own tests
+        assert not [
+            words
+            for block, _ in blocks(page, "sh")
+            for words in map(_words, block.splitlines())
+            if words and needs_no_files(words)
+        ], page
+
+
+@pytest.mark.parametrize("page", sorted(QUICK - {"python"}))
+def test_a_quick_example_runs_as_it_stands(page, here):
+    outputs, _ = run(page, small=False)
+    assert outputs and all(outputs.values())
+
+
+def check_minutes(page, small):
+    outputs, shown = run(page, small)
+    assert all(outputs.values())
+    every = [in_kind(line) for text in outputs.values() for line in text.splitlines()]
+    if page == "compare":
+        rows = ("bahdanau", "seq2seq", "transformer")
+        titles = [in_kind(line) for line in shown.splitlines() if line and not line.startswith(rows)]
+        assert len(titles) == 8 and [line for line in every if line in titles] == titles
+    elif page == "dialogue":
+        (text,) = re.findall(r"^```\n(response .*?)^```", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+        title = text.splitlines()[1]
+        assert title in every and re.match(r"N N (guest|host) ", every[every.index(title) + 2])
+
+
+@pytest.mark.parametrize("page", sorted(MINUTES - {"data"}))  # its check reads 40,000 sentences
+def test_an_example_of_minutes_runs_with_few_updates(page, here):
+    check_minutes(page, small=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(MINUTES))
+def test_an_example_of_minutes_runs_as_it_stands(page, here):
+    check_minutes(page, small=False)
+
+
+@pytest.mark.slow
+def test_the_demo_reads_dates_as_the_first_pages_show(here):
+    (first,) = [block for block, _ in blocks("first-steps", "sh") if block.startswith("heed demo")]
+    printed(_words(first))
+    (shown,) = re.findall(r"^```\n\$ (heed look .*?)^```", PAGES["README"], flags=re.MULTILINE | re.DOTALL)
+    command, *rows = [line for line in shown.splitlines() if line.strip()]
+    looked = printed(_words(command)).splitlines()
+    assert rows[0] in looked
+    of_model = looked[looked.index(rows[0]) + 1 :][: len(rows) - 1]
+    assert [row.split()[0] for row in of_model] == [row.split()[0] for row in rows[1:]]  # the date that it writes
+    for row, expected in zip(of_model, rows[1:], strict=True):
+        if float(expected.split()[-2]) >= 0.98:
+            assert row.split()[-1] == expected.split()[-1]
+    commands = [_words(line) for line in blocks("first-steps", "sh")[1][0].splitlines()]
+    assert [words[1] for words in commands] == ["predict", "look", "look", "look", "evaluate"]
+    assert printed(commands[0]) == "2024-03-03\n"
+    for words in commands[1:]:
+        printed(words)
+
+
+@pytest.mark.parametrize("budget", [{"steps": 150}, pytest.param({"minutes": 1}, marks=pytest.mark.slow)], ids=str)
+def test_the_first_example_in_python_says_what_its_page_says(budget, here, monkeypatch):
+    train, (block, _) = heed.train, blocks("python", "python")[0]
+    monkeypatch.setattr(heed, "train", lambda task, minutes, **data: train(task, **budget, **data), raising=False)
+    names = {}
+    lines, compared = block.splitlines(), 0
+    for statement in ast.parse(block).body:
+        code, comment = ast.unparse(statement), lines[statement.end_lineno - 1].partition("  # ")[2]
+        if not isinstance(statement, ast.Expr):
+            exec(code, names)
+            continue
+        value = eval(code, names)
+        if comment.startswith("<"):
+            assert in_kind(repr(value)) == in_kind(comment)
+            compared += 1
+        elif hasattr(value, "columns"):
+            assert ", ".join(value.columns) == comment
+            compared += 1
+        assert repr(value)
+    assert compared == 2
+
+
+def test_the_messages_of_the_page_on_training_are_printed(here, capsys):
+    """Its commands need a run: here an unfinished one, and one with an altered file."""
+    unfinished, altered = [in_kind(text) for text, _ in blocks("training", "") if text.startswith("heed: ")]
+    runs, run = ROOT / "tests" / "fixtures" / "runs-1", Path("runs/mine-bahdanau-1")
+    shutil.copytree(runs / "translation-files" / "unfinished", run)
+    code, _, said = call(capsys, "predict", run, "one")
+    assert code == 0 and unfinished in map(in_kind, said.splitlines())
+    shutil.rmtree(run)
+    shutil.copytree(runs / "classification" / "finished", run)
+    (run / "labels.json").write_bytes((run / "labels.json").read_bytes()[::-1])
+    assert in_kind(failing(capsys, "predict", run, "one")) == altered
