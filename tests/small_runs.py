@@ -44,6 +44,14 @@ class Small:
         files = data / self.train
         heed.train(self.name, train=files, model=self.model, steps=self.steps, out=out, settings=settings, quiet=True)
 
+    def prepared(self, settings: dict[str, Any]) -> Any:
+        """The task of a new run with these settings and no others."""
+        values: dict[str, Any] = {"task": self.name}
+        for name, value in settings.items():
+            if value is not None:
+                set_field(values, name, value)
+        return task_class(self.name).prepare(check_config(values, "the test"))
+
     def untrained(self, data: Path, out: Path, model: str, head: dict[str, Any]) -> Any:
         """A run of another model of the task, of its smallest size, or of another choice of its head, as drawn."""
         own = {name: value for name, value in self.settings.items() if model == self.model or name[:6] != "model."}
@@ -51,11 +59,7 @@ class Small:
         settings |= {f"model.{name}": value for name, value in head.items()}
         if model != self.model:
             settings["model.size"] = "tiny"
-        values: dict[str, Any] = {"task": self.name}
-        for name, value in settings.items():
-            if value is not None:
-                set_field(values, name, value)
-        task = task_class(self.name).prepare(check_config(values, "the test"))
+        task = self.prepared(settings)
         torch.manual_seed(1)
         return run_class(self.name)(out, task.config, task, task.build_model().eval(), {})
 

@@ -19,8 +19,9 @@ from heed.errors import ConfigError
 from heed.models.base import TextEncoder
 from heed.registry import body_class, model_names
 from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
+from heed.tasks.base import sizing
 from heed.tasks.tagging.task import TAG_HEADS
-from small_runs import SMALL, write_data
+from small_runs import SMALL, TRAINING, write_data
 
 HEADS_BY_NAME = {"tagging.head": TAG_HEADS}
 """Choices of a head that are found by name."""
@@ -151,6 +152,21 @@ def test_a_run_in_two_parts_ends_as_in_one(name, runs, data, tmp_path, capsys):
     parts, whole = (heed.load(tmp_path / folder).model.state_dict() for folder in ("parts", "whole"))
     for key, tensor in whole.items():
         torch.testing.assert_close(parts[key], tensor, rtol=0, atol=0)
+
+
+@every_task
+def test_updates_are_measured_before_the_first_one_under_a_time_budget(name, data, monkeypatch):
+    measured, measure = [], sizing._Trial.measure
+    monkeypatch.setattr(sizing, "_SLOWEST", 0.0)
+    monkeypatch.setattr(
+        sizing._Trial, "measure", lambda one, budget: measured.append(measure(one, budget)) or (0, 1e-6)
+    )
+    settings = {key: value for key, value in SMALL[name].settings.items() if key.split(".")[0] != "model"}
+    own = {"data.train": str(data / SMALL[name].train), "model.name": SMALL[name].model, "training.minutes": 0.1}
+    task = SMALL[name].prepared({**TRAINING, **settings, **own})
+    assert len(measured) == (task.config.model.size != "scarce")  # which has a batch of its own
+    assert all(seconds > 0 for _, seconds in measured)
+    assert task.train_batches(0) and not task.is_trial
 
 
 @every_task

@@ -52,6 +52,8 @@ def fit_to_budget(task: Any) -> Any:
         is_trained = size == sizes[-1] or seen >= task.positions_per_parameter * one.parameters
         return is_trained and updates >= int(task.enough_updates)
 
+    if len(sizes) * len(batches) == 1:
+        return config
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
     changed = {}
     if choice.batch < 1.0:
@@ -82,6 +84,7 @@ class _Trial:
         section = task.config.model.model_copy(update={"size": size})
         self.task.config = task.config.model_copy(update={"model": section})
         self.task.config = self.task.settled()
+        self.task.learn_features()
         self.parameters = 0
         self.positions = 0.0
 

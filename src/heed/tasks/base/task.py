@@ -136,6 +136,9 @@ class Task(Transfers, Trainable, Generic[C, E]):
         self.config = settled.model_copy(update={"data": data})
         return self
 
+    def learn_features(self) -> None:
+        """Learn from the data what the settled configuration asks for besides a tokenizer, such as affixes of words."""
+
     @classmethod
     def resume(cls, config: C, folder: Path, given: Mapping[str, Sequence[E]] | None = None) -> Self:
         """The task of a resumed run, with the tokenizers and labels that it had when it began."""

@@ -397,14 +397,17 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
                 f"model {config.model.name} produces one vector per text, so it cannot tag words; use another"
             )
         task = super().prepare(config, given)
-        words = [word for sentence in task.splits.examples["train"] for word in sentence.words]
-        if task.word_features == "cnn":
-            task.characters = TextTokenizer.train_characters({*words}, TokenizerConfig(normalization="nfc"))
-        elif task.word_features == "affixes":
-            section = TokenizerConfig(kind="word", vocab_size=_AFFIXES)
-            task.characters = TextTokenizer.train_words(map(affixes_of, dict.fromkeys(words)), section)
+        task.learn_features()
         task._leave_out_long()
         return task
+
+    def learn_features(self) -> None:
+        words = [word for sentence in self.splits.examples["train"] for word in sentence.words]
+        if self.word_features == "cnn":
+            self.characters = TextTokenizer.train_characters({*words}, TokenizerConfig(normalization="nfc"))
+        elif self.word_features == "affixes":
+            section = TokenizerConfig(kind="word", vocab_size=_AFFIXES)
+            self.characters = TextTokenizer.train_words(map(affixes_of, dict.fromkeys(words)), section)
 
     @classmethod
     def restore(cls, config: TaggingConfig, folder: Path) -> Self:
