@@ -32,6 +32,12 @@ SETTINGS = {
 }
 
 
+WORSE = (
+    "heed: the model is worse than a baseline, copying the source (exact match 0.00%, baseline 100.00%); "
+    "--with-baseline shows both\n"
+)
+
+
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     path = tmp_path_factory.mktemp("config") / "copy.yaml"
@@ -283,7 +289,7 @@ def test_line_in_is_line_out(call, run, tmp_path, source, end):
 
 
 def test_nothing_in_is_nothing_out(call, run):
-    assert call("predict", run.folder, stdin="") == (0, "", "")
+    assert call("predict", run.folder, stdin="") == (0, "", WORSE)
 
 
 def test_nbest_gives_candidates_best_first(call, run):
@@ -314,7 +320,7 @@ def test_an_output_that_was_cut_is_said(call, run):
     assert not run.predict("123", max_length=1).finished
     code, out, err = call("predict", run.folder, "123", "45", "--length", 1)
     assert code == 0 and out.count("\n") == 2
-    assert err == "heed: 2 outputs were cut after 1 token; --length N allows more\n"
+    assert err == f"{WORSE}heed: 2 outputs were cut after 1 token; --length N allows more\n"
     cut = sum(not run.predict(text).finished for text in ("123", "45"))
     err = call("predict", run.folder, "123", "45")[2]
     assert ("cut after 9 tokens" in err) == (cut > 0)
@@ -337,7 +343,7 @@ def test_a_closed_pipe_is_no_traceback(run):
     process.stdin.write(b"12\n" * 5_000)
     process.stdin.close()
     assert process.wait(timeout=60) in (0, 1)
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == WORSE.encode()
     process.stderr.close()
 
 
