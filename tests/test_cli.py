@@ -343,7 +343,7 @@ def test_a_closed_pipe_is_no_traceback(run):
     process.stdin.write(b"12\n" * 5_000)
     process.stdin.close()
     assert process.wait(timeout=60) in (0, 1)
-    assert process.stderr.read() == WORSE.encode()
+    assert process.stderr.read() == b""
     process.stderr.close()
 
 

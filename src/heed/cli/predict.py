@@ -271,7 +271,6 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         raise ConfigError("give either texts or --input, not both")
     run: Run[Any, Any] = open_together(names, given.force)
     outputs = outputs_of(run, flags)
-    say([outputs.warning])
     source, out = given.input, given.out
     if source is not None and source.is_file() and out is not None and out.exists() and out.samefile(source):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
@@ -280,6 +279,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         _file(run, outputs, given)
     elif not given.texts and source is None and interactive():
         assert isinstance(outputs, TextOutputs)
+        say([outputs.warning])
         ask(outputs)
         return
     else:
@@ -295,7 +295,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
             _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
         else:
             _answer_file(answering, source, out, given.window)
-        say([*outputs.notes(), answering.unseen.note(outputs.unit)])
+        say([outputs.warning, *outputs.notes(), answering.unseen.note(outputs.unit)])
     if findings.num_bad:
         say([_bad(findings)])
         sys.exit(SOME_BAD)

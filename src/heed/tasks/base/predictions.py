@@ -147,7 +147,7 @@ class Outputs:
 
     @property
     def warning(self) -> str:
-        """What the user should know of the run before its outputs; may be empty."""
+        """What the user should know of the run, once; may be empty."""
         return ""
 
     def notes(self) -> list[str]:
