@@ -80,8 +80,10 @@ def multi30k(folder: Path, count: int, seed: int) -> list[str]:
     some = drawn(pairs, count, seed)
     files = [written(folder, f"train.{side}", [pair[n] for pair in some]) for n, side in enumerate(("de", "en"))]
     splits = (("valid", "val"), ("test", "test_2016_flickr"))
-    held = [[str(DATA / f"multi30k/{name}.{side}.gz") for side in ("de", "en")] for _, name in splits]
-    return [*files, "--valid", *held[0], "--test", *held[1]]
+    for split, name in splits:
+        for side in ("de", "en"):
+            files += [f"--{split}", str(DATA / f"multi30k/{name}.{side}.gz")]
+    return files
 
 
 def shakespeare(folder: Path, count: int, seed: int) -> list[str]:
