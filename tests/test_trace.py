@@ -154,11 +154,11 @@ def test_watched_steps_are_the_same():
 def test_nothing_is_watched_outside_the_block():
     model = bahdanau()
     args = Bahdanau.example(model.config, 1)
-    assert watch.slot is None
+    assert watch.here.slot is None
     with heed.trace(model) as seen:
-        assert watch.slot is seen
+        assert watch.here.slot is seen
         forward(model, args)
-    assert watch.slot is None
+    assert watch.here.slot is None
     counts = len(seen.attention_records), len(seen.gate_records), len(seen.tensor_records)
     assert all(counts)
     forward(model, args)
@@ -169,7 +169,7 @@ def test_an_error_inside_the_block_ends_the_watching():
     model = bahdanau()
     with pytest.raises(ZeroDivisionError), heed.trace(model):
         raise ZeroDivisionError
-    assert watch.slot is None
+    assert watch.here.slot is None
     with heed.trace(model):
         pass
 
@@ -646,7 +646,7 @@ def test_forcing_more_weights_than_there_are_keys_is_refused():
         heed.edit(model, Force(position=0, weights=(0.125,) * 8)),
     ):
         model(**Bahdanau.example(model.config, 1))
-    assert watch.slot is None
+    assert watch.here.slot is None
 
 
 def test_forcing_a_look_at_padding_or_at_the_future_is_refused_in_steps_and_full_pass():
@@ -801,7 +801,7 @@ def test_an_edit_that_no_call_came_to_is_an_error(opened):
     with pytest.raises(ZeroDivisionError), opened(model, far):  # what went wrong first is what is said
         model(**inputs)
         1 / 0  # noqa: B018
-    assert watch.slot is None
+    assert watch.here.slot is None
     with torch.no_grad(), heed.edit(model, Force("cross", position=5, weights=(1.0,))), heed.trace(model) as seen:
         model(**inputs)  # a trace inside counts, and sees the edited model
     assert bool((seen.maps("cross").weights[:, :, 5, 0] == 1).all())

@@ -120,7 +120,7 @@ EDITS = [
     ),
     Edit(
         "encoder stack: a watched pass computes the class token alone",
-        "only_first=only_first and watch.slot is None and n == len(self)",
+        "only_first=only_first and watch.here.slot is None and n == len(self)",
         "only_first=only_first and n == len(self)",
         ("tests/test_image_models.py",),
     ),

@@ -57,7 +57,7 @@ class HierarchicalAttention(Attention):
         within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
         weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
         dropout = self.dropout if self.training else 0.0
-        if watch.slot is not None and (edits := watch.slot.edits(self)):
+        if watch.here.slot is not None and (edits := watch.here.slot.edits(self)):
             own = keys.select(rows.source_of)
             may = replace(where, rows=None).within(own.mask, num_queries)
             allowed = full_mask(may, False, num_queries, len(keys), device)
@@ -68,10 +68,10 @@ class HierarchicalAttention(Attention):
         else:
             context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
             weights = rows.ungroup(weights)
-        if watch.slot is not None:
+        if watch.here.slot is not None:
             scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
             call = watch.AttentionCall(projected, keys, where, context, weights, dropout, self.score, scores)
-            watch.slot.attention(self, call)
+            watch.here.slot.attention(self, call)
         return context.squeeze(1)
 
 

@@ -78,7 +78,7 @@ class Attends(ReturnsTensor, nn.Module):
             # Grouped rows share one query axis, which a mask per query does not fit: give each row its own keys.
             keys, scope = keys.select(scope.rows.source_of), replace(scope, rows=None)
         rows = scope.rows
-        if watch.slot is not None and (edits := watch.slot.edits(self)):
+        if watch.here.slot is not None and (edits := watch.here.slot.edits(self)):
             context, weights = self._edited(projected, keys, scope, edits)
         else:
             grouped = projected if rows is None else rows.group(projected)
@@ -94,9 +94,9 @@ class Attends(ReturnsTensor, nn.Module):
                 weights = grouped_weights if rows is None or rows.is_identity else None
             if rows is not None:
                 context = rows.ungroup(context)
-        if watch.slot is not None:
+        if watch.here.slot is not None:
             call = watch.AttentionCall(projected, keys, scope, context, weights, dropout, self.score)
-            watch.slot.attention(self, call)
+            watch.here.slot.attention(self, call)
         return context
 
     def _edited(

@@ -1,6 +1,6 @@
-"""Observation of attention: one slot for an observer, None unless a trace is active.
+"""Observation of attention: one slot for an observer in each thread, None unless a trace is active there.
 
-Modules test `if watch.slot is not None` once per call and pass on tensors they already have. They compute nothing for
+Modules test `if watch.here.slot is not None` once per call and pass on tensors that they have. They compute nothing for
 the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding (about
 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which takes
 about 1.5 times as long; `bert` trains through its modules on padded texts, and so draws other dropout masks; and the
@@ -11,6 +11,7 @@ The observer is `heed.observe.trace`.
 """
 
 from dataclasses import dataclass
+from threading import local
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -84,5 +85,10 @@ class Watcher(Protocol):
         """Called with other tensors that a module offers for observation; `kind` names them ("states", "logits")."""
 
 
-slot: Watcher | None = None
-"""The observer, or None. One per process."""
+class _Slot(local):
+    """The observer of the thread that asks, or None: what other threads predict meanwhile is not observed."""
+
+    slot: Watcher | None = None
+
+
+here = _Slot()

@@ -196,7 +196,7 @@ def without_gradient() -> AbstractContextManager[object]:
 
     Tensors that a trace keeps must stay usable everywhere, so then gradients are only disabled.
     """
-    return torch.inference_mode() if watch.slot is None else torch.no_grad()
+    return torch.inference_mode() if watch.here.slot is None else torch.no_grad()
 
 
 class NextTokenScores:
@@ -252,7 +252,7 @@ class NextTokenScores:
 
     def _is_unobserved_float32(self, hidden: Tensor) -> bool:
         """True if fast forms may run: enabled, on a CPU in float32, without trace, gradients or autocast."""
-        if not enabled() or watch.slot is not None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        if not enabled() or watch.here.slot is not None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             return False
         return (
             hidden.device.type == "cpu" and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32

@@ -63,7 +63,7 @@ class DecoderStack(nn.ModuleList):
             state = state.plain()
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
         # Padding follows the prompts: the causal mask hides it from them, the caches' mask from later steps.
-        hides = watch.slot is None and all(cache is None for cache in state.caches)
+        hides = watch.here.slot is None and all(cache is None for cache in state.caches)
         given = None if hides else mask
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
@@ -73,8 +73,8 @@ class DecoderStack(nn.ModuleList):
                 memory = state.memory[n] if state.memory else None
                 assert isinstance(block, DecoderBlock)
                 x, grown = block.run(x, cache, memory, state.rows, state.position, given, turn)
-            if watch.slot is not None:
-                watch.slot.tensor(self, "states", x)
+            if watch.here.slot is not None:
+                watch.here.slot.tensor(self, "states", x)
             caches.append(replace(grown, mask=mask) if hides and mask is not None else grown)
         count = x.shape[1] if lengths is None else lengths
         after = state.memory, state.rows, tuple(caches), state.position + count
@@ -100,8 +100,8 @@ class DecoderStack(nn.ModuleList):
             else:
                 assert isinstance(block, DecoderBlock)
                 x, _ = block.run(x, None, None, None, first, seen, turn)
-            if watch.slot is not None:
-                watch.slot.tensor(self, "states", x)
+            if watch.here.slot is not None:
+                watch.here.slot.tensor(self, "states", x)
         return x
 
     def by_length(
@@ -148,5 +148,5 @@ class DecoderStack(nn.ModuleList):
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether fast decoding applies: unobserved inference without autocast, on a CPU (not measured elsewhere)."""
-        unobserved = watch.slot is None and not self.training and not torch.is_grad_enabled()
+        unobserved = watch.here.slot is None and not self.training and not torch.is_grad_enabled()
         return enabled() and unobserved and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

@@ -218,9 +218,9 @@ class RecurrentCell(nn.Module):
         started: State | None = None,
     ) -> None:
         """Report a finished run to the observer, if any; arguments as in `watch.RecurrentCall`."""
-        if watch.slot is not None:
+        if watch.here.slot is not None:
             call = watch.RecurrentCall(self.cell, self.weights(), inputs, hidden, initial, final, order, mask, started)
-            watch.slot.recurrence(self, call)
+            watch.here.slot.recurrence(self, call)
 
     def extra_repr(self) -> str:
         return f"{self.cell}, d_input={self.d_input}, d_hidden={self.d_hidden}"
@@ -253,7 +253,7 @@ class StepwiseRun:
     def finish(self, mask: Bool[Tensor, "batch length"] | None = None) -> Float[Tensor, "batch length d_hidden"]:
         """Return the hidden state after each step, and report the run to the observer, if any."""
         hidden = torch.stack([state[0] for state in self._states], dim=1)
-        if watch.slot is not None:
+        if watch.here.slot is not None:
             started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
             inputs = torch.stack(self._inputs, dim=1)
             self._cell.observe(inputs, hidden, self._initial, self.state, None, mask, started)
@@ -444,7 +444,7 @@ def read_aligned(
 def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:
     """Whether `aligned_gru` applies: training, a GRU with the additive score, and no edited weights."""
     has = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
-    return has and attention.training and (watch.slot is None or not watch.slot.edits(attention))
+    return has and attention.training and (watch.here.slot is None or not watch.here.slot.edits(attention))
 
 
 def _all_at_once(
@@ -456,11 +456,11 @@ def _all_at_once(
     memory = keys.prepared.squeeze(1), keys.value.squeeze(1), keys.mask
     weights = cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh
     hidden, seen = aligned_gru(inputs, first, *memory, score.w_query.weight, score.v, weights, kept)
-    if watch.slot is not None:
+    if watch.here.slot is not None:
         asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
         scope = Scope(rows=rows, offset=position)
         call = watch.AttentionCall(asked, keys, scope, seen.unsqueeze(1), None, dropout, score)
-        watch.slot.attention(attention, call)
+        watch.here.slot.attention(attention, call)
         read = torch.cat([inputs, seen[..., : cell.d_input - inputs.shape[-1]]], dim=-1)
         cell.observe(read, hidden, state, (hidden[:, -1],))
     return hidden, seen

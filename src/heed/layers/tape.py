@@ -199,7 +199,7 @@ def read_at_once(
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and (before.tape.keys is None or before.tape.keys.mask is None)
-        and (watch.slot is None or not watch.slot.edits(attention))
+        and (watch.here.slot is None or not watch.here.slot.edits(attention))
     )
     score, first = attention.score, torch.cat(before.summary, dim=-1)
     if not applies or not isinstance(score, Additive):
@@ -222,7 +222,7 @@ def read_at_once(
     )
     tape = Tape(old.append(Keys(keys.unsqueeze(1), made.unsqueeze(1))))
     hidden, state = made[..., : cell.d_hidden], last_of(made, lengths).chunk(2, dim=-1)
-    if watch.slot is not None:
+    if watch.here.slot is not None:
         _observe(cell, attention, inputs, before, tape, size, summaries)
         started = summaries.chunk(2, dim=-1)
         final = state if lengths is None else made[:, -1].chunk(2, dim=-1)
@@ -241,7 +241,7 @@ def _observe(
     summaries: Tensor,
 ) -> None:
     """Report each step's attention to the tape to the observer."""
-    assert watch.slot is not None and tape.keys is not None
+    assert watch.here.slot is not None and tape.keys is not None
     earlier = torch.cat([before.summary[0].unsqueeze(1), summaries[:, :-1, : cell.d_hidden]], dim=1)
     asked = attention.score.project(torch.cat([inputs, earlier], dim=-1)).unsqueeze(1)  # (R, 1, n, d_attention)
     prepared, value, num_tokens = tape.keys.prepared, tape.keys.value, inputs.shape[1]
@@ -254,4 +254,4 @@ def _observe(
         position, seen = before.position + t, summaries[:, None, t : t + 1]
         scope = Scope(offset=position, key_offset=position - len(keys))
         call = watch.AttentionCall(asked[:, :, t : t + 1], keys, scope, seen, None, 0.0, attention.score)
-        watch.slot.attention(attention, call)
+        watch.here.slot.attention(attention, call)

@@ -85,7 +85,7 @@ class Recomputable(nn.Module):
 
     def run(self, *given: Any, **named: Any) -> Any:
         """Call the block; observers see each call once."""
-        if self.recomputed and not self.kept and watch.slot is None and torch.is_grad_enabled():
+        if self.recomputed and not self.kept and watch.here.slot is None and torch.is_grad_enabled():
             return checkpoint(self, *given, use_reentrant=False, **named)
         return self(*given, **named)
 
@@ -175,9 +175,9 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
         """
         for n, block in enumerate(self, start=1):
             assert isinstance(block, Recomputable)
-            x = block.run(x, mask, only_first=only_first and watch.slot is None and n == len(self))
-            if watch.slot is not None:
-                watch.slot.tensor(self, "states", x)
+            x = block.run(x, mask, only_first=only_first and watch.here.slot is None and n == len(self))
+            if watch.here.slot is not None:
+                watch.here.slot.tensor(self, "states", x)
         return x
 
 
@@ -192,7 +192,7 @@ class PackedStack(EncoderStack):
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
         """The last block's output."""
-        if self.training and watch.slot is None:
+        if self.training and watch.here.slot is None:
             forms = [block.packed_form(x) for block in self if isinstance(block, EncoderBlock)]
             if None not in forms and mask.any():
                 packed = Packed.of(mask)

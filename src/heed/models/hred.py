@@ -192,7 +192,7 @@ class HRED(TurnDecoder):
         """
         lengths = ((target != 0) * torch.arange(1, target.shape[1] + 1, device=target.device)).amax(1).clamp_min(1)
         groups = length_groups(lengths.tolist())
-        if watch.slot is not None or len(groups) == 1:
+        if watch.here.slot is not None or len(groups) == 1:
             return super().forward(tokens, mask, turns, speakers, target, conversation, read)
         memory, parts = self.encode(tokens, mask, turns, speakers), []
         for group in groups:

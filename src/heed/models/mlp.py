@@ -71,8 +71,8 @@ class MLP(TextEncoder):
                 f"set data.max_length={self.window} to truncate texts, or increase model.window"
             )
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
-        if watch.slot is not None:
-            watch.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
+        if watch.here.slot is not None:
+            watch.here.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
         # A negative pad width crops padding beyond the window.
         window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding)
         return self.dropout(torch.tanh(self.hidden(window.flatten(1))))

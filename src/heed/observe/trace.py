@@ -85,7 +85,7 @@ class Trace:
             given.check(self._model)
 
     def __enter__(self) -> Trace:
-        outer = watch.slot
+        outer = watch.here.slot
         if isinstance(outer, Trace) and not outer._recorded:  # a trace inside an edit observes the edited model
             self._edits, self._edited = [*outer._edits, *self._edits], self._edited | outer._edited
         elif outer is not None:
@@ -94,13 +94,13 @@ class Trace:
         # Importing the compiler takes a second; if it was not imported, nothing is compiled.
         if "torch._dynamo" in sys.modules:
             self._eager.enter_context(torch.compiler.set_stance("force_eager"))
-        watch.slot = self
+        watch.here.slot = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        watch.slot = self._outer
+        watch.here.slot = self._outer
         self._eager.close()
         if error is None:
             for given in self._own:

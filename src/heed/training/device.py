@@ -161,7 +161,7 @@ def compiled(model: nn.Module) -> Iterator[None]:
 
 
 def _choose(model: nn.Module, plain: Callable[..., Any], fast: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    forward = fast if model.training and watch.slot is None else plain
+    forward = fast if model.training and watch.here.slot is None else plain
     return forward(*given, **named)
 
 

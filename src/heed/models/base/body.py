@@ -57,8 +57,8 @@ class Body(ReturnsTensor, nn.Module, ABC):
 
     def observe_tensor(self, kind: str, value: Tensor) -> Tensor:
         """Report a tensor to the observer, if there is one, and return it unchanged."""
-        if watch.slot is not None:
-            watch.slot.tensor(self, kind, value)
+        if watch.here.slot is not None:
+            watch.here.slot.tensor(self, kind, value)
         return value
 
 
