@@ -447,8 +447,10 @@ _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120
 
 
 def enough_updates(task: Task[Any, Any]) -> int:
-    """Updates that a model needs to be of use: fewer if it starts from another run."""
-    return task.enough_updates if task.config.model.from_ is None else task.enough_updates // 10
+    """Updates that a model needs to be of use: fewer if it starts from another run, or stands beside n-grams."""
+    model = task.config.model
+    has_start = model.from_ is not None or (model.model_extra or {}).get("ngrams")
+    return task.enough_updates // 10 if has_start else task.enough_updates
 
 
 def before(task: Task[Any, Any], updates: int) -> str:
