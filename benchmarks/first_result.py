@@ -37,7 +37,7 @@ def lines_of(name: str) -> list[str]:
     """The lines of a compressed file of the data folder."""
     opened = lzma.open if name.endswith(".xz") else gzip.open
     with opened(DATA / name, "rt", encoding="utf-8") as file:
-        return file.read().splitlines()
+        return file.read().removesuffix("\n").split("\n")
 
 
 @dataclass(frozen=True)
