@@ -136,10 +136,11 @@ def test_labelled_tasks_share_batches_and_validation_out(tmp_path, ranks, task):
         lines = [f"{'good' if n % 2 else 'bad'}\tthe {words[n % 4]} number {n % 7}" for n in range(61)]
     (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
     columns = {"columns": {"text": 1, "label": 0}} if task == "classification" else {}
+    own = {"word_dropout": 0.0} if task == "tagging" else {}
     config = {
         "task": task,
         "data": {"train": str(tmp_path / "train.txt"), "valid": 9, **columns},
-        "model": {"name": "rnn", "size": "tiny", "dropout": 0.0},
+        "model": {"name": "rnn", "size": "tiny", "dropout": 0.0, **own},
         "training": {**CONFIG["training"], "steps": 4, "validate_every": 2, "micro_batches": 3},
         "evaluation": {"bootstrap": 10},
     }

@@ -36,7 +36,7 @@ def write(folder, pairs=PAIRS):
 def prepare(files, in_memory=0, kind="word", **fields):
     data = {"train": files, "max_length": 60, "in_memory": in_memory, **fields.pop("data", {})}
     tokenizer = {"kind": kind, **fields.pop("tokenizer", {})}
-    values = {"data": data, "tokenizer": tokenizer, "model": {"size": "tiny"}, **fields}
+    values = {"data": data, "tokenizer": tokenizer, "model": {"size": "tiny"}, "training": {"steps": 1}, **fields}
     return Translation.prepare(check_config(values, "test"))
 
 

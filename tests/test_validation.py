@@ -209,7 +209,7 @@ SENTENCES = [
 def tagger(folder, sentences, **model):
     text = "\n\n".join("\n".join(sentence) for sentence in sentences)
     files = {"train": write_lines(folder / "train.conll", text), "valid": write_lines(folder / "valid.conll", text)}
-    fields = {"name": "rnn", "d_embedding": 8, "d_hidden": 8, **model}
+    fields = {"name": "rnn", "d_embedding": 8, "d_hidden": 8, "characters": "none", **model}
     tokenizer = {"kind": "word", "min_count": 1}
     task, model = task_and_model(config_of("tagging", files, model=fields, tokenizer=tokenizer))
     with torch.no_grad():

@@ -206,7 +206,7 @@ class TokenText:
     sentences: list[list[int]]
     labels: list[int]
     cut: int = 0
-    ngrams: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    ngrams: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
 
     @property
     def length(self) -> int:
@@ -241,7 +241,7 @@ class TextBatch(Batch):
 
 
 def collate_texts(
-    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool
+    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool = False
 ) -> TextBatch:
     """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`, with their `ngrams` if asked for."""
     chosen = [texts[i] for i in indices]
