@@ -1,6 +1,7 @@
 """Looking inside: it changes nothing, costs nothing when off, and shows what the model really did."""
 
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -541,6 +542,24 @@ def test_a_compiled_model_runs_eagerly_inside_and_compiled_outside(as_installed,
         compiled(x)
         assert counting_backend.runs > runs
         assert_close(watched, expected, **CLOSE)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_traces_that_overlap_in_two_threads_leave_a_model_compiled(as_installed, counting_backend):
+    model = Compilable().eval()
+    compiled = torch.compile(model, backend=counting_backend)
+    x = torch.randn(2, 5, 24)
+    with torch.no_grad():
+        compiled(x)
+        runs = counting_backend.runs
+        with ThreadPoolExecutor(1) as other, ExitStack() as block:
+            first = other.submit(heed.trace(model).__enter__).result()
+            seen = block.enter_context(heed.trace(compiled))
+            other.submit(first.__exit__, None, None, None).result()
+            compiled(x)
+        assert counting_backend.runs == runs and seen.attention_records and not first.attention_records
+        compiled(x)
+        assert counting_backend.runs > runs
 
 
 # --- edits

@@ -11,6 +11,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from types import TracebackType
 
 import torch
@@ -25,7 +26,7 @@ from heed.observe.records import AttentionRecord, GateRecord, Series, TensorReco
 
 
 class ObserveError(HeedError):
-    """A second trace in one process, or a request for something that was not recorded."""
+    """A second trace in one thread, or a request for something that was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,34 @@ class Maps:
         return Map(self.mechanism, self.layer, chosen, query, key, one(self.weights), scores, mask, caption)
 
 
+class _Eagerly:
+    """Runs compiled models eagerly while a trace is open in any thread: the compiler has one stance for all threads.
+
+    If each trace restored the stance that it found, one that ends after another would leave that of the other.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._open = Lock(), 0
+        self._stance: contextlib.AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            # Importing the compiler takes a second; if it was not imported, nothing is compiled.
+            if self._stance is None and "torch._dynamo" in sys.modules:
+                self._stance = torch.compiler.set_stance("force_eager")  # takes effect at once
+            self._open += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._open and self._stance is not None:
+                self._stance.__exit__(None, None, None)
+                self._stance = None
+
+
+_EAGERLY = _Eagerly()
+
+
 class Trace:
     """Records of a running model, in order of the calls; created by `trace` and `edit`."""
 
@@ -76,7 +105,6 @@ class Trace:
         self._edits = self._own
         self._edited = {id(module) for module in self._model.modules()} if edits else set()
         self._grad = grad
-        self._eager = contextlib.ExitStack()
         self._outer: watch.Watcher | None = None
         self.attention_records: list[AttentionRecord] = []
         self.gate_records: list[GateRecord] = []
@@ -89,11 +117,9 @@ class Trace:
         if isinstance(outer, Trace) and not outer._recorded:  # a trace inside an edit observes the edited model
             self._edits, self._edited = [*outer._edits, *self._edits], self._edited | outer._edited
         elif outer is not None:
-            raise ObserveError("a trace is already open in this process; leave its `with` block before opening another")
+            raise ObserveError("a trace is already open in this thread; leave its `with` block before opening another")
         self._outer = outer
-        # Importing the compiler takes a second; if it was not imported, nothing is compiled.
-        if "torch._dynamo" in sys.modules:
-            self._eager.enter_context(torch.compiler.set_stance("force_eager"))
+        _EAGERLY.__enter__()
         watch.here.slot = self
         return self
 
@@ -101,7 +127,7 @@ class Trace:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         watch.here.slot = self._outer
-        self._eager.close()
+        _EAGERLY.__exit__()
         if error is None:
             for given in self._own:
                 given.check()
@@ -246,7 +272,7 @@ def trace(
         A context manager that returns the trace.
 
     Raises:
-        ObserveError: On entering, another trace is open in this process.
+        ObserveError: On entering, another trace is open in this thread.
         ConfigError: The model does not have the requested or edited mechanism, layer or head; or, on leaving, an edit
             was never applied.
     """
