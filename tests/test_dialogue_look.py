@@ -189,8 +189,9 @@ def test_the_command_takes_the_turns_and_a_conversation_shows_its_last_response(
         main(["look", str(run.folder), *TURNS, "--target", ANSWER, "--speaker", "host", "--mechanism", "turns"])
     out = capsys.readouterr().out
     assert not ended.value.code and "turns attention, layer 0" in out and "words attention" not in out
-    options = {"nbest": 1, "json": False, "beam": None, "length": None, "speaker": None, "sample": False}
-    talking = DialogueOutputs(run, {**options, "temperature": 1.0, "top_k": None, "top_p": None, "seed": 1})
+    options = {"nbest": 1, "json": False, "beam": None, "length": None, "with_baseline": False, "speaker": None}
+    options |= {"sample": False, "temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
+    talking = DialogueOutputs(run, options)
     assert talking.command("/look") == "the conversation has no turns yet"
     said = talking.answer(TURNS[0])
     shown = talking.command("/look")

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -139,7 +140,7 @@ def test_the_report_for_people_holds_the_numbers():
     outcomes.details.pop("token_accuracy")
     report = summarise(outcomes, resamples=20, by_length=["exact_match"])
     run = TranslationRun.__new__(TranslationRun)  # scores are written without a model
-    run.config = TranslationConfig(data=DatesData())
+    run.config, run.folder = TranslationConfig(data=DatesData()), Path("dates-1")
     text = scores_text(run, {"test": report})
     for part in ("test: 4 pairs", "75.00%", "81.25%", "30.00%", "1.6487", " 2 ", "3-8", " 9 "):
         assert part in text
