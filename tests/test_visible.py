@@ -255,7 +255,7 @@ def test_the_model_card_shows_names_and_commands_as_they_are(runs, here):
 def test_tables_for_spreadsheets_and_latex_hold_no_formula_and_no_command(call, runs, here, tmp_path):
     out = tmp_path / "compared"
     (here / "=cmd|x").mkdir(exist_ok=True)
-    names = [f"=1+1{ESCAPES}", "\\input{x}[red]"]
+    names = [f"=1+1{ESCAPES}", "\\input{x}[red]\n\\input{y}\r\u2028\\input{z}^^M"]
     for name in names:
         if not (here / name).exists():
             (here / runs[1]).rename(here / name) if name == names[0] else (here / RUN).rename(here / name)
@@ -268,10 +268,12 @@ def test_tables_for_spreadsheets_and_latex_hold_no_formula_and_no_command(call, 
     assert_shown(text + err)
     assert "[red]" in text  # no markup of rich either
     (first, second) = csv.DictReader(io.StringIO((out / "compare.csv").read_text(encoding="utf-8")))
-    assert first["run"].startswith("'=1+1\\x1b]0;") and second["run"] == names[1]
+    assert first["run"].startswith("'=1+1\\x1b]0;") and second["run"] == escaped(names[1])
     float(first["accuracy"])
     for name in ("compare.csv", "compare.tex", "compare.html", "compare.json"):
         written = (out / name).read_text(encoding="utf-8")
         assert lines(written) == written, name
     latex = (out / "compare.tex").read_text(encoding="utf-8")
-    assert "\\input" not in latex and "\\textbackslash{}input\\{x\\}" in latex
+    read = [line for line in latex.splitlines() if not line.startswith("%")]  # of a comment, TeX reads nothing
+    assert not any("\\input" in line for line in read)
+    assert sum(line.count("\\textbackslash{}input") for line in read) == 3

@@ -279,4 +279,16 @@ EDITS = [
         "if task not in task_names():",
         ("tests/test_start.py::test_a_look_at_a_run_whose_task_has_none_is_refused_without_torch",),
     ),
+    Edit(
+        "a trace that ends lets compiled models run compiled inside the traces of other threads",
+        "if not self._open and self._stance is not None:",
+        "if self._stance is not None:",
+        ("tests/test_trace.py::test_traces_that_overlap_in_two_threads_leave_a_model_compiled",),
+    ),
+    Edit(
+        "the comments of a LaTeX table are not comments",
+        'f"% {line}".rstrip() for line in in_text(',
+        'f"{line}".rstrip() for line in in_text(',
+        ("tests/test_visible.py::test_tables_for_spreadsheets_and_latex_hold_no_formula_and_no_command",),
+    ),
 ]
