@@ -83,7 +83,8 @@ def test_a_run_of_given_steps_is_not_measured(book, monkeypatch):
     assert (task.config.model.size, task.config.training.batch_tokens) == ("small", 2_048)
 
 
-def test_the_trial_of_a_size_leaves_the_task_as_it_was(book):
+def test_the_trial_of_a_size_leaves_the_task_as_it_was(book, monkeypatch):
+    monkeypatch.setattr(sizing, "_SLOWEST", 0.0)
     training = {"minutes": 0.02, "threads": 1}
     values = {"task": "language_modelling", "data": {"train": [str(book)], "context": 64}, "training": training}
     values["model"] = {"name": "rnn"}
