@@ -239,7 +239,7 @@ def linear_baseline(folder: Path) -> float | None:
         return None
 
     def read(name: str) -> tuple[list[str], list[str]]:
-        lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        lines = (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
         header = lines[0].split("\t") if "label" in lines[0].split("\t") else None
         rows = [line.split("\t") for line in (lines[1:] if header else lines)]
         text, label = (header.index("text"), header.index("label")) if header else (0, 1)
