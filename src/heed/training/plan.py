@@ -110,7 +110,7 @@ def choose_size(
     for size in sizes:
         fixed, of_batch = measure(size)
         for batch in batches:
-            updates = max(1, int(USABLE * seconds / (fixed + batch * of_batch)))
+            updates = max(1, int(USABLE * seconds / max(1e-9, fixed + batch * of_batch)))
             if is_enough(size, batch, updates):
                 return Choice(size, batch, updates, larger)
         larger[size] = updates
