@@ -79,8 +79,7 @@ def multi30k(folder: Path, count: int, seed: int) -> list[str]:
     pairs = [*zip(lines_of("multi30k/train.de.gz"), lines_of("multi30k/train.en.gz"), strict=True)]
     some = drawn(pairs, count, seed)
     files = [written(folder, f"train.{side}", [pair[n] for pair in some]) for n, side in enumerate(("de", "en"))]
-    splits = (("valid", "val"), ("test", "test_2016_flickr"))
-    for split, name in splits:
+    for split, name in (("valid", "val"), ("test", "test_2016_flickr")):
         for side in ("de", "en"):
             files += [f"--{split}", str(DATA / f"multi30k/{name}.{side}.gz")]
     return files
@@ -158,17 +157,11 @@ def imdb(folder: Path, count: int, seed: int) -> list[str]:
     ]
 
 
-def conll(train: str, test: str, columns: str = "") -> Callable[[Path, int, int], list[str]]:
+def conll(train: str, test: str) -> Callable[[Path, int, int], list[str]]:
     def make(folder: Path, count: int, seed: int) -> list[str]:
         sentences = "\n".join(lines_of(train)).split("\n\n")
         some = [f"{one}\n" for one in drawn(sentences, count, seed)]
-        held = lines_of(test)
-        return [
-            written(folder, "train.conll", some),
-            "--test",
-            written(folder, "test.conll", held),
-            *([columns] if columns else []),
-        ]
+        return [written(folder, "train.conll", some), "--test", written(folder, "test.conll", lines_of(test))]
 
     return make
 
@@ -308,7 +301,6 @@ def run(case: Case, minutes: float, count: int, seed: int, work: Path) -> Result
     if case.task == "classification" and (linear := linear_baseline(folder)) is not None:
         found.append(100.0 * linear)
     steps = [int(word) for word in training["kept"].replace(",", "").split() if word.isdigit()]
-    progress = json.loads((newest(out / "checkpoints") / "progress.json").read_text(encoding="utf-8"))
     return Result(
         case.name if count >= case.count else f"{case.name}/{count:,}",
         minutes,
@@ -318,14 +310,10 @@ def run(case: Case, minutes: float, count: int, seed: int, work: Path) -> Result
         best(found) if found else None,
         seconds / (60.0 * minutes),
         training["updates"],
-        json.loads(json.dumps(_size(out))),
-        not steps or max(steps) >= (progress["warmup"] or 0),
+        _size(out),
+        not steps or max(steps) >= (training["warmup_updates"] or 0),
         "  (warned)" if "expect little" in done.stdout + done.stderr else "",
     )
-
-
-def newest(checkpoints: Path) -> Path:
-    return max(checkpoints.glob("step-*/progress.json"), key=lambda path: int(path.parent.name[5:])).parent
 
 
 def _size(out: Path) -> str:
@@ -341,7 +329,8 @@ def random_runs(number: int, work: Path) -> Iterator[tuple[Result, Result | None
         case = rng.choice(CASES)
         minutes = round(0.5 * 20 ** rng.random() ** 1.5, 1)  # 0.5 to 10, short ones more often
         count = round(100 * 300 ** rng.random())  # 100 to 30,000
-        count = max(count, 20_000) if case.task == "language_modelling" else max(count, 100)
+        if case.task == "language_modelling":  # characters
+            count = max(count, 20_000)
         one = run(case, minutes, count, n, work)
         yield one, run(case, 2 * minutes, count, n, work) if one.used < 0.8 else None
 
