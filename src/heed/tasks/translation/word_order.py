@@ -27,7 +27,7 @@ from heed.attention import Rows
 from heed.data.examples import Pair
 from heed.data.kinds.pairs import words_of
 from heed.data.tokens.special import is_continued
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import Memory, ModelConfig, PairDecoder
 from heed.tasks.base.writing import Writing
 from heed.tasks.base.writing_run import Baselines
@@ -103,8 +103,8 @@ class SameWords(PairDecoder):
                 allowed[row, n, list(may_follow(places[row], self._tokenizer.special.end))] = True
         rest = torch.logsumexp(log_probs.masked_fill(allowed, -torch.inf), dim=-1)
         log_probs = log_probs.masked_fill(~allowed, -torch.inf)
-        for token in sorted(self._never)[:1]:
-            log_probs[..., token] = rest
+        if self._never:
+            log_probs[..., min(self._never)] = rest
         return log_probs, SourceState(own, tuple(places))
 
 
@@ -133,7 +133,7 @@ def advance(place: Progress, token: int) -> Progress:
     return (rest, (token,)) if rest is not None and any(word[0] == token for word in rest) else place
 
 
-def may_follow(place: Progress, end: int = END) -> frozenset[int]:
+def may_follow(place: Progress, end: int) -> frozenset[int]:
     """The allowed next tokens: those that continue a word or, after a whole word, start another or end the output."""
     words, begun = place
     size = len(begun)
