@@ -261,7 +261,7 @@ def trained_for(run, updates, **training):
 @pytest.mark.parametrize(
     ("training", "said"),
     [
-        ({"updates": 10}, "10 of about 1,000 updates that a useful model takes"),
+        ({"updates": 10}, "10 of about 1,000 updates"),
         ({"updates": 1000}, None),
         ({"updates": 10, "passes": 30}, None),
         ({"updates": 63, "passes": 30, "warmup_updates": 100}, "63 updates, all of them warm-up"),
@@ -292,13 +292,13 @@ def test_a_row_that_was_not_trained_enough_is_marked_everywhere_and_tested_nowhe
     comparison = heed.compare([Entry(name, (run,)) for name, run in runs.items()], baseline=best, resamples=50)
     rows = {row["run"]: row for row in comparison.rows}
     marked = rows.pop(best)
-    assert marked["not_trained_enough"] == "10 of about 1,000 updates that a useful model takes"
+    assert marked["not_trained_enough"] == "10 of about 1,000 updates"
     assert not any(key.endswith(("_p_best", "_p_baseline")) and value is not None for key, value in marked.items())
     for row in rows.values():
         assert row["not_trained_enough"] is None and row["token_accuracy_p_baseline"] is None
         assert row["token_accuracy_best"] != best
     assert sum(row["token_accuracy_p_best"] is not None for row in rows.values()) == 1
-    remark = f"Not trained enough, so in no test and never the best: {best} (10 of about 1,000 updates that"
+    remark = f"so in no test and never the best: {best} (10 of about 1,000 updates)"
     label = f"{best} (not trained enough)"
     for written in (comparison.text(1_000), comparison.to_html(2)):
         assert remark in written and label in written

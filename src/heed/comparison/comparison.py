@@ -653,7 +653,7 @@ def _not_trained_enough(entries: Sequence[Entry]) -> Iterator[str]:
         several = len({entry.train_size for entry in entries}) > 1
         size = lambda entry: f" on {entry.train_size or 'all'}" * several  # noqa: E731
         listed = ", ".join(f"{entry.label}{size(entry)} ({entry.shortfall})" for entry in lacking)
-        yield f"Not trained enough, so in no test and never the best: {listed}."
+        yield f"Not trained enough for a useful model, so in no test and never the best: {listed}."
 
 
 def _uneven(entries: Sequence[Entry]) -> Iterator[str]:

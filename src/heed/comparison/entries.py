@@ -58,7 +58,7 @@ def _shortfall(run: Run[Any, Any]) -> str:
     enough = enough_updates(run.task)
     if training.steps is not None or updates >= enough or passes >= ENOUGH_PASSES:
         return ""
-    return f"{updates:,} of about {enough:,} updates that a useful model takes"
+    return f"{updates:,} of about {enough:,} updates"
 
 
 def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:
