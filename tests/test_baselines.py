@@ -110,11 +110,11 @@ def test_the_best_baseline_is_the_one_with_the_best_first_score():
 def test_the_output_of_the_best_baseline_stands_beside_that_of_the_model(translator, tmp_path, capsys):
     name, source = "nearest training sentence", next(iter(translator.examples("train"))).source
     nearest = source.upper()
-    both = translator.predict([source, " "], with_baseline=True)
-    assert both[0].baseline == (name, nearest) and both[1].baseline is None
-    assert both[0].text == translator.predict(source).text and translator.predict(source).baseline is None
-    assert both[0].as_json()["baseline"] == {"name": name, "text": nearest}
-    assert both[0].rows()[0]["baseline"] == nearest and "baseline" not in translator.predict(source).rows()[0]
+    blank, both = translator.predict([" ", source], with_baseline=True)
+    assert both.baseline == (name, nearest) and blank.baseline is None
+    assert both.text == translator.predict(source).text and translator.predict(source).baseline is None
+    assert both.as_json()["baseline"] == {"name": name, "text": nearest}
+    assert both.rows()[0]["baseline"] == nearest and "baseline" not in translator.predict(source).rows()[0]
 
     _, alone, said = call(capsys, "predict", translator.folder, source)
     assert len(alone.splitlines()) == 1
@@ -139,6 +139,8 @@ def test_a_better_baseline_is_offered_by_the_command_that_shows_it(translator):
     hint = "; to see its outputs: heed predict {} TEXT --with-baseline"
     assert scores_text(translator, scores).count(hint.format(shell_word(translator.folder))) == 1
     assert (translator.folder / "README.md").read_text().count(hint.format(translator.folder.name)) == 1
+    every = {**scores["valid"], "better_baselines": {name: ["bleu"] for name in scores["valid"]["baselines"]}}
+    assert scores_text(translator, {"valid": every}).count("--with-baseline") == 1 < len(every["baselines"])
     worst = {"valid": {**scores["valid"], "better_baselines": {}}}
     assert "--with-baseline" not in scores_text(translator, worst)
 
