@@ -10,6 +10,7 @@ import torch
 
 from heed.cli import main
 from heed.config import read_config
+from heed.errors import ConfigError
 from heed.runs.train import after, before, before_budget, train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import Translation
@@ -169,6 +170,12 @@ def test_a_warm_up_longer_than_the_budget_is_shortened(tmp_path, clock):
 @pytest.mark.parametrize(("given", "total", "updates"), [("auto", 400, 40), ("auto", 5_000, 100), (0.25, 40, 10)])
 def test_a_warm_up_is_a_number_or_a_share_of_the_updates(given, total, updates):
     assert plan.warm_up(make_config(steps=total, warmup=given).training, total) == updates
+
+
+@pytest.mark.parametrize("value", ["abc", 1.5, -3, True, float("inf")])
+def test_a_warm_up_that_is_none_is_refused(value):
+    with pytest.raises(ConfigError, match="expected a number of updates, a share below 1, or auto"):
+        make_config(steps=3, warmup=value)
 
 
 # --- validation

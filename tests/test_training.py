@@ -29,7 +29,7 @@ from heed.training.checkpoint import (
 )
 from heed.training.contracts import Loss, TrainResult
 from heed.training.loop import Trainer
-from heed.training.optimizer import Course, Group
+from heed.training.optimizer import Group, Schedule
 from heed.training.progress import Quiet
 from heed.training.weights import average_weights
 
@@ -259,20 +259,20 @@ def test_every_example_is_used_once_per_epoch(tmp_path):
     ],
 )
 def test_schedules(schedule, step, factor):
-    assert Course(warmup=10, total=110).factor(schedule, step) == pytest.approx(factor, abs=1e-12)
+    assert Schedule(warmup=10, total=110).factor(schedule, step) == pytest.approx(factor, abs=1e-12)
 
 
 def test_schedules_without_warmup_or_known_end():
-    assert Course(0, None).factor("cosine", 1) == Course(0, None).factor("constant", 1) == 1.0
-    assert Course(0, 100).factor("inverse_sqrt", 1) == 1.0
-    assert Course(5, None).factor("cosine", 3) == 3 / 5
-    assert 0.0 < Course(0, 4).factor("cosine", 1) < 1.0
+    assert Schedule(0, None).factor("cosine", 1) == Schedule(0, None).factor("constant", 1) == 1.0
+    assert Schedule(0, 100).factor("inverse_sqrt", 1) == 1.0
+    assert Schedule(5, None).factor("cosine", 3) == 3 / 5
+    assert 0.0 < Schedule(0, 4).factor("cosine", 1) < 1.0
 
 
 @pytest.mark.parametrize("step", [4, 40])
 def test_a_new_plan_changes_the_speed_of_the_rate_and_not_its_place(step):
-    before = Course(warmup=10, total=100)
-    after = Course(6 if step < 10 else 10, 60, step, before.rise(step), before.descent(step))
+    before = Schedule(warmup=10, total=100)
+    after = Schedule(6 if step < 10 else 10, 60, step, before.rise(step), before.decay(step))
     assert after.factor("cosine", step) == pytest.approx(before.factor("cosine", step), abs=1e-12)
     factors = [after.factor("cosine", n) for n in range(step, 61)]
     assert max(factors) == (1.0 if step < 10 else factors[0])

@@ -32,8 +32,8 @@ EDITS = [
     ),
     Edit(
         "a new plan makes the learning rate jump",
-        "        return Course(warmup, total, p.step, risen, now.descent(p.step))\n",
-        "        return Course(warmup, total, p.step, risen, 0.0)\n",
+        "        return Schedule(warmup, total, p.step, risen, now.decay(p.step))\n",
+        "        return Schedule(warmup, total, p.step, risen, 0.0)\n",
         ("tests/test_budget.py",),
     ),
     Edit(
@@ -44,8 +44,8 @@ EDITS = [
     ),
     Edit(
         "the cosine schedule ends at half the learning rate",
-        "return 0.5 * (1.0 + math.cos(math.pi * self.descent(",
-        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * self.descent(",
+        "return 0.5 * (1.0 + math.cos(math.pi * self.decay(",
+        "return 0.5 * (1.0 + math.cos(0.5 * math.pi * self.decay(",
         ("tests/test_training.py",),
     ),
     Edit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ class TrainingConfig(Section):
     """Decay of matrices towards zero (not of biases and vectors)."""
     schedule: Literal["constant", "inverse_sqrt", "cosine"] = "cosine"
     """Schedule of the learning rate after the warm-up."""
-    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = "auto"
+    warmup: int | float | Literal["auto"] = "auto"
     """Updates over which the learning rate rises from zero: a number, or a share of the planned updates such as 0.05;
     auto is a tenth of them, at most 100. Under a time budget it is at most half of the planned updates."""
     layer_decay: float | None = Field(None, gt=0, le=1)
@@ -175,6 +176,14 @@ class TrainingConfig(Section):
     """Average the weights of this many last checkpoints, and keep the average if it validates better than the best."""
 
     _one_part = field_validator("freeze", mode="before")(listed)
+
+    @field_validator("warmup", mode="before")
+    @classmethod
+    def _number_or_share(cls, value: Any) -> Any:
+        is_number = type(value) in (int, float) and 0 <= value < math.inf
+        if value != "auto" and not (is_number and (value < 1 or value == int(value))):
+            raise ValueError(f"training.warmup is {value!r}, expected a number of updates, a share below 1, or auto")
+        return int(value) if is_number and not 0 < value < 1 else value
 
     @model_validator(mode="before")
     @classmethod

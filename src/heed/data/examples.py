@@ -384,6 +384,11 @@ def select(items: Sequence[T], indices: Sequence[int] | NDArray[Any]) -> Sequenc
     return items.select(indices) if isinstance(items, Lazy) else [items[i] for i in indices]
 
 
+def evenly(items: Sequence[T], count: int) -> Sequence[T]:
+    """`count` of the items, evenly chosen, in their order; all of them if there are no more."""
+    return items if count >= len(items) else [items[n * len(items) // count] for n in range(count)]
+
+
 def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:
     """All items in chunks of `together`."""
     step = together or TOGETHER

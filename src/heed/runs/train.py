@@ -17,6 +17,7 @@ import torch
 from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, TrainingConfig, read_config, set_field
+from heed.data.examples import evenly
 from heed.errors import ConfigError, suggests_keywords
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
@@ -164,14 +165,13 @@ def examples_in_time(run: Run[Any, Any], split: str, trainer: Trainer) -> Sequen
         expected = try_scoring(run, 0.1 * left, expected) or expected
     everything = sum(len(run.examples(name)) for name in scored_splits(run))
     count = int(left / max(1e-6, expected) * everything) if expected > left else len(examples)
-    count = max(min(len(examples), _LEAST), min(len(examples), count))
-    return examples if count == len(examples) else [examples[n * len(examples) // count] for n in range(count)]
+    return evenly(examples, max(_LEAST, count))
 
 
 def _scored(score: Callable[[Sequence[Any]], Any], examples: Sequence[Any], count: int) -> float:
     """Seconds for scoring `count` examples, chosen evenly from all of them."""
     start = time.perf_counter()
-    score([examples[n * len(examples) // count] for n in range(count)])
+    score(evenly(examples, count))
     return time.perf_counter() - start
 
 

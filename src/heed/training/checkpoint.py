@@ -25,7 +25,7 @@ from heed.config import TrainingConfig
 from heed.errors import RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import CHECKSUMS, damaged, describe_damage, listed, read_object, recorded
-from heed.training.optimizer import Course, Optimizer
+from heed.training.optimizer import Optimizer, Schedule
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
 
 FORMAT = 3
@@ -49,7 +49,7 @@ class Progress:
     warmup: int | None = None  # updates of the warm-up; None until decided
     planned_at: int = 0  # update from which the present plan applies
     risen: float = 0.0  # share of the warm-up completed by then
-    course: float = 0.0  # share of the learning rate's way down completed by then
+    course: float = 0.0  # share of its decay completed by then
     ending: bool = False  # True while a run that ends early lowers its learning rate to zero
     validate_every: int | None = None  # updates between validations; None until decided
     threads: int = 1  # processor threads, so that a resumed run computes the same sums
@@ -71,9 +71,9 @@ class Progress:
     kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
 
     @property
-    def way(self) -> Course:
-        """The way of the learning rate by the present plan."""
-        return Course(self.warmup or 0, self.total_steps, self.planned_at, self.risen, self.course)
+    def schedule(self) -> Schedule:
+        """The schedule of the learning rate by the present plan."""
+        return Schedule(self.warmup or 0, self.total_steps, self.planned_at, self.risen, self.course)
 
     @property
     def is_warm(self) -> bool:

@@ -285,7 +285,7 @@ class Trainer:
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
         waited = time.perf_counter() - start
-        rate = c.learning_rate * p.way.factor(c.schedule, p.step + 1)
+        rate = c.learning_rate * p.schedule.factor(c.schedule, p.step + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.model.train()

@@ -17,18 +17,18 @@ from heed.kernels import enabled, large_empty
 
 
 @dataclass(frozen=True)
-class Course:
-    """The way of the learning rate through a run: up over the warm-up, then down until the last update.
+class Schedule:
+    """The schedule of a run's learning rate: a linear warm-up, then the decay until the last update.
 
-    A plan that changes during a run changes the speed on this way, never the place on it: what was completed at the
-    update `since` stays completed, and the rest is spread evenly over the updates that are left.
+    A plan that changes during a run changes the speed of the schedule, never the position in it: what was completed at
+    the update `since` stays completed, and the rest is spread evenly over the updates that are left.
     """
 
     warmup: int  # update at which the rate reaches its peak
     total: int | None  # last update of the run; None if the rate does not depend on it
     since: int = 0  # update from which the present plan applies
     risen: float = 0.0  # share of the warm-up completed by then
-    behind: float = 0.0  # share of the way down completed by then
+    behind: float = 0.0  # share of the decay completed by then
 
     def rise(self, step: int) -> float:
         """The share of the warm-up that is completed at an update, from 0 to 1."""
@@ -36,14 +36,14 @@ class Course:
             return 1.0
         return self.risen + (1.0 - self.risen) * (step - self.since) / (self.warmup - self.since)
 
-    def descent(self, step: int) -> float:
-        """The share of the way down that is completed at an update, from 0 to 1."""
+    def decay(self, step: int) -> float:
+        """The share of the decay that is completed at an update, from 0 to 1."""
         begun = max(self.since, self.warmup)
         if self.total is None or step <= begun:
             return self.behind
         return self.behind + (1.0 - self.behind) * min(1.0, (step - begun) / max(1, self.total - begun))
 
-    def factor(self, schedule: str, step: int) -> float:
+    def factor(self, kind: str, step: int) -> float:
         """The factor of the largest learning rate for an update; `step` counts from 1.
 
         - all: rises linearly from 0 over the warm-up;
@@ -53,10 +53,10 @@ class Course:
         """
         if step <= self.warmup:
             return self.rise(step)
-        if schedule == "inverse_sqrt":
+        if kind == "inverse_sqrt":
             return math.sqrt(max(1, self.warmup) / step)
-        if schedule == "cosine" and self.total is not None:
-            return 0.5 * (1.0 + math.cos(math.pi * self.descent(step)))
+        if kind == "cosine" and self.total is not None:
+            return 0.5 * (1.0 + math.cos(math.pi * self.decay(step)))
         return 1.0
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from heed.config import TrainingConfig
 from heed.training.checkpoint import Progress
 from heed.training.contracts import Trainable
-from heed.training.optimizer import Course
+from heed.training.optimizer import Schedule
 
 VALIDATIONS = 12
 """Validations of a run, unless the configuration or their cost requires another number."""
@@ -63,17 +63,17 @@ def warm_up(config: TrainingConfig, total: int) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of updates of a run, the distance between its validations, and the way of its learning rate."""
+    """The number of updates of a run, the distance between its validations, and the schedule of its learning rate."""
 
     total_steps: int  # updates of the whole run
     validate_every: int  # updates between validations
-    course: Course  # from now on
+    schedule: Schedule  # of the learning rate, from now on
 
     def put_into(self, p: Progress) -> None:
         """Store the plan in the progress of a run."""
         p.total_steps, p.validate_every = self.total_steps, self.validate_every
-        p.planned_at, p.risen, p.course = self.course.since, self.course.risen, self.course.behind
-        p.warmup = self.course.warmup
+        s = self.schedule
+        p.warmup, p.planned_at, p.risen, p.course = s.warmup, s.since, s.risen, s.behind
 
 
 USABLE = 0.8
@@ -81,7 +81,7 @@ USABLE = 0.8
 
 
 @dataclass(frozen=True)
-class Choice:
+class SizeChoice:
     """A size and a batch, and the updates that fit into a budget with them."""
 
     size: str  # named size of the model
@@ -96,7 +96,7 @@ def choose_size(
     measure: Callable[[str], tuple[float, float]],
     is_enough: Callable[[str, float, int], bool],
     seconds: float,
-) -> Choice:
+) -> SizeChoice:
     """The largest size of which enough updates fit into a budget, with the largest such batch; else the smallest.
 
     Args:
@@ -112,9 +112,9 @@ def choose_size(
         for batch in batches:
             updates = max(1, int(USABLE * seconds / max(1e-9, fixed + batch * of_batch)))
             if is_enough(size, batch, updates):
-                return Choice(size, batch, updates, larger)
+                return SizeChoice(size, batch, updates, larger)
         larger[size] = updates
-    return Choice(size, batch, larger.pop(size), larger)
+    return SizeChoice(size, batch, larger.pop(size), larger)
 
 
 class Budget:
@@ -208,18 +208,18 @@ class Budget:
             updates = int((left - coming * validation) / pace)
         if p.total_steps is None:
             total = p.step + max(1, updates)
-            return Plan(total, every, Course(warm_up(self._config, total), total))
+            return Plan(total, every, Schedule(warm_up(self._config, total), total))
         total = p.step + max(0, updates)
         return Plan(total, every, self._onward(p, total))
 
-    def _onward(self, p: Progress, total: int) -> Course:
-        """The way of the learning rate from its present place to the end of a run of `total` updates."""
-        now = p.way
+    def _onward(self, p: Progress, total: int) -> Schedule:
+        """The schedule from its present position to the end of a run of `total` updates."""
+        now = p.schedule
         risen, warmup = now.rise(p.step), now.warmup
         if risen < 1.0:
             soon = p.step + math.ceil(_STEEPEST * (total - p.step))
             warmup = max(warm_up(self._config, total), min(warmup, soon))
-        return Course(warmup, total, p.step, risen, now.descent(p.step))
+        return Schedule(warmup, total, p.step, risen, now.decay(p.step))
 
     def patience_is_lost(self, p: Progress) -> bool:
         """True if training should end because validations get worse (or no better, where a number is given)."""

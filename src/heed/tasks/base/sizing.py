@@ -10,9 +10,9 @@ import torch
 
 from heed.training.contracts import Carries
 from heed.training.cost import TrialStep
-from heed.training.device import choose_device, choose_precision
+from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
-from heed.training.plan import choose_size
+from heed.training.plan import SizeChoice, choose_size
 
 _ORDER = ("large", "base", "small", "tiny")
 _BATCHES = (1.0, 0.5, 0.25)
@@ -65,7 +65,7 @@ def fit_to_budget(task: Any) -> Any:
     return config.model_copy(update=changed)
 
 
-def _remark(choice: Any, is_free: bool, field: str, usual: int) -> str:
+def _remark(choice: SizeChoice, is_free: bool, field: str, usual: int) -> str:
     what = [f"size {choice.size}"] * is_free
     if choice.batch < 1.0:
         what.append(f"training.{field} {max(1, round(choice.batch * usual)):,} instead of {usual:,}")
@@ -94,7 +94,8 @@ class _Trial:
         plan = task.train_batches(0)
         some = plan[:: max(1, len(plan) // 8)]
         device = choose_device(training.device)
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        random = torch.random.fork_rng([device] if device.type == "cuda" else [])
+        with random, step_explained("before the first update", 1):
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
             self.positions = sum(map(task.work, some)) / len(some)

@@ -19,6 +19,7 @@ from torch import Tensor
 from heed.config import HubSection, RunConfig, TokenizerConfig, config_text, data_files, short_config_text
 from heed.config.data import InMemory, with_columns
 from heed.data.batch import Batch
+from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
 from heed.data.kinds.numbers import Standard
@@ -191,8 +192,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
     def validated_part(self, examples: Sequence[X]) -> Sequence[X]:
         """What `validate` scores of the validation examples, or of what belongs to each: `valid_share` of them."""
-        count = math.ceil(self.valid_share * len(examples))
-        return examples if count == len(examples) else [examples[i * len(examples) // count] for i in range(count)]
+        return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     @property
     def title(self) -> str:
