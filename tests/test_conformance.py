@@ -168,6 +168,7 @@ def test_updates_are_measured_before_the_first_one_under_a_time_budget(name, dat
     assert len(measured) == (task.config.model.size != "scarce")  # which has a batch of its own
     assert all(seconds > 0 for _, seconds in measured)
     assert task.train_batches(0) and not task.is_trial
+    assert len({*task.splits.remarks}) == len(task.splits.remarks)  # each once
 
 
 @pytest.mark.parametrize("name", ["classification", "tagging", "pretraining", "translation", "summarisation"])

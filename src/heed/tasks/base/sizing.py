@@ -80,6 +80,8 @@ class _Trial:
         self.task = copy.copy(task)
         # What the trial computes and keeps, for its own size, must not reach the task.
         self.task.__dict__.update({name: {**value} for name, value in vars(task).items() if type(value) is dict})
+        self.task._splits = copy.copy(task.splits)
+        self.task._splits.remarks = []  # the task says the same again
         self.task.is_trial = True
         section = task.config.model.model_copy(update={"size": size})
         self.task.config = task.config.model_copy(update={"model": section})
