@@ -40,7 +40,7 @@ def two(monkeypatch):
 
     monkeypatch.setattr(registry.pkgutil, "iter_modules", lambda path: [Info])
     yield Encoder, Decoder
-    registry._bodies_in.cache_clear()
+    registry.bodies_of.cache_clear()
 
 
 def test_a_file_may_hold_one_body_for_each_interface(two):

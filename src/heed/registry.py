@@ -23,7 +23,7 @@ from heed.models.base import Body, ModelConfig
 
 def list_models() -> list[tuple[str, type[Body]]]:
     """Every body with the name of its file; a file with several bodies is listed once for each."""
-    return [(name, body) for name in model_names() for body in _bodies_in(name)]
+    return [(name, body) for name in model_names() for body in bodies_of(name)]
 
 
 def model_names() -> list[str]:
@@ -31,9 +31,24 @@ def model_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
 
 
+@cache
 def bodies_of(name: str) -> tuple[type[Body], ...]:
     """The bodies in one model's file, one per interface; none if there is no such model. Imports only that file."""
-    return _bodies_in(name) if name in model_names() else ()
+    if name not in model_names():
+        return ()
+    module = importlib.import_module(f"heed.models.{name}")
+    bodies = tuple(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Body)
+        and value.__module__ == module.__name__
+        and not inspect.isabstract(value)
+    )
+    assert bodies, f"{module.__name__} defines no body"
+    interfaces = [body.interface for body in bodies]
+    assert len(set(interfaces)) == len(interfaces), f"{module.__name__} defines two bodies of one interface: {bodies}"
+    return bodies
 
 
 def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
@@ -72,23 +87,6 @@ def model_config(body: type[Body], size: str, fields: dict[str, Any]) -> ModelCo
         sizes = ", ".join(body.config_class.sizes)
         raise ConfigError(f"model.size is '{size}', but {body.config_class.__name__} has only the sizes {sizes}")
     return check_section(body.config_class, {**body.config_class.sizes[size], **fields}, "model")
-
-
-@cache
-def _bodies_in(name: str) -> tuple[type[Body], ...]:
-    module = importlib.import_module(f"heed.models.{name}")
-    bodies = tuple(
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, Body)
-        and value.__module__ == module.__name__
-        and not inspect.isabstract(value)
-    )
-    assert bodies, f"{module.__name__} defines no body"
-    interfaces = [body.interface for body in bodies]
-    assert len(set(interfaces)) == len(interfaces), f"{module.__name__} defines two bodies of one interface: {bodies}"
-    return bodies
 
 
 H = TypeVar("H", bound=BaseModel)
