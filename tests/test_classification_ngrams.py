@@ -193,6 +193,14 @@ def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem
     json.dumps(started["ngrams"].as_report())
 
 
+def test_n_grams_of_a_new_run_are_read_once(folder, monkeypatch):
+    read, rows = [], Reading.rows
+    monkeypatch.setattr(Reading, "rows", lambda one, *given: read.append(given) or rows(one, *given))
+    values = settings(folder, model={}, training={"minutes": 0.1, "threads": 1})
+    task = Classification.prepare(check_config(values, "test"))
+    assert task.reading and len(read) == sum(map(len, task.splits.examples.values()))
+
+
 def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder):
     task, model, _ = prepared(settings(folder))
     texts = task.encoded("train")

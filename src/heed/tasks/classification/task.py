@@ -249,7 +249,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @property
     def reading(self) -> ngrams.Reading | None:
-        """How a text's n-grams are read; None without n-grams, and before the configuration is settled."""
+        """How a text's n-grams are read; None without n-grams, before the configuration is settled, and in a trial."""
+        if self.is_trial:
+            return None
         given = {n: v for n, v in (self.config.model.model_extra or {}).items() if n in ClassificationHead.model_fields}
         head = ClassificationHead(**given)
         return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets) if head.ngrams else None
