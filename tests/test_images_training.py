@@ -142,7 +142,7 @@ def test_a_run_has_the_same_bits_with_any_number_of_workers_and_any_memory(plain
             ["shifted by up to 1 pixel (", "since labels such as '3' may", "augment.flip=true"],
         ),
         (("turn left", "turn right"), {}, 12, False, 1, ["labels such as 'turn left' may be characters or directions"]),
-        (("cat", "dog"), {"crop": 0}, 12, True, 0, ["in each pass they are half of them mirrored"]),
+        (("cat", "dog"), {"crop": 0}, 12, True, 0, ["in each pass half of them are mirrored"]),
         (("cat", "dog"), {"crop": 0, "flip": False}, 12, False, 0, []),
     ],
 )

@@ -144,7 +144,8 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) == 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
-    assert "1 left out: blank" in splits.notes and "held out for validation" in splits.notes
+    assert "1 left out: blank" in splits.notes
+    assert "held out for validation by a hash of the text, with labels in the same shares" in splits.notes
 
 
 def held(texts, wanted, **options):

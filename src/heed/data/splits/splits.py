@@ -364,7 +364,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
     else:
         every, hashes = examples["train"], surveys["train"].hashes
         wanted = data.valid if data.valid is not None else default_held_out(len(every))
-        out = hold_out(every, hashes, wanted, by_label=getattr(data, "hold_out", "hash") == "labels")
+        by_label = getattr(data, "hold_out", "hash") == "labels"
+        out = hold_out(every, hashes, wanted, by_label)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
         surveys["train"].hashes = hashes[~out]
         count = len(examples["valid"])
@@ -379,7 +380,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
                 f"say nothing about other {unit}s; give more, or validation files"
             )
         else:
-            splits.remarks.append(f"{held} by a hash of the {side}; {equal} stay together")
+            alike = _ALIKE if by_label and count and is_stratified(every) else ""
+            splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
     examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
@@ -467,6 +469,7 @@ def hold_out(
     return out
 
 
+_ALIKE = ", with labels in the same shares"
 _NONE_LEFT = "none can be held out for validation; give more data, or validation files"
 
 
@@ -517,7 +520,7 @@ def take_subset(splits: Splits[T], size: int, seed: int) -> Splits[T]:
     if (counts := splits.counts.get("train")) is not None:
         counts.leave_out(f"not drawn for training.train_size {size:,}", len(train) - size)
         counts.kept = size
-    alike = ", with labels in the same shares" if is_stratified(train) else ""
+    alike = _ALIKE if is_stratified(train) else ""
     splits.remarks.append(f"train: {size:,} of {len(train):,} {unit}, drawn at random by seed {seed}{alike}")
     return splits
 

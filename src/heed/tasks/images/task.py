@@ -315,14 +315,14 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         fields = {name: value for name, value in fields.items() if name not in config.augment.model_fields_set}
         said = []
         if "crop" in fields:
-            said.append(f"shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
+            said.append(f"each is shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
         if fields.get("flip"):
-            said.append("half of them mirrored (augment.flip=false switches that off)")
+            said.append("half of them are mirrored (augment.flip=false switches that off)")
         elif "flip" in fields:
             why = f"since labels such as '{sided}' may be characters or directions"
-            said.append(f"not mirrored, {why} (augment.flip=true mirrors them)")
+            said.append(f"none is mirrored, {why} (augment.flip=true mirrors them)")
         if said:
-            self.splits.remarks.append(f"few training pictures: in each pass they are {', '.join(said)}")
+            self.splits.remarks.append(f"few training pictures: in each pass {', '.join(said)}")
         return fields
 
     def taken_from(self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
