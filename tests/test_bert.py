@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.data.batch import fit, frame, frame_size, framed, framed_features, unframed
+from heed.data.tokens.special import OWN
 from heed.data.tokens.tokenizer import END, PADDING, START
 from heed.errors import ConfigError, DataError, ShapeError
 from heed.layers.elementwise import RELU
@@ -197,7 +198,7 @@ def test_a_length_without_room_is_refused():
 def test_padded_rows_are_framed_and_back():
     tokens = torch.tensor([[5, 6, 7], [8, 9, 9], [9, 9, 9]])
     mask = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
-    moved, moved_mask = framed(tokens, mask)
+    moved, moved_mask = framed(tokens, mask, OWN)
     assert moved.tolist() == [[START, 5, 6, 7, END], [START, 8, END, 0, 0], [START, END, 0, 0, 0]]
     assert moved_mask.tolist() == [[True] * 5, [True] * 3 + [False] * 2, [True] * 2 + [False] * 3]
     assert unframed(moved.unsqueeze(-1))[mask].squeeze(-1).tolist() == [5, 6, 7, 8]

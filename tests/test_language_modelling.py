@@ -525,7 +525,7 @@ def test_the_tokenizer_is_chosen_by_the_amount_of_text():
 def test_the_loss_by_place_begins_at_the_first_place():
     spans = np.array([[n, n + 1] for n in range(5)], dtype=np.int32)
     seen = np.arange(1, 6, dtype=np.int32)
-    scores = TokenScores(-np.arange(1.0, 6.0), None, seen, np.full(5, 9), spans, None)
+    scores = TokenScores(-np.arange(1.0, 6.0), None, seen, np.full(5, 9), spans, None, unknown_token=1)
     found = outcomes_of(Units.of([Document("abcde")]), [scores]).details["by_place"]
     ranges = [(part["first"], part["last"], part["tokens"], part["loss"]) for part in found]
     assert ranges == [(0, 0, 1, 1.0), (1, 1, 1, 2.0), (2, 3, 2, 3.5), (4, 4, 1, 5.0)]

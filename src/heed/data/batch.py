@@ -79,7 +79,7 @@ def pad_nested(examples: Sequence[Sequence[list[int]]]) -> tuple[Tensor, Tensor]
     return tokens.view(shape), mask.view(shape)
 
 
-def pad_shifted(rows: Sequence[list[int]], special: Special = OWN) -> tuple[Tensor, Tensor, Tensor]:
+def pad_shifted(rows: Sequence[list[int]], special: Special) -> tuple[Tensor, Tensor, Tensor]:
     """Decoder inputs, start token first; the expected predictions, end token last; and the mask of both."""
     read, mask = pad_rows([[special.start, *row] for row in rows])
     labels, _ = pad_rows([[*row, special.end] for row in rows])
@@ -164,7 +164,7 @@ def fit(
     return list(ids[:first]), list(pair[: room - first])
 
 
-def framed(tokens: Tensor, mask: Tensor, special: Special = OWN) -> tuple[Tensor, Tensor]:
+def framed(tokens: Tensor, mask: Tensor, special: Special) -> tuple[Tensor, Tensor]:
     """Padded rows with the start token before each and the end token after its last real one.
 
     Args:
@@ -426,7 +426,7 @@ def collate_turns(
     conversations: Sequence[Sequence[int]],
     responses: Sequence[tuple[int, int, list[int]]],
     indices: list[int],
-    special: Special = OWN,
+    special: Special,
 ) -> TurnBatch:
     """Pad conversations and the responses to them into one batch.
 

@@ -85,7 +85,7 @@ def encode_in_parts(
     return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
 
 
-def character_table(tokens: Sequence[str], unknown: int = UNKNOWN) -> NDArray[np.int32]:
+def character_table(tokens: Sequence[str], unknown: int) -> NDArray[np.int32]:
     """The id of each character up to the last that is a token, `unknown` for the others, and one more such id."""
     known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
     table = np.full(max(known, default=0) + 2, unknown, dtype=np.int32)

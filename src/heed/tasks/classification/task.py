@@ -25,7 +25,7 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import encode_cached, learn_cached
-from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
@@ -94,7 +94,7 @@ class Classifier(nn.Module):
     """
 
     def __init__(
-        self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int, special: Special = OWN
+        self, body: TokenEncoder | TextEncoder, head: ClassificationHead, num_outputs: int, special: Special
     ) -> None:
         super().__init__()
         self.special = special

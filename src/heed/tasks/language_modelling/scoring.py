@@ -37,7 +37,6 @@ from torch import Tensor
 from heed.attention import Rows
 from heed.data.batch import pad_rows
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
@@ -103,7 +102,7 @@ class TokenScores(IdScores):
     ids: Ids
     spans: NDArray[np.int32]
     end: IdScores | None
-    unknown_token: int = UNKNOWN
+    unknown_token: int
 
     @property
     def unknown(self) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ from torch import Tensor
 from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.documents import EncodedDocuments, encode_documents
@@ -454,8 +454,8 @@ def collate_rows(
     indices: Sequence[int],
     masking: Masking | None,
     seeds: tuple[int, int],
-    double: bool = False,
-    special: Special = OWN,
+    double: bool,
+    special: Special,
 ) -> MaskedBatch:
     """Collate the rows `indices` of a pass; without a masking no word is masked.
 

@@ -132,7 +132,8 @@ class Pretraining(DocumentTask[PretrainingConfig]):
                     found,
                     self.masking,
                     (self.config.training.seed, 0),
-                    special=self.tokenizer.special,
+                    self.double_separator,
+                    self.tokenizer.special,
                 )
                 read, words = (
                     " ".join(map(self.tokenizer.token, ids)) for ids in (batch.tokens[0].tolist(), batch.words.tolist())

@@ -33,7 +33,7 @@ from heed.data.kinds.tagged import entities, find_scheme, in_bio, may_follow, se
 from heed.data.readers import Held, HeldTable, python_value
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.tables import characters_of, described
-from heed.data.tokens.special import OWN, Special
+from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import tag_measures
@@ -310,10 +310,10 @@ class Tagger(nn.Module):
         body: TokenEncoder,
         head: TagHead,
         characters: CharacterFeatures | AffixFeatures | None,
-        delay: int = 0,
-        word: Literal["mean", "first"] = "mean",
-        word_dropout: float = 0.0,
-        special: Special = OWN,
+        delay: int,
+        word: Literal["mean", "first"],
+        word_dropout: float,
+        special: Special,
     ) -> None:
         super().__init__()
         self.word_dropout = word_dropout
@@ -556,8 +556,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             )
         in_bio = not self.plain and self.config.data.scheme != "plain"  # plain tags are used unchanged
         tag_head = TAG_HEADS[head.head](body.d_output, self.row_names("labels"), in_bio)
-        further = head.word_dropout or 0.0, self.tokenizer.special
-        return Tagger(body, tag_head, characters, head.delay, head.word, *further)
+        further = head.delay, head.word, head.word_dropout or 0.0, self.tokenizer.special
+        return Tagger(body, tag_head, characters, *further)
 
     def axes(self) -> dict[str, list[str]]:
         return {**super().axes(), **({} if self.characters is None else {"characters": self.characters.tokens})}
