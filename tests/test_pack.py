@@ -174,6 +174,18 @@ def test_a_packed_run_is_not_resumed(packed, call):
     )
 
 
+def test_a_checkpoint_of_a_packed_run_is_not_written_into_the_cache(packed, call):
+    code, _, err = call("export", packed, "--to", "huggingface")
+    assert code == 2 and err == "heed: a packed run has no folder to keep the checkpoint in; name one with --out\n"
+
+
+def test_a_cache_that_cannot_be_written_is_named(packed, call, monkeypatch):
+    monkeypatch.setenv("HEED_CACHE", str(packed))
+    assert call("predict", packed, "a good film")[2] == (
+        f"heed: cannot write to the cache folder {packed}: Not a directory; set HEED_CACHE to a folder with room\n"
+    )
+
+
 def test_what_cannot_be_packed_is_refused_with_what_to_do(made, packed, call, tmp_path):
     assert (
         "'film.zip' already exists and is never overwritten; give another --out"

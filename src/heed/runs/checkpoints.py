@@ -22,6 +22,7 @@ from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.storage.disk import write_folder, write_whole
+from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.base.pack import CARD, command_lines, with_file
@@ -369,6 +370,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
         what = "an ensemble" if len(run.members) > 1 else run.config.task
         raise ConfigError(f"export to huggingface is not available for {what}; it is for {names}")
+    if out is None and run.folder.is_relative_to(cache_folder()):
+        raise ConfigError("a packed run has no folder to keep the checkpoint in; name one with --out")
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
         raise RunError(f"'{final}' already exists and is never overwritten; give another --out")

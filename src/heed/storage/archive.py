@@ -108,7 +108,7 @@ def _blocks(path: Path, archive: ZipFile, member: ZipInfo) -> Iterator[bytes]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Context manager that names the zip file in whatever error its damaged bytes cause in the library."""
+    """Context manager that turns errors of the zip library into a `RunError` that names the file."""
     try:
         yield
     except (HeedError, MemoryError):

@@ -179,8 +179,7 @@ def _writing() -> Iterator[None]:
         yield
     except (OSError, DiskError) as error:
         problem = f"cannot write to the cache folder {cache_folder()}: {getattr(error, 'strerror', None) or error}"
-        hint = "set HEED_CACHE to a folder with room, or raise data.in_memory to keep more examples in memory"
-        raise CacheError(f"{problem}; {hint}") from None
+        raise CacheError(f"{problem}; set HEED_CACHE to a folder with room") from None
 
 
 _WHOLE = 1 << 32

@@ -55,7 +55,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     batch_field: ClassVar[str] = "batch_tokens"
     """Field of `training` with the size of a batch."""
     enough_updates: ClassVar[int] = 1_000
-    """Updates that a model trained from nothing needs to be of use."""
+    """Updates that a model trained from scratch needs to be of use."""
     positions_per_parameter: ClassVar[float] = 0.0
     """Positions that it must see for each of its parameters under a time budget, else a smaller one learns more."""
     is_trial: bool = False
@@ -418,7 +418,7 @@ def _refuse_left_behind(config: RunConfig) -> None:
     paths = () if isinstance(config.data, HubSection) else data_files(config)
     if path := next((one for one in paths if not os.path.isabs(one) and not os.path.exists(one)), None):
         what = f"no file '{path}' in this folder: a packed run does not contain its data"
-        raise DataError(f"{what}; give files, as in heed evaluate RUN FILE")
+        raise DataError(f"{what}; copy it here, or give files, as in heed evaluate RUN FILE")
 
 
 def write_digests(config: RunConfig, folder: Path) -> None:
