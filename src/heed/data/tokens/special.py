@@ -28,7 +28,7 @@ PADDING, UNKNOWN, START, END = range(4)
 class Special(NamedTuple):
     """Ids of a tokenizer's special tokens; those of heed's own tokenizers by default.
 
-    An imported vocabulary keeps its ids. Where it lacks a token, its end token stands in; several may be one token.
+    An imported vocabulary keeps its ids. Where it lacks a token, its end token takes that role.
     """
 
     padding: int = PADDING

@@ -14,19 +14,12 @@ from heed.tasks.base.report import counted
 from heed.visible import shell_word
 
 _LANGUAGES = (
-    *("cs ces cze czech", "da dan danish", "de deu ger german", "es spa spanish", "et est estonian", "fi fin finnish"),
-    *(
-        "fr fra fre french",
-        "hi hin hindi",
-        "hu hun hungarian",
-        "id ind indonesian",
-        "it ita italian",
-        "nl nld dut dutch",
-    ),
-    *("ru rus russian", "sv swe swedish", "uk ukr ukrainian"),
+    "cs ces cze czech, da dan danish, de deu ger german, es spa spanish, et est estonian, fi fin finnish, "
+    "fr fra fre french, hi hin hindi, hu hun hungarian, id ind indonesian, it ita italian, nl nld dut dutch, "
+    "ru rus russian, sv swe swedish, uk ukr ukrainian"
 )
 """Names of languages that OPUS-MT has a translator for, from English and to English."""
-_CODES = {name: names.split()[0] for names in _LANGUAGES for name in names.split()}
+_CODES = {name: names.split()[0] for names in _LANGUAGES.split(", ") for name in names.split()}
 _ENGLISH = frozenset("the of and that it you this with are he not have".split())
 _SHARE = 0.04
 """Share of these words from which a text counts as English: tweets have 0.09, other English more, German 0.00."""
@@ -48,7 +41,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
         "" if Path(run).exists() else f"heed import {name} --out {run}",
         f"heed train {' '.join(map(shell_word, words))} --from {run}{f' tokenizer.from={run}' if translator else ''}",
     ]
-    few = f"{counted(len(examples), spec.unit)} are few for a model trained from nothing"
+    few = f"{counted(len(examples), spec.unit)} are few for a model trained from scratch"
     return f"{few}; to start from a pretrained one, with more minutes:\n  {' && '.join(filter(None, steps))}"
 
 
