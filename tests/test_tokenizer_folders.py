@@ -5,12 +5,13 @@ import subprocess
 import sys
 
 import pytest
+from tokenizers import Tokenizer, models
 from transformers import AddedToken, AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from heed.config import TokenizerConfig
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
+from heed.exchange.huggingface.tokenizers import imported, read_tokenizer, write_tokenizer
 from multilingual import LINES
 from tokenizer_folders import (
     CASED,
@@ -81,6 +82,12 @@ def test_no_text_is_cut_into_our_special_tokens(opened):
     never = {ours.special.padding, ours.special.start, ours.special.end, ours.mask}
     for i in never - {None}:
         assert not never & {*ours.encode(f"a {ours.token(i)} b{ours.token(i)}").ids}, ours.token(i)
+
+
+def test_a_letter_without_a_token_does_not_end_the_text():
+    library = Tokenizer(models.BPE({"a": 0, "b": 1, "<end>": 2}, [], unk_token="<end>"))
+    ours = imported(library, {"eos_token": "<end>", "unk_token": "<end>"}, None)
+    assert ours.special == (2, -1, 2, 2) and ours.encode("azb").ids == [0, 1]
 
 
 def test_words_and_text_come_back(opened):
