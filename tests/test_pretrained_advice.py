@@ -128,11 +128,15 @@ def test_train_prints_it_before_the_run_folder_and_import_is_left_out_if_it_is_t
         ["classification", "my reviews.tsv", "tokenizer.kind=char"],
         ["translation", "deu_eng.tsv", "data.shuffle_source=words"],
         ["translation", "pairs.tsv"],
+        ["translation", "deu_fra.tsv"],
+        ["translation", "paraphrases_deu.tsv"],
         ["translation", "data.name=reverse"],
     ],
 )
 def test_nothing_is_proposed_if_the_user_chose_a_model_or_no_checkpoint_is_known(call, files, words):
     shutil.copy(files / "deu_eng.tsv", files / "pairs.tsv")  # its name tells no language
+    shutil.copy(files / "deu_eng.tsv", files / "deu_fra.tsv")
+    texts(files / "paraphrases_deu.tsv", ENGLISH, ENGLISH[::-1])
     code, out, err = call("check", *words)
     assert code == 0 and advised(out) == ("", ""), err
 
