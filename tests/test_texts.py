@@ -148,6 +148,15 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     assert "held out for validation by a hash of the text, with labels in the same shares" in splits.notes
 
 
+@pytest.mark.parametrize(("number", "held"), [(20, 4), (100, 20), (400, 50), (880, 88), (3000, 200), (30_000, 1000)])
+def test_few_texts_hold_out_few(tmp_path, number, held):
+    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))])
+    assert len(open_splits(data, text_reader(TextFormat())).examples["valid"]) == held
+    of_an_earlier_version = {**data.model_dump(), "hold_out": "hash"}
+    former = open_splits(TextsData(**of_an_earlier_version), text_reader(TextFormat())).examples["valid"]
+    assert len(former) == min(max(200, min(1000, number // 20)), number // 5)
+
+
 def held(texts, wanted, **options):
     return [*compress(texts, hold_out(texts, field_hashes(texts), wanted, **options))]
 

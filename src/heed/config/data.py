@@ -172,7 +172,8 @@ class OwnData(Section):
     """Training files. Relative to the configuration."""
     valid: list[DataPath] | int | None = None
     """Validation files, or the number of training examples to hold out; by default a twentieth, 200 to 1,000. Never
-    more than a fifth; chosen by a hash of the source or text."""
+    more than a fifth, nor, beyond 50, more than a tenth of examples with labels; chosen by a hash of the source or
+    text."""
     test: list[DataPath] | None = None
     """Test files."""
     bad_lines: Literal["error", "skip"] = "error"

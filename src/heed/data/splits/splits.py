@@ -363,8 +363,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         read("valid", data.valid)
     else:
         every, hashes = examples["train"], surveys["train"].hashes
-        wanted = data.valid if data.valid is not None else default_held_out(len(every))
         by_label = getattr(data, "hold_out", "hash") == "labels"
+        wanted = data.valid if data.valid is not None else default_held_out(len(every), by_label)
         out = hold_out(every, hashes, wanted, by_label)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
         surveys["train"].hashes = hashes[~out]
@@ -431,9 +431,13 @@ def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> S
     return Splits(dict(examples), counts, [f"embedded data: {name}"])
 
 
-def default_held_out(count: int) -> int:
-    """Default size of the validation set: a twentieth, at least 200, at most 1,000 and at most a fifth."""
-    return min(max(200, min(1000, count // 20)), max(1, count // 5))
+def default_held_out(count: int, by_label: bool) -> int:
+    """Default size of the validation set: a twentieth, at least 200, at most 1,000 and at most a fifth.
+
+    Of few examples held out by label, a tenth, or 50 if that is more: training needs the others.
+    """
+    few = max(count // 10, min(50, count // 5)) if by_label else count // 5
+    return min(max(200, min(1000, count // 20)), max(1, few))
 
 
 def hold_out(

@@ -127,8 +127,9 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         if isinstance(data.valid, list):
             splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
-            wanted = data.valid if data.valid is not None else default_held_out(len(train))
-            out = hold_out(train, hashes_in(train), wanted, data.hold_out == "labels")
+            by_label = data.hold_out == "labels"
+            wanted = data.valid if data.valid is not None else default_held_out(len(train), by_label)
+            out = hold_out(train, hashes_in(train), wanted, by_label)
             if not out.any() or out.all():
                 raise DataError(
                     f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
