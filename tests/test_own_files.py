@@ -286,7 +286,7 @@ def test_scores_are_sacrebleus(call, run, data):
     assert (code, err) == (0, "")
     (report,) = json.loads(out).values()
     outputs = [prediction.text for prediction in run.predict(texts(data, "test.en"))]
-    references = [unicodedata.normalize("NFC", text) for text in texts(data, "test.yo")]
+    references = texts(data, "test.yo")
     for name, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
         assert report[name]["value"] == pytest.approx(metric.corpus_score(outputs, [references]).score, abs=1e-9)
         assert report[name]["signature"] == str(metric.get_signature())

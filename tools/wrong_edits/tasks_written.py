@@ -171,6 +171,19 @@ EDITS = [
         "return [-loss for loss, count in zip(nll, tokens, strict=True)]",
         (ALIGN("test_both_directions_become_one_alignment"),),
     ),
+    # scores
+    Edit(
+        "scores: BLEU and chrF of a run that lower-cases distinguish case",
+        "(tokenizer.normalize, tokenizer.lowercases)",
+        "(tokenizer.normalize, False)",
+        ("tests/test_own_references.py",),
+    ),
+    Edit(
+        "compare: runs that differ in case are each scored in their own way",
+        "self.literal = any([*map(other.normalize, references)] != plain for other in others)",
+        "self.literal = False",
+        ("tests/test_own_references.py",),
+    ),
     # looks, outputs, conversations
     Edit(
         "look: maps of a written text show its tokens, not its words",

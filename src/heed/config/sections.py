@@ -57,9 +57,9 @@ class TokenizerConfig(Section):
     shared: bool = False
     """One vocabulary for both sides. Helps where they share names or an alphabet."""
     lowercase: bool | Literal["source"] = False
-    """Read and write lower case only; "source" reads lower case and writes both."""
+    """Read and write lower case only, and ignore case in BLEU and chrF; "source" reads lower case and writes both."""
     normalization: Literal["none", "nfc", "nfkc"] = "nfc"
-    """Unicode normalisation of inputs and outputs. References are normalised in the same way before scoring. With none,
+    """Unicode normalisation of inputs and outputs; scores are of the references as they are in your files. With none,
     wordpiece has only BERT's normalisation."""
     strip_accents: bool | None = None
     """Read letters without their accents (wordpiece only); by default with lowercase, as BERT does."""

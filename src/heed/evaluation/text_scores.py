@@ -25,7 +25,7 @@ _LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 _NEEDED = ("_extract_corpus_statistics", "_compute_score_from_stats")
 
 
-def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -> Measure:
+def text_measure(name: str, outputs: Sequence[str], references: Sequence[str], ignore_case: bool = False) -> Measure:
     """A corpus score that can be resampled: sacrebleu's statistics of each example, and its formula.
 
     The score is sacrebleu's `corpus_score`; the note is sacrebleu's signature.
@@ -34,13 +34,14 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -
         name: "bleu", "chrf" (higher is better) or "ter" (lower is better).
         outputs: Raw text, one per example.
         references: Raw text, one per example.
+        ignore_case: Lower-case both for BLEU and chrF, as `sacrebleu -lc` does (TER always does).
 
     Raises:
         ConfigError: The installed sacrebleu lacks a needed private method.
 
     Source: Post 2018 (arXiv:1804.08771).
     """
-    metric = _metric(name)
+    metric = _metric(name, ignore_case)
     statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
 
     def formula(sums: Array) -> Array:
@@ -57,13 +58,14 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str]) -
     )
 
 
-def _metric(name: str) -> Any:
+def _metric(name: str, ignore_case: bool) -> Any:
     import sacrebleu
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()
+    options = {"lowercase": True} if ignore_case and name != "ter" else {}
+    metric: Any = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name](**options)
     for method in _NEEDED:
         if not hasattr(metric, method):
             raise ConfigError(

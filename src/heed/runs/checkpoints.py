@@ -211,7 +211,7 @@ def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "kind": kind_of(one),
         "vocab_size": max(5, one.vocab_size),
-        "lowercase": one.normalize("Ab") == "ab",
+        "lowercase": one.lowercases,
         "normalization": next(found, "none"),
     }
 

@@ -290,6 +290,11 @@ class TextTokenizer:
         normal = self._tokenizer.normalizer
         return text if normal is None else str(normal.normalize_str(text))
 
+    @property
+    def lowercases(self) -> bool:
+        """True if capitals are read, and written, as small letters."""
+        return self.normalize("Ab") == "ab"
+
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
         """Raw text of tokens, without special ones; `instead` has words for some positions (unknown words)."""
         if self._pieces:

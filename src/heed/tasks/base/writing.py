@@ -280,7 +280,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
 
         texts = current().map(written, self.validated_part(chosen.sources))
         references = self.validated_part(chosen.references)
-        *of_texts, exact = output_measures(texts, references, self.quick_scores)
+        *of_texts, exact = output_measures(texts, references, self.quick_scores, self.target_tokenizer)
         token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
         return {"loss": sum(nll) / max(1, sum(tokens)), **values_of([token_accuracy, exact, *of_texts])}
 
@@ -424,9 +424,16 @@ def cached_bytes(model: Module, positions: int) -> int:
     return 2 * 2 * 4 * sum(widths) * positions
 
 
-def output_measures(texts: Sequence[str], references: Sequence[str], names: Sequence[str]) -> list[Measure]:
-    """Scores of written texts: those in `names` ("chrf", "bleu", "ter", `ROUGE`), then exact match."""
-    same = [float(text == reference) for text, reference in zip(texts, references, strict=True)]
+def output_measures(
+    texts: Sequence[str], references: Sequence[str], names: Sequence[str], tokenizer: TextTokenizer | None
+) -> list[Measure]:
+    """Scores of written texts: those in `names` ("chrf", "bleu", "ter", `ROUGE`), then exact match.
+
+    References are as in the user's files. If the `tokenizer` that writes lower-cases, BLEU and chrF ignore case, as
+    their signatures say; an exact match may differ in what it normalises. Without it, all differences count.
+    """
+    normalize, ignore_case = (str, False) if tokenizer is None else (tokenizer.normalize, tokenizer.lowercases)
+    same = [float(normalize(one) == normalize(other)) for one, other in zip(texts, references, strict=True)]
     of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
-    of_texts += [text_measure(name, texts, references) for name in names if name not in ROUGE]
+    of_texts += [text_measure(name, texts, references, ignore_case) for name in names if name not in ROUGE]
     return [*of_texts, share("exact_match", "exact match", same)]

@@ -111,6 +111,15 @@ def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     return None
 
 
+def signature_lines(report: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """The signatures of the scores of a report, each under its name for people, and what they say of case."""
+    found = {name: report[key]["signature"] for key, name in names.items() if key in report}
+    lines = [f"  {name}: {signature}" for name, signature in found.items()]
+    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
+        lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
+    return lines
+
+
 def cut_off_lines(report: Mapping[str, Any]) -> list[str]:
     """The number of outputs of a report that were cut off, for people."""
     if not report.get("cut_off"):
@@ -125,18 +134,24 @@ class WritingExaminer(Examiner[R, E, O]):
     has_beam = True
     per_token_scores = "scores per token"
     written = "target"
+    literal: bool
+    """True if the runs normalise the references differently, so that outputs are compared with them as they are."""
 
     @property
     def targets(self) -> str:
         return f"{self.written} tokens"
 
     def _references(self) -> tuple[list[str], list[str]]:
+        references = [self.truth_of(one) for one in self.examples]
         first, *others = (run.task.target_tokenizer for run in self.runs)
         self.per_token = not any(first.first_difference(other) for other in others)
+        plain = [*map(first.normalize, references)]
+        self.literal = any([*map(other.normalize, references)] != plain for other in others)
         what = f"{self.per_token_scores} are left out, and tokens per second differ in unit."
-        return [self.truth_of(one) for one in self.examples], (
-            [] if self.per_token else [f"The runs use different tokens: {what}"]
-        )
+        return references, [
+            *(["The runs normalise text differently: every difference of case and accents counts."] * self.literal),
+            *([] if self.per_token else [f"The runs use different tokens: {what}"]),
+        ]
 
 
 def map_html(look: Look, mechanisms: Sequence[str], otherwise: str, numbers: Iterator[int]) -> Markup:

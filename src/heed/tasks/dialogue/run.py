@@ -21,6 +21,7 @@ from heed.data.findings import BadLine, Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
 from heed.data.tables import RepeatedKeyError, load_json
 from heed.data.text_files import Numbered, with_gaps
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, share
 from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct
@@ -39,6 +40,7 @@ from heed.tasks.base.writing_run import (
     WritingRun,
     cut_off_lines,
     map_html,
+    signature_lines,
 )
 from heed.tasks.dialogue.look import look_at
 from heed.tasks.dialogue.reading import History, alternate
@@ -46,13 +48,15 @@ from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
 
 
-def text_measures(texts: Sequence[str], references: Sequence[str], of_people: bool) -> list[Measure]:
-    """Scores of written responses, an entry for each response, the most important first.
+def text_measures(
+    texts: Sequence[str], references: Sequence[str], of_people: bool, tokenizer: TextTokenizer | None
+) -> list[Measure]:
+    """Scores of written responses (see `output_measures`), an entry for each response, the most important first.
 
     For conversations of people (`of_people`), BLEU, chrF and the variety of the outputs come before exact match; for
     embedded data, where every response follows from the turns before it, exact match comes first.
     """
-    *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"))
+    *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"), tokenizer)
     varied = [distinct(texts, 1), distinct(texts, 2), commonest_share(texts)]
     return [*of_texts, *varied, exact] if of_people else [exact, *of_texts, *varied]
 
@@ -102,7 +106,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append("  perplexity by turns before the response:")
     for bucket in report["by_turns_read"]:
         lines.append(f"    {span(bucket):>8}  {bucket['perplexity']:7.2f}  ({bucket['responses']:,})")
-    lines += [f"  {label}: {report[key]['signature']}" for key, label in _POINTS.items() if key in report]
+    lines += signature_lines(report, _POINTS)
     if report["history_cut"]:
         lines.append(f"  {counted_are(report['history_cut'], 'response')} to a history whose first turns were not read")
     return [*lines, *cut_off_lines(report)]
@@ -543,8 +547,11 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         examples: Sequence[Conversation],
         outputs: Sequence[Sequence[WrittenText]] | None = None,
         per_token: bool = True,
+        literal: bool = False,
     ) -> Outcomes:
         """Outputs for each response of each conversation and their measures; `per_token` also scores tokens.
+
+        With `literal`, also differences count that the run's tokenizer does not make.
 
         The statistics of the measures are sums over the responses of a conversation.
         """
@@ -553,7 +560,8 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         texts = [one.text for answers in outputs for one in answers]
         talk = task.encode(examples)
         scores = task.forced_scores(self.model, task.units_of(talk))
-        measures = text_measures(texts, self._references(examples), self._of_people)
+        tokenizer = None if literal else task.tokenizer
+        measures = text_measures(texts, self._references(examples), self._of_people, tokenizer)
         known = rate("perplexity", "perplexity", scores.nll, scores.tokens, 2, np.exp)
         if per_token:
             measures.insert(0 if self._of_people else 1, known)
@@ -571,7 +579,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         return Outcomes(said, made, lengths=tuple(len(one.turns) for one in examples), details=details)
 
     def _references(self, examples: Sequence[Conversation]) -> list[str]:
-        return [self.task.tokenizer.normalize(one.turns[turn]) for one, turn in self._responses(examples)]
+        return [one.turns[turn] for one, turn in self._responses(examples)]
 
     @property
     def _of_people(self) -> bool:
@@ -579,11 +587,11 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
 
     def baselines(self, examples: Sequence[Conversation]) -> Mapping[str, Outcomes]:
         histories = [_last(one, turn) for one, turn in self._responses(examples)]
-        normalize, references = self.task.tokenizer.normalize, self._references(examples)
+        references = self._references(examples)
         owners = [n for n, one in enumerate(examples) for _ in self.task.responses(one)]
         found = {}
         for name, texts in self.baseline_texts(histories).items():
-            measures = text_measures([*map(normalize, texts)], references, self._of_people)
+            measures = text_measures(texts, references, self._of_people, self.task.tokenizer)
             found[name] = Outcomes(tuple(texts), by_conversation(measures, owners, len(examples)))
         return found
 
@@ -646,7 +654,7 @@ class DialogueExaminer(WritingExaminer[DialogueRun, Conversation, list[WrittenTe
         return sum(len(one.tokens) for answers in outputs for one in answers)
 
     def outcomes(self, run: DialogueRun, outputs: Sequence[list[WrittenText]]) -> Outcomes:
-        return run.outcomes(self.examples, outputs, per_token=self.per_token)
+        return run.outcomes(self.examples, outputs, per_token=self.per_token, literal=self.literal)
 
     def drawing(self, run: DialogueRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         one = self.examples[index]

@@ -285,7 +285,8 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max((len(one.target.ids) for one in few), default=0) + 2
-        references = [self.tokenizer.decode(one.target.ids) for one in few]
+        known = self.splits.examples["valid"]
+        references = [known[one.conversation].turns[one.turn] for one in few]
         return ToWrite(
             [one.history for one in few], references, min(longest, self.config.generation.max_length or longest)
         )

@@ -19,7 +19,7 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import Baselines, cut_off_lines, scores_beside_baselines
+from heed.tasks.base.writing_run import Baselines, cut_off_lines, scores_beside_baselines, signature_lines
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub
 from heed.tasks.summarisation.task import Summarisation
 from heed.tasks.translation.run import PairRun, TranslationOutputs
@@ -86,8 +86,7 @@ def body(report: dict[str, Any]) -> list[str]:
     lines.append("  ROUGE-2 by document tokens:")
     for bucket in report["by_source_length"]:
         lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
-    signatures = {"ROUGE": "rouge2", "BLEU": "bleu", "chrF": "chrf"}
-    lines += [f"  {label}: {report[key]['signature']}" for label, key in signatures.items() if key in report]
+    lines += signature_lines(report, {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF"})
     if report.get("cut"):
         more = ", ..." if report["cut"] > 3 else ""
         lines.append(
@@ -153,10 +152,10 @@ class SummarisationRun(PairRun):
         self,
         examples: Sequence[Pair],
         outputs: Sequence[WrittenText] | None = None,
-        references: Sequence[str] | None = None,
         per_token: bool = True,
+        literal: bool = False,
     ) -> Outcomes:
-        found = super().outcomes(examples, outputs, references, per_token)
+        found = super().outcomes(examples, outputs, per_token, literal)
         cut = self.task.cut_in([pair.source for pair in examples])
         places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
         details = {"cut": len(cut), "cut_first": places} if cut else {}

@@ -41,6 +41,7 @@ from heed.tasks.base.writing_run import (
     cut_off_lines,
     map_html,
     side_of,
+    signature_lines,
     views_of_sides,
 )
 from heed.tasks.translation.alignment import AlignsWords, aligned_counts, unknown_words
@@ -70,7 +71,7 @@ def body(report: dict[str, Any]) -> list[str]:
     for bucket in report["by_source_length"]:
         lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
     signed = {key: label.partition(",")[0] for key, label in _TEXT_NAMES.items() if key in report}
-    lines += [f"  {name}: {report[key]['signature']}" for key, name in signed.items()]
+    lines += signature_lines(report, signed)
     return [*lines, *cut_off_lines(report)]
 
 
@@ -289,11 +290,10 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
             return []
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
-        sources, normalize = [pair.source for pair in examples], self.task.target_tokenizer.normalize
-        references = [normalize(pair.target) for pair in examples]
+        sources, references = ([getattr(pair, side) for pair in examples] for side in ("source", "target"))
         names = ("bleu",) if self._shuffled else self.task.quick_scores
         return {
-            name: Outcomes(tuple(made), tuple(output_measures([*map(normalize, made)], references, names)))
+            name: Outcomes(tuple(made), tuple(output_measures(made, references, names, self.task.target_tokenizer)))
             for name, made in self.baseline_texts(sources).items()
         }
 
@@ -340,21 +340,21 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
         self,
         examples: Sequence[Pair],
         outputs: Sequence[WrittenText] | None = None,
-        references: Sequence[str] | None = None,
         per_token: bool = True,
+        literal: bool = False,
     ) -> Outcomes:
         """Outputs for pairs and their measures: text scores for data from files, exact match, alignment error if known.
 
-        The default `references` are the targets, normalised as by the run; `per_token` adds scores of its tokens.
+        `per_token` adds scores of the run's tokens; with `literal`, also differences count that they do not make.
         """
         task = self.task
         outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
-        if references is None:
-            references = [task.target_tokenizer.normalize(pair.target) for pair in examples]
         texts = [output.text for output in outputs]
         encoded = task.encode_pairs(examples)
         nll, correct, tokens = task.forced_scores(self.model, encoded)
-        measures = output_measures(texts, references, task.text_scores)
+        measures = output_measures(
+            texts, [pair.target for pair in examples], task.text_scores, None if literal else task.target_tokenizer
+        )
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
         details: dict[str, Any] = {
@@ -386,19 +386,6 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
 class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
     """Comparison of runs that write a text for a text."""
 
-    def _references(self) -> tuple[list[str], list[str]]:
-        """Targets normalised as the runs do, or as they are in the data if the runs normalise differently."""
-        plain, remarks = super()._references()
-        first, *others = (
-            [run.task.target_tokenizer.normalize(pair.target) for pair in self.examples] for run in self.runs
-        )
-        if all(first == other for other in others):
-            return first, remarks
-        return plain, [
-            "The runs normalise text differently: references are the targets as they are in the data.",
-            *remarks,
-        ]
-
     def predict(self, run: PairRun, examples: Sequence[Pair], beam_size: int | None) -> list[WrittenText]:
         return run.predict([pair.source for pair in examples], beam_size=beam_size)
 
@@ -406,7 +393,7 @@ class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
         return sum(len(output.tokens) for output in outputs)
 
     def outcomes(self, run: PairRun, outputs: Sequence[WrittenText]) -> Outcomes:
-        return run.outcomes(self.examples, outputs, self.references, self.per_token)
+        return run.outcomes(self.examples, outputs, self.per_token, self.literal)
 
     def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         look = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean").look

@@ -435,7 +435,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max(self.valid_lengths()) + 2
         pairs = self.splits.examples["valid"][:VALIDATE_AT_MOST]
-        references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]
+        references = [pair.target for pair in pairs]
         sources = [pair.source for pair in self.encoded("valid")[:VALIDATE_AT_MOST]]
         return ToWrite(sources, references, min(longest, self.positions or longest))
 
