@@ -94,8 +94,8 @@ EDITS = [
     ),
     Edit(
         "translation: exact match without normalisation",
-        "references = [self.target_tokenizer.normalize(pair.target) for pair in pairs]\n        sources =",
-        "references = [pair.target for pair in pairs]\n        sources =",
+        "float(normalize(one) == normalize(other))",
+        "float(one == other)",
         VALIDATION,
     ),
     Edit(
@@ -118,8 +118,8 @@ EDITS = [
     ),
     Edit(
         "translation: BLEU and chrF exchanged",
-        'metric = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name]()',
-        'metric = {"bleu": CHRF, "chrf": BLEU, "ter": TER}[name]()',
+        'metric: Any = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name](**options)',
+        'metric: Any = {"bleu": CHRF, "chrf": BLEU, "ter": TER}[name](**options)',
         VALIDATION,
     ),
     Edit(
@@ -130,8 +130,8 @@ EDITS = [
     ),
     Edit(
         "translation: outputs and references exchanged",
-        "*of_texts, exact = output_measures(texts, references, self.quick_scores)",
-        "*of_texts, exact = output_measures(references, texts, self.quick_scores)",
+        "*of_texts, exact = output_measures(texts, references, self.quick_scores",
+        "*of_texts, exact = output_measures(references, texts, self.quick_scores",
         VALIDATION,
     ),
     Edit(
