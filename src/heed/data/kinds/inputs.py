@@ -121,10 +121,11 @@ def one_text(first: str, second: str) -> str:
     return BETWEEN.join(text.replace(BETWEEN, " ") for text in (first, second))
 
 
-def parted(text: str) -> tuple[str, str]:
-    """The two texts of a pair, stripped; the second is empty if there is no tab."""
+def parted(text: str, strip: bool = True) -> tuple[str, str]:
+    """The two texts of a pair, stripped unless told otherwise; the second is empty if there is no tab."""
     first, _, second = text.partition(BETWEEN)
-    return first.strip(), second.replace(BETWEEN, " ").strip()
+    second = second.replace(BETWEEN, " ")
+    return (first.strip(), second.strip()) if strip else (first, second)
 
 
 def pairs_of(data: Any, what: str, columns: Sequence[Column]) -> list[str]:

@@ -209,14 +209,21 @@ class TextTokenizer:
         """Id of the mask token, "[MASK]" or "<mask>", or None; no text is ever tokenized into it."""
         return next((i for i, token in self._added.items() if token.special and token.content in MASKS), None)
 
-    def encode_masked(self, text: str) -> list[int]:
-        """One text to ids, without start and end, in which "[MASK]" (or the mask's own name) is the mask token.
+    @property
+    def masks_spaces(self) -> bool:
+        """True if a space before a mask is part of it: the mask replaces a token with its space.
 
-        A space before the mask is part of it, except with characters and bytes: it replaces a token with its space.
+        An imported tokenizer says so of its mask token; of those trained here, all but characters and bytes do.
         """
+        if self.rows and self.mask is not None:
+            return bool(self._added[self.mask].lstrip)
+        return self.unit not in ("character", "byte")
+
+    def encode_masked(self, text: str) -> list[int]:
+        """One text to ids, without start and end, in which "[MASK]" (or the mask's own name) is the mask token."""
         mask = self.mask
         assert mask is not None, "this tokenizer has no mask token"
-        first, *others = around_masks(text, self.token(mask), with_blank=self.unit not in ("character", "byte"))
+        first, *others = around_masks(text, self.token(mask), self.masks_spaces)
         ids = self.encode(first).ids
         if others and self._inside is None:
             self._inside = without_prefix(self._tokenizer)

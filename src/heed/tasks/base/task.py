@@ -190,6 +190,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The names of the splits that the data has."""
         return list(self.splits.examples)
 
+    @property
+    def is_imported(self) -> bool:
+        """True if the run was imported: it has no data of its own, and reads a text as its tokenizer does."""
+        return getattr(self.config.data, "imported", None) is not None
+
     def validated_part(self, examples: Sequence[X]) -> Sequence[X]:
         """What `validate` scores of the validation examples, or of what belongs to each: `valid_share` of them."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))

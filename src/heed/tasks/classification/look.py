@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from heed.data.batch import TokenText
-from heed.data.examples import without_breaks
 from heed.data.kinds.inputs import BETWEEN, parted
 from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
@@ -269,7 +268,7 @@ def look_at_text(
     Raises:
         ConfigError: The model does not have this attention, or has no gates.
     """
-    text = text.strip()
+    text = task.stripped(text)
     (encoded,) = task.encode_texts([text])
     with edit(model, *edits):
         with watched(model) as seen:
@@ -326,9 +325,8 @@ def _special(task: Classification, model: Classifier) -> dict[int, str]:
 
 def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
     """The span of the text that each token covers."""
-    parts = list(parted(text)) if task.pairs else [text]
-    if not task.hierarchical:
-        parts = [without_breaks(part) for part in parts]
+    whole = list(parted(text)) if task.pairs else [text]
+    parts = whole if task.hierarchical else split_texts(text, task.config.data)
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []

@@ -71,7 +71,7 @@ class ClassificationRun(
         labels: Sequence[str] | None = None,
         several: bool | None = None,
     ) -> Outcomes:
-        encoded = self.task.encode([replace(example, text=example.text.strip()) for example in examples])
+        encoded = self.task.encode([replace(example, text=self.task.stripped(example.text)) for example in examples])
         if outputs is None and examples:
             outputs = [self.task.prediction(row) for row in self.probabilities([e.text for e in examples], encoded)]
         outcomes = super().outcomes(examples, outputs, labels, several)

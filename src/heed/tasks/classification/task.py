@@ -154,8 +154,10 @@ def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bo
 
 
 def split_texts(text: str, data: TextOptions) -> list[str]:
-    """The text, or both texts of a pair, without line breaks."""
-    return [without_breaks(part) for part in ((text,) if data.columns.second is None else parted(text))]
+    """The text, or both texts of a pair, without line breaks; those of an imported run as they are."""
+    whole = getattr(data, "imported", None) is not None
+    parts = (text,) if data.columns.second is None else parted(text, strip=not whole)
+    return [part if whole else without_breaks(part) for part in parts]
 
 
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
@@ -269,7 +271,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """
         if not self.pairs:
             return [_first_tokens(one, self.most_tokens) for one in self._sentences(texts, kept)]
-        both = self._sentences([part for text in texts for part in parted(text)], kept)
+        both = self._sentences([part for text in texts for part in parted(text, not self.is_imported)], kept)
         pairs = zip(both[::2], both[1::2], strict=True)
         how = self.most_tokens, self.double_separator, self.tokenizer.special.end
         cut = [_pair(first, second, *how) for first, second in pairs]
@@ -289,7 +291,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def parts(self, text: str) -> list[tuple[int, str]]:
         """The parts of a text that are tokenized one by one, each with its place: sentences, or the whole text."""
         if not self.hierarchical:
-            return [(0, without_breaks(text))]
+            return [(0, text if self.is_imported else without_breaks(text))]
         return [(a, text[a:b]) for a, b in split_sentences(text, self.config.data.sentence_separator)]
 
     @property
@@ -311,9 +313,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
+    def stripped(self, text: str) -> str:
+        """A text without surrounding blanks, as in training; that of an imported run as it is."""
+        return text if self.is_imported else text.strip()
+
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens; surrounding blanks are stripped."""
-        return self._with_ngrams([text.strip() for text in texts], repeat([]))
+        """Texts without labels to tokens."""
+        return self._with_ngrams([self.stripped(text) for text in texts], repeat([]))
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]

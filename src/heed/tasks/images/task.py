@@ -227,11 +227,6 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     # Model ----------------------------------------------------------------------------------------------------
 
     @property
-    def is_imported(self) -> bool:
-        """True if the run was imported and so has no training pictures."""
-        return getattr(self.config.data, "imported", None) is not None
-
-    @property
     def is_small(self) -> bool:
         """True if the pictures are few and small and the model is not large, so that passes are fast."""
         section, count = self.config.model, len(self.splits.examples["train"])

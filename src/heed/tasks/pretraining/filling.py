@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
 from heed.data.batch import frame, frame_size, pad_rows
-from heed.data.tokens.special import CONTINUED, MASK, Special
+from heed.data.tokens.special import BLANK, CONTINUED, MASK, Special, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
-from heed.tasks.pretraining.rows import FOLLOWS, plain_text
+from heed.tasks.pretraining.rows import FOLLOWS
 from heed.threads import threads_for
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Candidate:
 
     word: str
     probability: float
+    piece: str  # as `TextTokenizer.piece` shows it, with the space before it
 
 
 @dataclass(frozen=True)
@@ -153,18 +154,29 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
         ids: list[int] = []
         if text.strip():
             check_masks(text, tokenizer)
-            ids = tokenizer.encode_masked(plain_text(text)[0])
+            ids = tokenizer.encode_masked(task.as_read(text))
         rows.append(_window(task, ids, mask))
         unread.append(len(ids) - len(rows[-1]))
     scores = iter(_at_masks(model, rows, mask, tokenizer.special))
     results = []
     for text, row, left in zip(texts, rows, unread, strict=True):
         found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
-        parts = parts_of(text, tokenizer)
-        words = [candidates[0].word.removeprefix(CONTINUED) for candidates in found]
-        filled = parts[0] + "".join(word + part for word, part in zip(words, parts[1:], strict=False))
+        filled, *parts = parts_of(text, tokenizer)
+        for candidates, part in zip(found, parts, strict=False):
+            filled = _joined(tokenizer, filled, candidates[0]) + part
         results.append(FilledText(filled, text, tuple(found), left))
     return results
+
+
+def _joined(tokenizer: TextTokenizer, before: str, best: Candidate) -> str:
+    """The text before a mask and the word in its place, with a space between them if the token has one."""
+    if tokenizer.is_of_pieces and is_continued(best.word):
+        return before.rstrip() + best.word.removeprefix(CONTINUED)
+    if tokenizer.is_of_pieces or tokenizer.unit != "token":  # tokens without spaces
+        return before + best.word
+    if best.piece.startswith(BLANK):
+        return before + " " * (before != "" and before == before.rstrip()) + best.word
+    return (before.rstrip() if tokenizer.masks_spaces else before) + best.word
 
 
 def _mask_of(task: Pretraining, model: Pretrainer) -> int:
@@ -216,8 +228,8 @@ def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) 
     hidden = {mask, *tokenizer.special, *tokenizer.tags.values()}
     best = scores.topk(min(len(scores), most + len(hidden)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    kept = [Candidate(tokenizer.label(token), value) for token, value in pairs if token not in hidden]
-    return tuple(kept[:most])
+    kept = [(token, value) for token, value in pairs if token not in hidden][:most]
+    return tuple(Candidate(tokenizer.label(token), value, tokenizer.piece(token)) for token, value in kept)
 
 
 @torch.inference_mode()
@@ -235,7 +247,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     check_masks(text, tokenizer)
     if (count := len(parts_of(text, tokenizer)) - 1) > 1:
         raise InputError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
-    ids = tokenizer.encode_masked(plain_text(text)[0])
+    ids = tokenizer.encode_masked(task.as_read(text))
     place = ids.index(mask)
     rows: list[list[int]] = []
     all_pieces = [_pieces(tokenizer, text, choice) for choice in choices]
@@ -262,7 +274,8 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     """The tokens of a word in place of the mask."""
     before = parts_of(text, tokenizer)[0]
-    blank = " " if tokenizer.is_of_bytes and before.endswith(" ") else ""  # its tokens include the space before a word
+    # Tokens of bytes include the space before a word.
+    blank = " " if tokenizer.is_of_bytes and tokenizer.masks_spaces and before[-1:].isspace() else ""
     pieces = tokenizer.encode(blank + choice.strip()).ids
     if tokenizer.special.unknown in pieces or not pieces:
         unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
@@ -335,7 +348,7 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
         for name, text in (("first", first), ("second", second)):
             if not text.strip():
                 raise InputError(f"the {name} text of a pair is blank")
-        a, b = (task.tokenizer.encode(plain_text(text)[0]).ids for text in (first, second))
+        a, b = (task.tokenizer.encode(task.as_read(text)).ids for text in (first, second))
         total = len(a) + len(b)
         if total > room:
             longest = max(room // 2, room - len(a))

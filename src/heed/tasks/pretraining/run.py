@@ -12,7 +12,6 @@ import numpy as np
 from markupsafe import Markup
 
 from heed.data.batch import frame, frame_size, pad_rows
-from heed.data.examples import without_breaks
 from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import BETWEEN, one_text
 from heed.data.tokens.special import MASK
@@ -37,7 +36,7 @@ from heed.tasks.pretraining.filling import (
     rank_words,
 )
 from heed.tasks.pretraining.model import Pretrainer
-from heed.tasks.pretraining.rows import Passages, plain_text
+from heed.tasks.pretraining.rows import Passages
 from heed.tasks.pretraining.task import (
     NAME,
     PAIRS,
@@ -72,7 +71,7 @@ def look_at_row(
     """
     tokenizer, texts = task.tokenizer, []
     for one in [text] if pair is None else [text, pair]:
-        plain = plain_text(one)[0]
+        plain = task.as_read(one)
         texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
     room = task.positions - frame_size(pair is not None, task.double_separator)
     if (size := sum(map(len, texts))) > room:
@@ -258,7 +257,7 @@ class PretrainingOutputs(TextOutputs):
     def unknown_in(self, text: str) -> Sequence[str]:
         tokenizer = self.run.task.tokenizer
         mask = MASK if tokenizer.mask is None else tokenizer.token(tokenizer.mask)
-        plain = without_breaks(text).replace(MASK, " ").replace(mask, " ")
+        plain = self.run.task.as_read(text).replace(MASK, " ").replace(mask, " ")
         return tokenizer.unknown_in(plain.replace(BETWEEN, " "))
 
     def write(self, texts: list[str]) -> Iterator[Written]:

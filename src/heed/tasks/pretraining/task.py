@@ -152,6 +152,10 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         frame = 2 + self.head.next_sentence * (1 + self.double_separator)
         return Cut(self.options.max_length - frame, self.options.side_words, self.head.next_sentence)
 
+    def as_read(self, text: str) -> str:
+        """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
+        return text if self.is_imported else plain_text(text)[0]
+
     @property
     def double_separator(self) -> bool:
         """True if two end tokens separate the texts of a pair."""
