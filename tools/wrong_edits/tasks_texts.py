@@ -330,6 +330,18 @@ EDITS = [
         ("tests/test_classification_ngrams.py",),
     ),
     Edit(
+        "classification: an imported run reads texts without the blanks around them",
+        "return text if self.is_imported else text.strip()",
+        "return text.strip()",
+        ("tests/test_imported_texts.py",),
+    ),
+    Edit(
+        "filling: a word that continues the one before the mask stands apart",
+        "(before.rstrip() if tokenizer.masks_spaces else before) + best.word",
+        "before + best.word",
+        ("tests/test_imported_texts.py",),
+    ),
+    Edit(
         "classification: tokens that are cut from a pair are not counted",
         "return [*whole, between, *other], sum(lengths) - sum(kept)",
         "return [*whole, between, *other], 0",
