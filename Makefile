@@ -14,8 +14,8 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
-fuzz: $(VENV)/.dev  # 10 tasks
-	HEED_FUZZ=500 $(BIN)/python -m pytest -n auto tests/test_fuzz_runs.py
+fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints
+	HEED_FUZZ=500 $(BIN)/python -m pytest -n auto tests/test_fuzz_runs.py tests/test_fuzz_checkpoints.py
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tools/mutants.py

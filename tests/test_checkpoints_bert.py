@@ -299,7 +299,6 @@ def with_field(folder, **fields):
         ("model_type", "deberta", ("model_type is 'deberta'", "roberta")),
         ("architectures", ["BertForQuestionAnswering"], ("BertForQuestionAnswering", "BertForMaskedLM")),
         ("id2label", {"0": "a", "2": "b"}, ("id2label", "each number from 0 to 1")),
-        ("id2label", {"0": "a", "1": "a"}, ("id2label", "different name")),
         ("id2label", {"0": "a"}, ("predicts a number",)),
         ("problem_type", "regression", ("problem_type is regression", "predicts a number")),
         ("quantization_config", {"bits": 4}, ("quantization_config",)),

@@ -81,6 +81,29 @@ def test_texts_of_both_sides_are_cut_alike(tmp_path, pieces, fields):
         assert tokenizer.decode([*ids, end]) == library.decode(expected, skip_special_tokens=True)
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_characters_that_a_side_lacks_are_found_in_the_joint_table(tmp_path, kind):
+    (tmp_path / "models").mkdir()
+    names = marian.train_pieces(tmp_path / "models", model_type=kind, vocab_size=120)
+    further = ["\u00fc", "\u00df\u00e4", "\u2581\u00d6", "\u6771\u4eac", "fi\u00df"]
+    settings = write(tmp_path, (tmp_path / "models", [[*names[0], *further], [*names[1], *further]]), left_out=0)
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    sides = read_tokenizers(tmp_path, settings)
+    assert sides["source"].tokens.index("\u00fc") in sides["source"].encode("f\u00fcr the dog").ids
+    texts = [
+        "f\u00fcr",
+        "die \u00d6l \u00df\u00e4",
+        "\u00c4pfel \uff21\u00df\u00e4\ufb01\u00df",
+        "the \u6771\u4eac dog",
+        "u\u0308ber",
+    ]
+    for text in [*texts, *map(str.strip, TEXTS)]:
+        for side, argument in (("source", "text"), ("target", "text_target")):
+            ids = sides[side].encode(text).ids
+            assert [*ids, sides[side].special.end] == library(**{argument: text}).input_ids, (side, text)
+            assert sides[side].encode_all(["the", text])[1] == ids
+
+
 def test_every_token_keeps_its_id(tmp_path, pieces):
     tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
     ids = json.loads((tmp_path / "vocab.json").read_text())
@@ -221,7 +244,7 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path, damage, said):
 
 
 def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(RunError, match=r"source\.spm cannot be read: No such file"):
+    with pytest.raises(RunError, match=r"source\.spm is missing"):
         read_pieces(tmp_path / "source.spm")
 
 

@@ -17,12 +17,15 @@ import heed
 from heed.cli import main
 from heed.config import data_files, read_config
 from heed.errors import ConfigError, DiskError, HeedWarning, RunError
+from heed.folder import record_files
 from heed.runs.train import train_config
 from heed.storage import cache as digests
 from heed.storage.cache import digest_of
+from heed.storage.disk import write_checksums
 from heed.storage.lock import LOCK, owned
 from heed.tasks import check_config
 from heed.training.progress import Quiet
+from heed.training.weights import read_tensors, save_tensors
 from reporters import Killed, Killer, Listener
 
 SMALL = {"validate_every": 2, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2}
@@ -424,3 +427,56 @@ def test_a_comparison_owns_its_folder_and_a_killed_one_leaves_no_training_behind
     assert list((log.parent / "checkpoints").glob("step-*"))
     assert "the comparison has ended; stopping this run too" in (tmp_path / "err").read_text()
     until(lambda: not Path(f"/proc/{child}/stat").exists() or ") Z" in Path(f"/proc/{child}/stat").read_text())
+
+
+@pytest.fixture(scope="module")
+def stranger(made):
+    """A killed run whose tensors have the shapes of those of the other one, but other words."""
+    path = made / "stranger"
+    path.mkdir()
+    for name in ("train.tsv", "test.tsv"):
+        (path / name).write_text((made / name).read_text().translate(str.maketrans("film", "milf")))
+    with pytest.raises(Killed):
+        train_config(config_of(path), path / "killed", Killer(3))
+    return path / "killed"
+
+
+@pytest.mark.parametrize("command", ["check", "predict", "resume"])
+def test_a_checkpoint_of_another_run_is_refused(case, stranger, command, capsys):
+    run = case / "killed"
+    shutil.copytree(stranger / "checkpoints", run / "checkpoints", dirs_exist_ok=True)
+    words = {
+        "check": ["check", str(run)],
+        "predict": ["predict", str(run), "the fine film"],
+        "resume": ["train", str(run), "--resume"],
+    }
+    with pytest.raises(SystemExit) as ended:
+        main(words[command])
+    said = "".join(capsys.readouterr())
+    assert ended.value.code == 2 and "model.safetensors" in said and "of another run" in said
+    assert not (run / "model.safetensors").exists()
+
+
+def test_a_checkpoint_without_the_hash_of_its_run_is_used(case):
+    """Those of earlier versions."""
+    run = case / "killed"
+    (run / "format.json").write_text('{"format": 1}\n')
+    record_files(run, final=False)
+    for path in (run / "checkpoints").glob("step-*/model.safetensors"):
+        save_tensors(read_tensors(path), path)
+        write_checksums(path.parent, [p.name for p in path.parent.iterdir() if p.name != "checksums.json"])
+    with pytest.warns(HeedWarning, match="best weights so far"):
+        assert heed.load(run).predict("the fine film")
+    assert resume(run)[1].finished
+
+
+def test_a_setting_of_the_model_that_a_resumed_run_changes_leaves_its_checkpoints_its_own(case):
+    run = case / "killed"
+    values = read_config(run / "config.yaml")
+    values["model"]["dropout"] = 0.3
+    changed = check_config(values, "the test")
+    with pytest.raises(Killed):
+        train_config(changed, run, Killer(1), resume=True)
+    assert heed.check_run(run).whole
+    result = resume(run)[1]
+    assert result.finished and heed.load(run).config.model.model_extra["dropout"] == 0.3

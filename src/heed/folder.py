@@ -14,6 +14,7 @@ files only, so that damage to others stays visible. Weights that it lists are fi
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ from heed.storage.files import (
     CHECKSUMS,
     Content,
     MissingFileError,
+    checksum,
     damaged,
     describe_damage,
     listed,
@@ -242,6 +244,22 @@ def _begin(path: Path) -> None:
     """Write the first files of a run folder."""
     (path / "checkpoints").mkdir(exist_ok=True)
     write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
+
+
+def sign(path: Path, config: RunConfig) -> None:
+    """Record a hash of a new run's tokenizers, labels and model settings, which its checkpoints carry (`made_of`)."""
+    model = config.model
+    digest = hashlib.blake2b(repr((config.task, model.name, model.model_extra)).encode(), digest_size=16)
+    files = (p for p in path.iterdir() if p.is_file() and p.name not in _FIRST_FILES | {_FORMAT_FILE})
+    for file in sorted(files):
+        digest.update(f"\n{file.name} {checksum(file)['blake2b']}".encode())
+    text = json.dumps({"format": FORMAT, "made_of": digest.hexdigest()}) + "\n"
+    write_whole(path / _FORMAT_FILE, lambda part: part.write_text(text))
+
+
+def made_of(path: Path) -> str:
+    """The hash of a run's tokenizers, labels and model settings when it began; empty for runs of earlier versions."""
+    return str(read_object(path / _FORMAT_FILE).get("made_of", ""))
 
 
 def check_free(path: Path, instead: str = "give another --out, or resume the run with --resume") -> None:

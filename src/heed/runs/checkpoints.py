@@ -28,7 +28,7 @@ from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.base.pack import CARD, command_lines, with_file
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
-from heed.tasks.base.transfer import unshared
+from heed.tasks.base.transfer import shapes_of, unshared
 from heed.training.weights import check_finite, save_tensors, save_weights
 from heed.visible import markdown, shell_word
 
@@ -103,7 +103,8 @@ def import_checkpoint(
         run.report = _report(run, name, checkpoint, loaded)
         folders.write_report(part, run.report)
         _write_card(run, name, checkpoint, part)
-    return Imported(run, found, checkpoint.architecture, loaded.unused, kind.remarks(checkpoint))
+    remarks = (*checkpoint.remarks, *kind.remarks(checkpoint))
+    return Imported(run, found, checkpoint.architecture, loaded.unused, remarks)
 
 
 def import_model(
@@ -151,6 +152,9 @@ def build(
     tied = family.tied(settings, checkpoint.files)
     sections = kind.sections(checkpoint, heads, tied)
     fields = {**family.fields(settings, checkpoint.files, heads), **sections.get("model", {})}
+    for ours in {"num_layers", "decoder_layers"} & family.names.keys():
+        if (fields[ours] or 0) > (most := len(checkpoint.files.names)):
+            raise settings.wrong(family.names[ours][0], f"at most {most:,}: the checkpoint has {most:,} tensors")
     values: dict[str, Any] = {
         **sections,
         "task": task_name,
@@ -160,10 +164,14 @@ def build(
     }
     config = check_config(_with_given(values, given or {}), str(settings.path))
     task = kind.task(config, checkpoint).settle(None)
-    model = task.build_model()
     body, _ = task.model_and_head()
     table = kind.ours(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
-    loaded = load_tensors(table, checkpoint.files, {key: one.shape for key, one in model.state_dict().items()})
+    try:
+        shapes = shapes_of(task)
+    except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
+        raise ConfigError(f"{settings.path}: no model has these sizes: {' '.join(str(error).split())}") from None
+    loaded = load_tensors(table, checkpoint.files, shapes)  # compared before a model of these sizes is made
+    model = task.build_model()
     _fill(model, loaded, str(checkpoint.folder))
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 

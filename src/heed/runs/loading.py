@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 from warnings import warn
 
-import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from heed import folder as folders
 from heed.config import RunConfig
@@ -25,7 +23,8 @@ from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, run_class
 from heed.tasks.base.run import Run, check_one_task
-from heed.training.checkpoint import latest_checkpoint, stored_progress
+from heed.tasks.base.transfer import without_numbers
+from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
@@ -63,21 +62,10 @@ def build_to_load(task: Any, weights: Path) -> Any:
         return task.build_model()
 
 
-class _WithoutNumbers(TorchFunctionMode):
-    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__module__", "") == nn.init.__name__:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
 def _parameters(task: Any) -> int | None:
     """Number of parameters of a task's model, counted on the device "meta"; None if it cannot be built there."""
     try:
-        with torch.random.fork_rng([]), torch.device("meta"), _WithoutNumbers():
-            sizes: list[int] = [p.numel() for p in task.build_model().parameters()]
-            return sum(sizes)
+        return sum(p.numel() for p in without_numbers(task).parameters())
     except (NotImplementedError, RuntimeError):
         return None
 
@@ -134,6 +122,8 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         step = progress.get("best_step") or progress.get("step", 0)
         try:
             best = path / "checkpoints" / f"step-{step}"
+            for one in {newest, best}:
+                check_own(one, folders.made_of(path))
             folders.verify(best, [folders.WEIGHTS], force)
             load_weights(model, best / folders.WEIGHTS)
         except RunError:

@@ -116,6 +116,7 @@ def prepare_run(
     with folders.unsealed(path, *(() if unfinished is None else unfinished.changing)):
         if unfinished is None:
             task.save(path)
+            folders.sign(path, config)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
                 from heed.runs.checkpoints import carry_origin  # knows every family, and so most models
 

@@ -25,7 +25,7 @@ from heed.tasks import check_config
 from heed.tasks.base.report import counted
 from heed.tasks.base.task import DATA, Task, changed_files
 from heed.tasks.base.transfer import shapes_of
-from heed.training.checkpoint import Progress, checkpoints_in, step_of
+from heed.training.checkpoint import Progress, check_all_own, check_own, checkpoints_in, step_of
 from heed.training.contracts import TrainResult
 from heed.training.weights import why_unusable
 from heed.visible import shell_word
@@ -96,6 +96,7 @@ class Unfinished:
         if type(began) is not type(given):
             raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {given.task}")
         _refuse_damage(folder, damage)
+        check_all_own(folder / "checkpoints", folders.made_of(folder))
         for name in ("name", "size"):
             old, new = getattr(began.model, name), getattr(given.model, name)
             if name in given.model.model_fields_set and new not in (old, "auto"):
@@ -333,13 +334,19 @@ def check_run(run: str | Path = "last") -> RunState:
     finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
     if not finished:
         remarks.append(f"training has not finished; resume it with: heed train {shell_word(path)} --resume")
-    checkpoints = path / "checkpoints"
+    checkpoints, foreign = path / "checkpoints", False
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
     for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
-        files |= _states(folder, f"checkpoints/{folder.name}/")
+        states = _states(folder, before := f"checkpoints/{folder.name}/")
+        try:
+            check_own(folder, folders.made_of(path))
+        except RunError as error:
+            states[before + folders.WEIGHTS] = str(error).removeprefix(f"{folder / folders.WEIGHTS} is ")
+            foreign = True
+        files |= states
     for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
-    resumable = [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
+    resumable = [p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p)]
     if resumable:
         remarks.append(f"a resumed run starts from {resumable[0]}")
     return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)

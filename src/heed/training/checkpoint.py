@@ -19,12 +19,13 @@ from typing import Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
 from heed.errors import RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
-from heed.storage.files import CHECKSUMS, damaged, describe_damage, listed, read_object, recorded
+from heed.storage.files import CHECKSUMS, check_regular, damaged, describe_damage, listed, read_object, recorded
 from heed.training.optimizer import Optimizer, Schedule
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
 
@@ -99,6 +100,7 @@ def save_checkpoint(
     progress: Progress,
     random: dict[str, Tensor] | None = None,
     carried: dict[str, Tensor] | None = None,
+    made_of: str = "",
 ) -> Path:
     """Write `folder/step-N`; the folder gets this name only when it is complete and on the disk.
 
@@ -109,6 +111,7 @@ def save_checkpoint(
         progress: Everything but tensors.
         random: Random state of all processes; this one's by default.
         carried: State that the tasks of all processes carry from batch to batch; if empty, no file is written.
+        made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
 
     Raises:
         DiskError: The disk is full or writing fails; older checkpoints stay.
@@ -123,7 +126,7 @@ def save_checkpoint(
     needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
     with write_folder(final, needed) as part:
         for name, group in tensors.items():
-            save_tensors(group, part / name)
+            save_tensors(group, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
         (part / _PROGRESS).write_text(json.dumps({"format": FORMAT, **asdict(progress)}, indent=1))
     return final
 
@@ -144,6 +147,26 @@ def load_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(weights, optimizer, random, progress, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
+
+
+def check_own(path: Path, made_of: str) -> None:
+    """Refuse a checkpoint that carries the hash of another run; those of earlier versions carry none.
+
+    Raises:
+        RunError: It does, so its weights may fit the model but not its tokenizers, labels or settings.
+    """
+    weights = path / _WEIGHTS
+    try:
+        check_regular(weights)
+        with safe_open(str(weights), "pt") as file:
+            carried = (file.metadata() or {}).get("made_of", made_of)
+    except (RunError, SafetensorError, OSError):  # reported when it is read
+        return
+    if carried != made_of:
+        raise RunError(
+            f"{weights} is of another run, with other tokenizers, labels or settings of the model; put the "
+            f"checkpoints of {path.parent.parent} back, or remove this one"
+        )
 
 
 def _damage(path: Path) -> str:
@@ -239,6 +262,12 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
                 f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {tuple(state[key].shape)}"
             )
         state[key].copy_(tensor)
+
+
+def check_all_own(folder: Path, made_of: str) -> None:
+    """Refuse a folder of checkpoints with one of another run; see `check_own`."""
+    for path in _steps_in(folder):
+        check_own(path, made_of)
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

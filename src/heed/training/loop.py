@@ -90,6 +90,7 @@ class Trainer:
         self.config = config
         self.select_by = select_by
         self.checkpoints = folder / "checkpoints"
+        self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
         self.reporter = reporter
         self.on_validation = on_validation
         self._try_scoring = try_scoring
@@ -422,7 +423,7 @@ class Trainer:
                 {name: t for state in one for name, t in state.items()} for one in zip(*states, strict=True)
             )
             try:
-                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried)
+                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried, self.made_of)
             except DiskError as error:
                 raise not_saved(error, p, self.checkpoints) from None
             prune_checkpoints(self.checkpoints)

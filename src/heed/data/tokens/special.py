@@ -12,12 +12,14 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import string
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tokenizers import Tokenizer
+from tokenizers import Regex, Tokenizer, normalizers
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -134,6 +136,36 @@ def around_masks(text: str, mask: str, with_blank: bool) -> list[str]:
     """The parts of a text between its masks, "[MASK]" or `mask`; `with_blank` removes the spaces before each mask."""
     names = "|".join(map(re.escape, {MASK, mask}))
     return re.split(rf"\s*(?:{names})" if with_blank else names, text)
+
+
+_LONGEST, _GROWTH = 1_000, 100
+"""Most characters that one replacement inserts, and most times that all together lengthen a text."""
+
+
+def library_of(state: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer of the library from its JSON.
+
+    Raises:
+        ValueError: Its replacements make texts so much longer that reading one might never end.
+        Exception: It is not such JSON; the library has no narrower error.
+    """
+    for part in ("normalizer", "decoder"):
+        steps = [(*one["pattern"].popitem(), one["content"]) for one in _replacements(deepcopy(state.get(part)))]
+        probe = text = string.printable + "".join(pattern[:_GROWTH] + new[:_GROWTH] for _, pattern, new in steps)
+        for kind, pattern, new in steps:
+            step = normalizers.Replace(Regex(pattern) if kind == "Regex" else pattern, new)
+            if len(new) > _LONGEST or len(text := step.normalize_str(text)) > _GROWTH * len(probe):
+                what = f"its {part} replaces {pattern!r:.50} by {new!r:.50}"
+                raise ValueError(f"{what}, which lengthens texts without end")
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def _replacements(step: Any) -> Iterator[Any]:
+    """The steps of a kind that replaces, in their order."""
+    if step is not None and step["type"] == "Replace":
+        yield step
+    for inner in (step or {}).get("normalizers") or (step or {}).get("decoders") or ():
+        yield from _replacements(inner)
 
 
 def without_prefix(library: Tokenizer) -> Tokenizer:

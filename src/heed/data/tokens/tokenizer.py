@@ -49,6 +49,7 @@ from heed.data.tokens.special import (
     around_masks,
     is_continued,
     joined,
+    library_of,
     readable,
     whole_characters,
     without_prefix,
@@ -108,6 +109,8 @@ _CUTTER = '{"cutter":'
 """Beginning of the file of a `MappedTokenizer`, which numbers with its own table."""
 _IMPORTED = '{"special": '
 """Beginning of the file of an imported tokenizer, which keeps its ids."""
+NAMELESS = "\ufdd0"
+"""First character of the name of a piece that texts are never cut into (control, unused, unknown): no character."""
 UNUSED = "<unused row {}>"
 """Name of a row of an imported embedding that its tokenizer has no token for."""
 _MOST_BYTES = 1 << 29
@@ -491,8 +494,8 @@ class TextTokenizer:
                 return MappedTokenizer.of_text(text)
             if text.startswith(_IMPORTED):
                 state = json.loads(text)
-                return cls(Tokenizer.from_str(json.dumps(state["library"])), Special(*state["special"]), state["rows"])
-            return cls(Tokenizer.from_str(text))
+                return cls(library_of(state["library"]), Special(*state["special"]), state["rows"])
+            return cls(library_of(json.loads(text)))
         except Exception as error:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
 
@@ -556,7 +559,7 @@ class MappedTokenizer(TextTokenizer):
         code, rest = self._split(text)
         encoding = self._tokenizer.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
-        ids = self._numbered(encoding)
+        ids = self._numbered(encoding, rest)
         return Encoded([self._code(code), *ids], [(0, len(code)), *spans]) if code else Encoded(ids, spans)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -576,11 +579,15 @@ class MappedTokenizer(TextTokenizer):
     def _code(self, code: str) -> int:
         return self._places.get(code, self.special.unknown)
 
-    def _numbered(self, encoding: Any) -> list[int]:
+    def _numbered(self, encoding: Any, text: str) -> list[int]:
         """Ids by the table; for pieces unknown to the cutting model, by their text."""
-        ids = [self._ids[i] for i in encoding.ids]
+        ids, tokens = [self._ids[i] for i in encoding.ids], encoding.tokens
         if (unknown := self.special.unknown) in ids:
-            for n, token in enumerate(encoding.tokens):
+            if any(token.startswith(NAMELESS) for token in tokens):  # a model of pairs gives no text of what it lacks
+                text = self.normalize(text)  # spans in a text that was not normalised may leave out accents
+                again = self._tokenizer.encode(text, add_special_tokens=False)
+                tokens = [text[a:b] for a, b in again.offsets] if again.ids == encoding.ids else tokens
+            for n, token in enumerate(tokens):
                 if ids[n] == unknown and token not in self._tags:
                     ids[n] = self._places.get(token, unknown)
         return ids
@@ -620,7 +627,7 @@ class MappedTokenizer(TextTokenizer):
     def of_text(cls, text: str) -> MappedTokenizer:
         """From the JSON of `text`; a KeyError, ValueError or TypeError if it is something else."""
         state = json.loads(text)
-        cutter = Tokenizer.from_str(json.dumps(state["cutter"]))
+        cutter = library_of(state["cutter"])
         origin = base64.b64decode(state["origin"], validate=True)
         special = Special(*state.get("special", OWN))
         return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special)

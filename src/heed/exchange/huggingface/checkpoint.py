@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.family import Family, Vocabularies
@@ -27,7 +28,7 @@ from heed.exchange.huggingface.resnet import PLAIN, ResNetFamily, plain_settings
 from heed.exchange.huggingface.vit import VitFamily
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
-from heed.visible import shell_word
+from heed.visible import escaped, shell_word
 
 FAMILIES: tuple[Family, ...] = (
     BertFamily(),
@@ -80,9 +81,16 @@ class Checkpoint:
         settings.accept({"quantization_config": (None,), **family.accepts})
         files = TensorFiles(folder, family.ignored)
         files.with_prefix(family.prefix, family.head_names)
+        settings.most = files.most
         architecture = _architecture(settings, family, files)
-        vocabularies = family.tokenizers(folder, settings)
-        return cls(folder, settings, family, architecture, files, vocabularies)
+        opened = cls(folder, settings, family, architecture, files, family.tokenizers(folder, settings))
+        for tokenizer in opened.tokenizers.values():
+            if len(without := _without_token(tokenizer)) > _MOST_WITHOUT * tokenizer.vocab_size:
+                raise RunError(
+                    f"{folder}: {len(without):,} of {tokenizer.vocab_size:,} rows of the embedding have no token: the "
+                    "vocabulary is empty, cut short or of another checkpoint; fetch its files again"
+                )
+        return opened
 
     @property
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
@@ -96,24 +104,55 @@ class Checkpoint:
         return tokenizer
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the user should know of the tokens and labels."""
+        lines = []
+        for tokenizer in self.tokenizers.values():
+            if rows := _without_token(tokenizer):
+                shown = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
+                lines.append(
+                    f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({shown}): the "
+                    "vocabulary is shorter, or names a token twice"
+                )
+        if self.architecture.endswith("Classification"):
+            names = {*map(str, self.settings.get("id2label", {}).values())}
+            if new := [escaped(one) for one in self.labels if names and one not in names]:
+                lines.append(f"labels of equal names are numbered: {', '.join(new[:_SHOWN])}")
+        return tuple(dict.fromkeys(lines))
+
+    @property
     def labels(self) -> list[str]:
         """The names of the labels, in the order of their numbers (`id2label`).
 
+        Labels of one name are numbered: ImageNet has "crane" twice, the second becomes "crane (2)".
+
         Raises:
-            ConfigError: The numbers have gaps, or two labels have one name.
+            ConfigError: The numbers have gaps.
         """
         settings = self.settings
         named = settings.get("id2label", None)
         if named is None:
             return [f"LABEL_{i}" for i in range(settings.count("num_labels", 2))]
-        if not isinstance(named, dict) or not all(str(i).isdecimal() for i in named):
+        if not isinstance(named, dict) or not all(re.fullmatch("[0-9]{1,9}", i) for i in named):
             raise settings.wrong("id2label", "the name of each label by its number")
         labels = {int(i): str(name) for i, name in named.items()}
         if sorted(labels) != list(range(len(labels))):
             raise settings.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
-        if len(set(labels.values())) != len(labels):
-            raise settings.wrong("id2label", "a different name for each label")
-        return [labels[i] for i in range(len(labels))]
+        taken, times, names = {*labels.values()}, Counter[str](), []
+        for _, name in sorted(labels.items()):
+            times[name] += 1
+            unique = name
+            while times[name] > 1 and unique in taken:
+                unique = f"{name} ({times[name]})"
+                times[name] += unique in taken
+            taken.add(unique)
+            names.append(unique)
+        return names
+
+
+def _without_token(tokenizer: TextTokenizer) -> list[int]:
+    """The rows of the embedding that no token has."""
+    return [i for i, token in enumerate(tokenizer.tokens) if token == UNUSED.format(i)]
 
 
 def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str:
@@ -128,6 +167,10 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     return str(named[0])
 
 
+_SHOWN = 5
+"""Most rows and labels that a remark lists."""
+_MOST_WITHOUT = 0.1
+"""Largest share of rows without a token: tables are padded by some rows, files that were cut short lack more."""
 _FORMAT = 3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -85,6 +85,7 @@ class Family(ABC):
 
     def named_fields(self, settings: Settings) -> dict[str, Any]:
         """The fields of our model that `names` lists."""
+        read: dict[type, Callable[[str, Any], Any]]
         read = {int: settings.count, float: settings.number, bool: settings.flag, type(None): settings.count}
         return {ours: read[type(default)](theirs, default) for ours, (theirs, default) in self.names.items()}
 

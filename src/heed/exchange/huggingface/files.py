@@ -7,6 +7,7 @@ Conversions between the tensors of both sides are reversible. They also work on 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from heed.errors import ConfigError, RunError
-from heed.storage.files import MissingFileError, read_object
+from heed.storage.files import MissingFileError, check_regular, read_object
 
 CONFIG = "config.json"
+_LONGEST = 200
+"""Most characters of a value in a message."""
 
 
 class Settings:
@@ -29,11 +32,13 @@ class Settings:
     Attributes:
         path: The file.
         values: Its unchecked fields.
+        most: The largest count that makes sense; lower once the tensors are known, since each size is one of theirs.
     """
 
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path = path
         self.values = dict(values)
+        self.most = 2**31 - 1
 
     @classmethod
     def read(cls, path: Path) -> Settings:
@@ -55,7 +60,7 @@ class Settings:
 
     def wrong(self, name: str, expected: str) -> ConfigError:
         """The error for a field that cannot be used."""
-        return ConfigError(f"{self.path}: {name} is {json.dumps(self.values.get(name))}, expected {expected}")
+        return ConfigError(f"{self.path}: {name} is {_shown(self.values.get(name))}, expected {expected}")
 
     def get(self, name: str, default: Any = ...) -> Any:
         """The value of a field; if it is missing or null, the default, if there is one."""
@@ -83,15 +88,15 @@ class Settings:
     def count(self, name: str, default: Any = ..., least: int = 1) -> int:
         """A field that is a whole number."""
         value = self.get(name, default)
-        if value is not default and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise self.wrong(name, f"a whole number of at least {least}")
+        if value is not default and (type(value) is not int or not least <= value <= self.most):
+            raise self.wrong(name, f"a whole number from {least} to {self.most:,}")
         return value  # type: ignore[no-any-return]
 
-    def number(self, name: str, default: Any = ...) -> float:
-        """A field that is a number of at least 0."""
+    def number(self, name: str, default: Any = ..., most: int = 1) -> float:
+        """A field that is a number from 0 to `most`."""
         value = self.get(name, default)
-        if value is not default and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-            raise self.wrong(name, "a number of at least 0")
+        if value is not default and (type(value) not in (int, float) or not 0 <= value <= most):
+            raise self.wrong(name, f"a number from 0 to {most}")
         return value  # type: ignore[no-any-return]
 
     def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
@@ -114,9 +119,20 @@ class Settings:
             if (value := self.values.get(name)) is not None and value not in values:
                 right = " or ".join(json.dumps(one) for one in values)
                 raise ConfigError(
-                    f"{self.path}: {name} is {json.dumps(value)}, which heed does not support; it must be {right} or "
+                    f"{self.path}: {name} is {_shown(value)}, which heed does not support; it must be {right} or "
                     "missing"
                 )
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: the labels of ImageNet have 20,000 characters."""
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def optional_json(path: Path) -> dict[str, Any] | None:
+    """As `read_json`; None if there is no such file, nor anything else of its name."""
+    return read_json(path) if os.path.lexists(path) else None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -244,6 +260,11 @@ class TensorFiles:
         """The names of the tensors."""
         return list(self._own)
 
+    @property
+    def most(self) -> int:
+        """The number of tensors, or the largest size of one if that is more: no count of a model exceeds it."""
+        return max([len(self._own), *(size for name in self._own for size in self.shape(name))])
+
     def __contains__(self, name: str) -> bool:
         return name in self._own
 
@@ -341,6 +362,7 @@ def _shards(index: Path) -> dict[Path, list[str]]:
 
 def _check_whole(path: Path) -> None:
     try:
+        check_regular(path, links=True)
         with path.open("rb") as file:
             begin = file.read(len(_POINTER))
     except OSError as error:
@@ -367,8 +389,11 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
             "was incomplete, fetch it again; or use a checkpoint with model.safetensors"
         ) from None
     held = held.get("state_dict", held) if isinstance(held, dict) else held
-    if not isinstance(held, dict) or not all(isinstance(one, Tensor) for one in held.values()):
+    if not isinstance(held, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in held.items()):
         raise RunError(f"{path} contains more than tensors; heed reads a state_dict")
+    for name, one in held.items():
+        if one.is_meta or one.is_nested or one.layout != torch.strided:
+            raise RunError(f"{path}: tensor '{name}' is sparse, nested or without values; heed reads dense tensors")
     return held
 
 

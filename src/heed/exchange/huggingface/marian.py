@@ -31,8 +31,8 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, OWN, Special
-from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
+from heed.data.tokens.special import BLANK, OWN, Special, library_of
+from heed.data.tokens.tokenizer import NAMELESS, UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import ACTIVATIONS
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
@@ -45,6 +45,7 @@ from heed.exchange.huggingface.files import (
     each,
     entry,
     leading,
+    optional_json,
     read_json,
     zeros,
 )
@@ -74,7 +75,7 @@ def read_tokenizers(folder: Path, settings: Settings) -> dict[str, TextTokenizer
         raise RunError(
             f"{folder} lacks {', '.join(missing)}: Marian's tokenizer is {_IDS} and two SentencePiece models"
         )
-    options = read_json(folder / _SETTINGS) if (folder / _SETTINGS).is_file() else {}
+    options = optional_json(folder / _SETTINGS) or {}
     names = {kind: _name(options, f"{kind}_token", default) for kind, default in _NAMES.items()}
     separate = (folder / _TARGET_IDS).is_file() and bool(options.get("separate_vocabs", True))
     sizes = {"source": settings.count("vocab_size"), "target": settings.count("decoder_vocab_size", 0, least=0)}
@@ -210,7 +211,7 @@ def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
         state = read_json(path)
         state["post_processor"] = None
         try:
-            found[side] = TextTokenizer(Tokenizer.from_str(json.dumps(state)))
+            found[side] = TextTokenizer(library_of(state))
         except Exception as error:  # the library has no narrower one
             raise RunError(f"{path} is not a tokenizer: {error}") from None
     ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
@@ -226,14 +227,12 @@ def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
 
 _NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
 """Types of pieces."""
-_NAMELESS = "\ufdd0"
-"""First character of the name of a piece that texts are never split into (control, unused, unknown): no character."""
 
 
 def cutter_of(model: Any) -> Tokenizer:
     """The tokenizer that splits texts like a model; its ids are the places of the pieces."""
     names = [
-        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{_NAMELESS}{i}"
+        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{NAMELESS}{i}"
         for i, piece in enumerate(model.pieces)
     ]
     unknown = next((i for i, piece in enumerate(model.pieces) if piece.type == _UNKNOWN), 0)

@@ -40,8 +40,10 @@ def plain_settings(path: Path) -> Settings | None:
     shape = timm.get("input_size", [3, 224, 224])
     if not isinstance(shape, list) or len(shape) != 3 or not all(type(one) is int and one > 0 for one in shape):
         raise timm.wrong("input_size", "channels, height and width, as [3, 224, 224]")
+    if not (share := timm.number("crop_pct", 0.875)) >= 0.1:
+        raise timm.wrong("crop_pct", "a number from 0.1 to 1")
     processor = {
-        "size": {"shortest_edge": int(shape[2] / (timm.number("crop_pct", 0.0) or 0.875))},
+        "size": {"shortest_edge": int(shape[2] / share)},
         "do_center_crop": True,
         "crop_size": {"height": shape[2], "width": shape[2]},
         "resample": timm.one_of("interpolation", _FILTERS, "bilinear"),

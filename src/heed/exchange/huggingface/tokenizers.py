@@ -32,10 +32,11 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import read_json
+from heed.exchange.huggingface.files import optional_json
+from heed.storage.files import check_regular, read_bytes, read_text
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -82,8 +83,8 @@ class TokenizerFolder:
             RunError: A file is damaged.
             ConfigError: It is of a class that heed lacks.
         """
-        settings = _optional(folder / CONFIG) or {}
-        whole = _optional(folder / WHOLE)
+        settings = optional_json(folder / CONFIG) or {}
+        whole = optional_json(folder / WHOLE)
         if whole is not None and not isinstance(whole.get("model"), dict):
             raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
         said = settings.get("tokenizer_class") or config.get("tokenizer_class")
@@ -103,11 +104,11 @@ class TokenizerFolder:
 
     def roles(self) -> dict[str, str]:
         """The special tokens of the folder by role ("pad_token", "cls_token" and so on)."""
-        values = {f"{name}_token": token for name, token in _DEFAULTS[self.form].items()}
-        values |= {name: self.settings[name] for name in ROLES if name in self.settings}
-        if not self._decoder:
-            values |= {name: token for name, token in self._special_map().items() if name in ROLES}
-        return {name: _content(token) for name, token in values.items() if token is not None}
+        values: dict[str, Any] = {f"{name}_token": token for name, token in _DEFAULTS[self.form].items()}
+        for path, fields in self._places():
+            own = {name: fields[name] for name in ROLES if name in fields}
+            values |= {name: one if one is None else _content(one, path, name) for name, one in own.items()}
+        return {name: token for name, token in values.items() if token is not None}
 
     def add_tokens(self, library: Tokenizer) -> None:
         """Give the library's tokenizer its added tokens, in their order."""
@@ -124,34 +125,42 @@ class TokenizerFolder:
     @property
     def _decoder(self) -> Mapping[str, Any]:
         value = self.settings.get("added_tokens_decoder") or {}
-        if not isinstance(value, dict) or not all(i.isdecimal() and isinstance(t, dict) for i, t in value.items()):
+        if not isinstance(value, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in value):
             raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
         return value
 
-    def _special_map(self) -> dict[str, Any]:
-        return _optional(self.folder / "special_tokens_map.json") or {}
+    def _places(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """The files that name special tokens, and their fields; later ones have precedence."""
+        yield self.folder / CONFIG, self.settings
+        if not self._decoder:
+            path = self.folder / "special_tokens_map.json"
+            yield path, optional_json(path) or {}
 
     def further(self) -> Iterator[str]:
         """Special tokens without a role."""
-        places: list[Mapping[str, Any]] = [self.settings]
-        if not self._decoder:
-            places.append(self._special_map())
-        for place in places:
+        for path, fields in self._places():
             for name in ("additional_special_tokens", "extra_special_tokens"):
-                value = place.get(name) or []
-                yield from map(_content, value.values() if isinstance(value, dict) else value)
+                value = fields.get(name) or []
+                tokens = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+                yield from (_content(token, path, name) for token in tokens)
 
     def _added(self) -> Iterable[AddedToken]:
         if self._decoder:
-            return [_added(token) for _, token in sorted(self._decoder.items(), key=lambda item: int(item[0]))]
-        legacy = _optional(self.folder / "added_tokens.json") or {}
-        special = {*self.roles().values(), *self.further()}
-        tokens = {
-            int(i): AddedToken(content, special=content in special, normalized=content not in special)
-            for content, i in legacy.items()
-        }
-        if self.whole is not None:
-            tokens |= {int(token["id"]): _added(token) for token in self.whole.get("added_tokens") or []}
+            place = self.folder / CONFIG, "added_tokens_decoder"
+            ordered = sorted(self._decoder.items(), key=lambda item: int(item[0]))
+            return [_added(token, *place) for _, token in ordered]
+        path, special = self.folder / "added_tokens.json", {*self.roles().values(), *self.further()}
+        tokens = {}
+        for content, i in (optional_json(path) or {}).items():
+            if type(i) is not int:
+                raise RunError(f"{path} is damaged: the id of {content!r:.50} is {json.dumps(i):.50}")
+            tokens[i] = AddedToken(content, special=content in special, normalized=content not in special)
+        added = [] if self.whole is None else self.whole.get("added_tokens") or []
+        if not isinstance(added, list) or not all(
+            isinstance(one, dict) and type(one.get("id")) is int for one in added
+        ):
+            raise RunError(f"{self.folder / WHOLE} is damaged: added_tokens has no list of tokens with ids")
+        tokens |= {token["id"]: _added(token, self.folder / WHOLE, "added_tokens") for token in added}
         return [token for _, token in sorted(tokens.items())]
 
 
@@ -175,17 +184,17 @@ def missing(folder: Path) -> RunError:
     )
 
 
-def _optional(path: Path) -> dict[str, Any] | None:
-    return read_json(path) if path.is_file() else None
+def _content(token: Any, path: Path, field: str) -> str:
+    """The text of a token that a field of a file gives as text or with its properties."""
+    content = token.get("content") if isinstance(token, dict) else token
+    if not isinstance(content, str):
+        raise RunError(f"{path} is damaged: {field} is {json.dumps(token):.100}, expected a token")
+    return content
 
 
-def _content(token: Any) -> str:
-    """The text of a token that a file gives as text or with its properties."""
-    return str(token["content"] if isinstance(token, dict) else token)
-
-
-def _added(token: Mapping[str, Any]) -> AddedToken:
-    return AddedToken(_content(token), **{name: bool(token[name]) for name in _FLAGS if name in token})
+def _added(token: Any, path: Path, field: str) -> AddedToken:
+    content = _content(token, path, field)
+    return AddedToken(content, **{name: bool(token[name]) for name in _FLAGS if name in token})
 
 
 def read_lines(path: Path) -> list[str]:
@@ -194,10 +203,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         RunError: It cannot be read, or is not UTF-8.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is damaged: {error}") from None
+    text = read_text(path, links=True)
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
@@ -210,7 +216,7 @@ _PIECES = "sentencepiece.bpe.model"
 _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"}
 
 
-def library_of(files: TokenizerFolder) -> Tokenizer:
+def _library(files: TokenizerFolder) -> Tokenizer:
     """The tokenizer of a folder as the `tokenizers` library has it.
 
     Raises:
@@ -286,6 +292,8 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
         names = [files.folder / name for name in ("vocab.json", "merges.txt")]
         if not all(path.is_file() for path in names):
             raise missing(files.folder)
+        for path in names:
+            check_regular(path, links=True)
         vocabulary, merges = models.BPE.read_file(*map(str, names))
     library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     prefix = flag(files, "add_prefix_space", False) is True
@@ -338,10 +346,7 @@ def read_pieces(path: Path) -> Any:
         raise ConfigError(
             f"{path} can be read only with the package sentencepiece; install it: pip install -e '.[hf]'"
         ) from None
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}") from None
+    data = read_bytes(path, links=True)
     model: Any = messages.ModelProto()  # type: ignore[attr-defined]
     problem = ""
     try:
@@ -379,7 +384,7 @@ def _compiled(normalizer: Any) -> bytes:
 def _as_it_is(files: TokenizerFolder, whole: Mapping[str, Any]) -> Tokenizer:
     path = files.folder / WHOLE
     try:
-        library = Tokenizer.from_str(json.dumps({**whole, "post_processor": None}))
+        library = library_of({**whole, "post_processor": None})
     except Exception as error:  # the library has no narrower one
         raise RunError(f"{path} is damaged: {error}") from None
     model, decoder = library.model, library.decoder
@@ -453,6 +458,8 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> 
         model["vocab"] |= {UNUSED.format(i): i for i in range(many) if i not in inside}  # new tokens get the next ids
     if model.get("type") == "BPE" and special.unknown < 0:
         model["unk_token"] = None  # it has another role
+    if not in_list and model.get("unk_token") not in {None, *model["vocab"]}:
+        raise ConfigError(f"the vocabulary lacks the unknown token '{model['unk_token']}'")
     state["added_tokens"] = [
         token | {"special": token["content"] in hidden} for token in state["added_tokens"] if token["id"] < size
     ]
@@ -494,7 +501,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         ConfigError: It is of a kind that heed lacks, or has more tokens than the embedding has rows.
     """
     files = TokenizerFolder.open(folder, config)
-    library, roles = library_of(files), files.roles()
+    library, roles = _library(files), files.roles()
     size = config.get("vocab_size")
     try:
         tokenizer = imported(library, roles, size if isinstance(size, int) else None)

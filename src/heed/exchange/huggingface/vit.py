@@ -164,15 +164,17 @@ def _side(settings: Settings, name: str, default: int) -> int:
     value = settings.get(name, default)
     if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
         value = value[0]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise settings.wrong(name, "a whole number of at least 1 (heed's patches are square)")
-    return value
+    if not _is_length(value):
+        raise settings.wrong(name, f"a whole number from 1 to {_WIDEST:,} (heed's patches are square)")
+    return int(value)
 
 
 PREPROCESSOR = "preprocessor_config.json"
 _FILTERS: Mapping[int, Resample] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _NUMBERS = {name: number for number, name in _FILTERS.items()}
 _ACCEPTED = {"do_pad": (False,), "crop_pct": (None,), "do_flip_channel_order": (False,)}
+_BRIGHTEST, _WIDEST = 1_000, 10_000
+"""Largest mean or deviation of pixels, and most pixels of a side, that make sense."""
 _STANDARD = {"image_mean": 0.5, "image_std": 0.5}
 """Of `ViTImageProcessor`, where the file does not say."""
 
@@ -314,14 +316,16 @@ def _per_channel(settings: Settings, name: str, channels: int) -> tuple[float, .
     value = settings.get(name, _STANDARD[name])
     values = value if isinstance(value, list) else [value] * channels
     good = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-    if not good or len(values) != channels or (name == "image_std" and min(values) <= 0):
+    least = 1e-6 if name == "image_std" else 0
+    if not good or len(values) != channels or not all(least <= one <= _BRIGHTEST for one in values):
         many = "1 number" if channels == 1 else f"{channels} numbers"
-        raise settings.wrong(name, f"{many}, as num_channels in config.json is {channels}")
+        bounds = f"each from {least:g} to {_BRIGHTEST}"
+        raise settings.wrong(name, f"{many}, as num_channels in config.json is {channels}, {bounds}")
     return tuple(float(one) for one in values)
 
 
 def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return type(value) is int and 0 < value <= _WIDEST
 
 
 def _shown(height: int, width: int) -> str:

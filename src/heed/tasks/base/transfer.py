@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from heed import folder as folders
 from heed.config import ModelSection, RunConfig
@@ -101,10 +102,24 @@ def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
     return axes
 
 
+class _WithoutNumbers(TorchFunctionMode):
+    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def without_numbers(task: Any) -> nn.Module:
+    """A task's model on the device "meta", which has shapes only; the random state stays as it is."""
+    with torch.random.fork_rng([]), torch.device("meta"), _WithoutNumbers():
+        return task.build_model()  # type: ignore[no-any-return]
+
+
 def shapes_of(task: Any) -> dict[str, torch.Size]:
     """The shapes of the tensors of a task's model."""
-    with torch.device("meta"):  # shapes only
-        return {name: tensor.shape for name, tensor in task.build_model().state_dict().items()}
+    return {name: tensor.shape for name, tensor in without_numbers(task).state_dict().items()}
 
 
 def same_rows(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:

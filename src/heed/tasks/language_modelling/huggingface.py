@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.files import read_json
+from heed.exchange.huggingface.files import optional_json
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.language_modelling.config import LanguageModelConfig
 from heed.tasks.language_modelling.task import LanguageModelling
@@ -31,8 +31,7 @@ class LanguageModelCheckpoint(TaskCheckpoint[LanguageModelConfig]):
         fields = checkpoint.family.fields(checkpoint.settings, checkpoint.files, heads)
         tokenizer, files = checkpoint.vocabularies["tokens"]
         ends = {files["roles"].get(role) for role in ("sep_token", "eos_token")}
-        path = checkpoint.folder / _TOKENIZER_CONFIG
-        begins = path.is_file() and read_json(path).get("add_bos_token") is True
+        begins = (optional_json(checkpoint.folder / _TOKENIZER_CONFIG) or {}).get("add_bos_token") is True
         return {
             "model": {"tied_output": tied},
             "data": {"context": fields["max_length"], "end_token": tokenizer.token(tokenizer.special.end) in ends},

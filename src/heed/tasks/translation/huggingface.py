@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 from heed.exchange.huggingface.checkpoint import Checkpoint
@@ -42,7 +43,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
     @classmethod
     def _generation(cls, checkpoint: Checkpoint) -> dict[str, Any]:
         path = checkpoint.folder / GENERATION
-        given = Settings.read(path) if path.is_file() else checkpoint.settings
+        given = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
         banned = given.get("bad_words_ids", [])
         unknown = [checkpoint.tokenizers["target"].special.unknown]
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
@@ -53,7 +54,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
             raise given.wrong("early_stopping", 'true, false or "never"')
         return {
             "beam_size": given.count("num_beams", 1),
-            "length_penalty": given.number("length_penalty", 1.0),
+            "length_penalty": given.number("length_penalty", 1.0, most=100),
             "max_length": max(1, longest),
             "min_length": max(0, given.count("min_length", 0, least=0) - 1),
             "replace_unknown": False,
