@@ -21,7 +21,7 @@ from test_checkpoints_gpt2 import gpt2
 from test_checkpoints_vit import vit
 from tokenizer_folders import spm
 
-MUTATIONS = int(os.environ.get("HEED_FUZZ", "8"))
+MUTATIONS = int(os.environ.get("HEED_FUZZ", "4"))
 SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
 
 

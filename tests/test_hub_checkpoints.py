@@ -20,7 +20,9 @@ from test_checkpoints_vit import assert_same as assert_same_pictures
 from tokenizer_folders import CASED, GPT2, ROBERTA, UNCASED, merges_txt, spm, vocab_txt
 
 transformers = pytest.importorskip("transformers")
-pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Recommended. pip install sacremoses", "ignore:Using the model-agnostic default"
+)
 CLOSE = dict(rtol=1e-5, atol=1e-5)
 TEXTS = ["The quick brown fox jumps.", "a man went to the store", "Na\u00efve caf\u00e9, 12.50!"]
 _DROPOUT = {"attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1}
@@ -218,7 +220,7 @@ def pieces(tmp_path_factory):
     return folder, marian.train_pieces(folder)
 
 
-@pytest.mark.parametrize("beams", [1, 4, 6])
+@pytest.mark.parametrize("beams", [1, 6])
 @pytest.mark.parametrize("likely", [-9.0, 1.0])  # an end that is never written, and one that is
 @pytest.mark.parametrize("says", ["config.json", "generation_config.json", "max_new_tokens", "no length", "no force"])
 def test_outputs_of_a_pair_are_as_long_and_the_same(tmp_path, pieces, says, likely, beams):

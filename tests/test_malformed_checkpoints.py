@@ -127,7 +127,10 @@ REPLACED = {"type": "Replace", "pattern": {"String": "\u00e9"}, "content": "\u00
         ({"normalizer": {"type": "Replace"}}, "tokenizer.json is damaged"),
         ({"added_tokens": 5}, "tokenizer.json is damaged"),
         ({"added_tokens": [5]}, "tokenizer.json is damaged"),
-        ({"model": {"type": "WordPiece", "vocab": {"a": 4 * 10**9}}}, "tokens, but vocab_size of config.json is 98"),
+        (
+            {"model": {"type": "WordPiece", "vocab": {"a": 4 * 10**9}}},
+            "token 'a' has the id 4000000000, expected at most",
+        ),
     ],
 )
 def test_a_tokenizer_that_makes_no_sense_is_refused(whole, fields, said):
@@ -139,6 +142,18 @@ def test_a_tokenizer_that_makes_no_sense_is_refused(whole, fields, said):
     with pytest.raises(HeedError, match=re.escape(said)) as caught:
         import_checkpoint(whole, whole.parent / "run")
     assert str(whole) in str(caught.value) and len(str(caught.value)) < 1_000
+
+
+def test_an_id_that_no_vocabulary_has_is_refused(whole, tmp_path):
+    """The library counts up to the highest id."""
+    path = whole / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values["model"]["vocab"]["the"] = 4 * 10**9
+    path.write_text(json.dumps(values))
+    refused(RunError, whole, "token 'the' has the id 4000000000, expected at most 16,777,216")
+    roberta(tmp_path / "pairs" / "theirs", 1, "ForSequenceClassification")
+    edit(tmp_path / "pairs/theirs/vocab.json", the=4 * 10**9)
+    refused(RunError, tmp_path / "pairs" / "theirs", "token 'the' has the id 4000000000, expected at most 16,777,216")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +184,7 @@ def test_special_tokens_that_make_no_sense_are_refused(folder, file, fields):
 def test_a_pipe_or_a_device_is_not_read(folder, file, kind):
     (folder / file).unlink()
     os.mkfifo(folder / file) if kind == "pipe" else (folder / file).symlink_to("/dev/zero")
-    refused(RunError, folder, file, kind)
+    refused(RunError, folder, f"{folder / file} is {'a named pipe' if kind == 'pipe' else 'a device'}")
 
 
 @pytest.mark.parametrize("file", ["vocab.json", "merges.txt"])
@@ -177,7 +192,7 @@ def test_a_pipe_among_the_files_of_byte_pairs_is_not_read(tmp_path, file):
     roberta(tmp_path / "theirs", 1, "ForSequenceClassification")
     (tmp_path / "theirs" / file).unlink()
     os.mkfifo(tmp_path / "theirs" / file)
-    refused(RunError, tmp_path / "theirs", file, "pipe")
+    refused(RunError, tmp_path / "theirs", f"{file} is a named pipe")
 
 
 def test_a_link_to_the_file_itself_is_followed(folder):

@@ -140,13 +140,26 @@ def around_masks(text: str, mask: str, with_blank: bool) -> list[str]:
 
 _LONGEST, _GROWTH = 1_000, 100
 """Most characters that one replacement inserts, and most times that all together lengthen a text."""
+_HIGHEST = 1 << 24
+"""Highest id of a token: the library counts up to it, and no vocabulary has 17 million tokens."""
+
+
+def check_ids(vocabulary: Any) -> None:
+    """Refuse a vocabulary with an id that none has; lists, which have no ids, are fine.
+
+    Raises:
+        ValueError: The message names token and id.
+    """
+    for token, i in vocabulary.items() if isinstance(vocabulary, dict) else ():
+        if type(i) is not int or not 0 <= i <= _HIGHEST:
+            raise ValueError(f"token {token!r:.50} has the id {i!r:.50}, expected at most {_HIGHEST:,}")
 
 
 def library_of(state: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer of the library from its JSON.
 
     Raises:
-        ValueError: Its replacements make texts so much longer that reading one might never end.
+        ValueError: An id is too high, or its replacements lengthen texts so much that reading one might never end.
         Exception: It is not such JSON; the library has no narrower error.
     """
     for part in ("normalizer", "decoder"):
@@ -157,6 +170,7 @@ def library_of(state: Mapping[str, Any]) -> Tokenizer:
             if len(new) > _LONGEST or len(text := step.normalize_str(text)) > _GROWTH * len(probe):
                 what = f"its {part} replaces {pattern!r:.50} by {new!r:.50}"
                 raise ValueError(f"{what}, which lengthens texts without end")
+    check_ids(state["model"].get("vocab"))
     return Tokenizer.from_str(json.dumps(state))
 
 

@@ -337,7 +337,7 @@ def _files(folder: Path) -> dict[Path, list[str]]:
     for single, index in ((SAFETENSORS, INDEX), (_BIN, _BIN_INDEX)):
         if (folder / single).exists() or (folder / single).is_symlink():
             return {folder / single: []}
-        if (folder / index).is_file():
+        if os.path.lexists(folder / index):
             return _shards(folder / index)
     if other := next((name for name in _OTHERS if (folder / name).exists()), None):
         raise RunError(f"{folder} has weights of {_OTHERS[other]} only ({other}); heed reads {SAFETENSORS} and {_BIN}")

@@ -23,6 +23,7 @@ the names of published tensors, as in `modeling_marian.py`.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -68,16 +69,16 @@ def read_tokenizers(folder: Path, settings: Settings) -> dict[str, TextTokenizer
         RunError: A file is missing or damaged.
         ConfigError: An id of config.json is in no vocabulary.
     """
-    if (folder / _WHOLE).is_file() and not (folder / _IDS).is_file():
+    if os.path.lexists(folder / _WHOLE) and not os.path.lexists(folder / _IDS):
         return _read_whole(folder, settings)
-    missing = [name for name in (_IDS, *_CUTTERS.values()) if not (folder / name).is_file()]
+    missing = [name for name in (_IDS, *_CUTTERS.values()) if not os.path.lexists(folder / name)]
     if missing:
         raise RunError(
             f"{folder} lacks {', '.join(missing)}: Marian's tokenizer is {_IDS} and two SentencePiece models"
         )
     options = optional_json(folder / _SETTINGS) or {}
     names = {kind: _name(options, f"{kind}_token", default) for kind, default in _NAMES.items()}
-    separate = (folder / _TARGET_IDS).is_file() and bool(options.get("separate_vocabs", True))
+    separate = os.path.lexists(folder / _TARGET_IDS) and bool(options.get("separate_vocabs", True))
     sizes = {"source": settings.count("vocab_size"), "target": settings.count("decoder_vocab_size", 0, least=0)}
     sizes["target"] = sizes["target"] or sizes["source"]
     found: dict[str, TextTokenizer] = {}

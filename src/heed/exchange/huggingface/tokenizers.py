@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, library_of
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, check_ids, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import optional_json
@@ -171,7 +172,7 @@ def _by_files(folder: Path) -> str:
         (("vocab.json", "merges.txt"), GPT2),
         (("sentencepiece.bpe.model",), XLM_ROBERTA),
     ):
-        if all((folder / name).is_file() for name in names):
+        if all(os.path.lexists(folder / name) for name in names):
             return form
     raise missing(folder)
 
@@ -265,9 +266,10 @@ def _bert(files: TokenizerFolder) -> Tokenizer:
         vocabulary = dict(files.whole["model"]["vocab"])
     else:
         path = files.folder / "vocab.txt"
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise missing(files.folder)
         vocabulary = {token: i for i, token in enumerate(read_lines(path))}
+    check_ids(vocabulary)
     library = Tokenizer(
         models.WordPiece(vocabulary, unk_token=files.roles()["unk_token"], max_input_chars_per_word=100)
     )
@@ -290,11 +292,12 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
         merges = [(str(left), str(right)) for left, right in pairs]
     else:
         names = [files.folder / name for name in ("vocab.json", "merges.txt")]
-        if not all(path.is_file() for path in names):
+        if not all(map(os.path.lexists, names)):
             raise missing(files.folder)
         for path in names:
             check_regular(path, links=True)
         vocabulary, merges = models.BPE.read_file(*map(str, names))
+    check_ids(vocabulary)
     library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     prefix = flag(files, "add_prefix_space", False) is True
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
@@ -310,7 +313,7 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
         unknown = model.get("unk_id")
     else:
         path = files.folder / _PIECES
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise missing(files.folder)
         read = read_pieces(path)
         if (kind := kind_of(read)) != "unigram":

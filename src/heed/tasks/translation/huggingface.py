@@ -18,8 +18,8 @@ _LONGEST = 200
 """Most tokens of an output, unless the run sets it."""
 _POSITIONS = 1024
 """Least number of sinusoidal positions in the checkpoint; ours are unlimited."""
-_LENGTH = 20
-"""Most tokens that `generate` writes by default, the first included."""
+_LENGTH = 21
+"""Most tokens that `generate` writes where no file says it: 20 after the first one."""
 
 
 class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
