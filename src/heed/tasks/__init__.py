@@ -140,6 +140,7 @@ def check_config(values: dict[str, Any], where: str) -> RunConfig:
 CAPABILITIES = {
     "outputs": "`heed predict`",
     "look": "`look`",
+    "attribute": "An attribution (`--attribution`)",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",
@@ -148,7 +149,7 @@ CAPABILITIES = {
     "errors_page": "A page of errors (`--page`)",
 }
 """Method of a run -> its name in messages and in the table of docs/tasks.md."""
-_SINGLE = ("look", "examiner", "ensemble", "export")
+_SINGLE = ("look", "attribute", "examiner", "ensemble", "export")
 """Capabilities of one run, not of an ensemble."""
 
 

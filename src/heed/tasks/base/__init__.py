@@ -63,6 +63,17 @@ WITH_BASELINE = Flag(
 )
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
 GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
+ATTRIBUTION = (
+    Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds to a score."),
+    Flag(
+        "look",
+        "for",
+        str,
+        "The score for --attribution: that of a label, TAG:WORD or TOKEN:POSITION.",
+        keyword="attribution_for",
+    ),
+    Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),
+)
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (
     Flag("predict", "sample", bool, "Sample outputs instead of searching for the best.", default=False),

@@ -23,7 +23,7 @@ from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, View
 from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
-from heed.observe.trace import Maps, Trace, trace
+from heed.observe.trace import Maps, Trace, edit, trace
 from heed.tasks import capability
 from heed.threads import sparing, threads_for
 
@@ -70,6 +70,9 @@ class LooksAtText(ABC):
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
         head: int | Literal["mean", "all"] = "mean",
+        attribution: str | None = None,
+        attribution_for: str | None = None,
+        rather_than: str | None = None,
         **options: Any,
     ) -> ShownLook:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
@@ -81,6 +84,9 @@ class LooksAtText(ABC):
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
             layer: Number of a layer from 0, from the end if negative, or "all".
             head: Number of a head from 0, the "mean" of all, or "all" one by one.
+            attribution: Also show what each word adds to a score, by this method; see `attribute`.
+            attribution_for: The score, as `target` of `attribute`.
+            rather_than: As for `attribute`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
@@ -90,8 +96,15 @@ class LooksAtText(ABC):
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
         capability(self, "look")
-        text, choice = self.readable(text), Choice(mechanism, layer, head)
-        look = type(self).look_at(self.task, self.model, text, edits=edits, choice=choice, title=self.title, **options)
+        if attribution is None and (attribution_for is not None or rather_than is not None):
+            raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
+        choice, given = Choice(mechanism, layer, head), {"edits": edits, "title": self.title, **options}
+        look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
+        if attribution is not None:
+            with edit(self.model, *edits):
+                run: Any = capability(self, "attribute")
+                found = run.attribute(text, method=attribution, target=attribution_for, rather_than=rather_than)
+            look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
         return ShownLook(look, steps)
 
 

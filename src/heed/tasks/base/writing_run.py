@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from markupsafe import Markup
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.attention import Rows
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
-from heed.models.base import DecoderBody, Memory
+from heed.models.base import DecoderBody, Memory, PairDecoder
+from heed.observe.attribution import Scored
 from heed.observe.draw_html import map_to_html
 from heed.observe.looks import Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
+from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import E, Examiner, O, R
 from heed.tasks.base.looking import InputSpans, Shown, Words, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
@@ -274,6 +276,60 @@ class Reread:
                 zip(target.labels, top.indices.tolist(), top.values.tolist(), strict=True)
             )
         )
+
+
+def explain_output(
+    task: Writing[Any, Any, Any, Any],
+    model: PairDecoder,
+    read: list[int],
+    source: Words,
+    unknown: int,
+    written: WrittenText,
+    target: str | None,
+    rather_than: str | None,
+) -> Explained:
+    """The log-probability of an output, or of one token of it after those before, given the source's tokens `read`.
+
+    Raises:
+        ConfigError: The output has no such token or position, or the model copies words, whose numbers it needs.
+    """
+    if task.body(model) is not model:
+        raise ConfigError("this model copies words of the source, by their numbers, which have no gradient")
+    tokenizer, device = task.target_tokenizer, next(model.parameters()).device
+    end = tokenizer.special.end
+    ids = [*written.ids, *([end] if written.finished else [])]
+    labels = [boundaries(tokenizer).get(one) or tokenizer.label(one) for one in ids]
+    place, number, other = None, None, None
+    name = "the log-probability of the output"
+    if target is not None:
+        token, place = placed(target, labels)
+        if place is None and token not in labels:
+            raise ConfigError(f"the output has no token {token!r}: {' '.join(labels)}; or give TOKEN:POSITION")
+        place = labels.index(token) if place is None else place
+        if place >= len(ids):
+            raise ConfigError(f"no position {place}: the output has {len(ids)} tokens, counted from 0")
+        number = ids[place] if token == labels[place] else token_named(tokenizer, token)
+        name = f"the log-probability of '{token}' at position {place} of the output"
+    if rather_than is not None:
+        if place is None:
+            raise ConfigError("--rather-than needs a token of the output: give --for TOKEN or --for TOKEN:POSITION")
+        other = token_named(tokenizer, rather_than)
+        name += f" minus that of '{rather_than}'"
+    before = torch.tensor([[task.first_token(read), *ids[:-1]]], device=device)
+    labels_at = torch.tensor(ids, device=device)
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        assert isinstance(model, PairDecoder)
+        hidden = model(*padded(rows), before.expand(len(rows), -1))
+        logits = model.logits(hidden if place is None else hidden[:, place : place + 1]).float()
+        log_probs = torch.log_softmax(logits, -1)
+        if place is None:
+            return log_probs.gather(2, labels_at.expand(len(rows), -1).unsqueeze(2)).sum((1, 2))
+        first = log_probs[:, 0, number]
+        return first if other is None else first - log_probs[:, 0, other]
+
+    scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown)
+    return Explained(scored, source, name, (f"output: {written.text}",))
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.data.batch import TokenText
 from heed.data.kinds.inputs import BETWEEN, parted
@@ -16,11 +16,13 @@ from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
+from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit
+from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import (
     READ_AS,
     UNSEEN,
@@ -386,3 +388,53 @@ def _sentences(words: Words, lengths: Sequence[int]) -> Words:
     between = "" if words.axis.kind == "character" else " "
     labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
     return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))
+
+
+def explain(
+    task: Classification, model: Classifier, text: str, target: str | None = None, rather_than: str | None = None
+) -> Explained:
+    """The logit of a label, by default of the predicted one, minus that of another if one is given.
+
+    The logits of the n-gram classifier are held fixed: they do not pass through the network.
+
+    Raises:
+        ConfigError: The run has no such label.
+    """
+    (encoded,) = task.encode_texts([text])
+    (probabilities,) = task.classify(model, [encoded])
+    label = target if target is not None else task.labels[int(probabilities.argmax())]
+    numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
+    device, ids = next(model.parameters()).device, task.tokens_of(encoded)
+    lengths = list(map(len, encoded.sentences))
+    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded]).to(device)
+
+    def logit(logits: Tensor, number: int) -> Tensor:
+        if task.sigmoid and not task.config.data.several_labels:  # one output, for the second label
+            return logits[:, 0] if number == 1 else -logits[:, 0]
+        return logits[:, number]
+
+    def of_logits(logits: Tensor) -> Tensor:
+        first, *others = (logit(logits, number) for number in numbers)
+        return first - others[0] if others else first
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        texts = []
+        for row in rows.tolist():
+            left = iter(row)
+            sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
+            texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
+        batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
+        given = None if fixed is None else fixed.expand(len(texts), -1)
+        return of_logits(model(batch.tokens, batch.mask, None, given))
+
+    name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
+    notes = []
+    if model.ngrams is not None and fixed is not None:
+        part = float(of_logits(model.ngram_scale.detach() * fixed))
+        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+    tokens = torch.tensor(ids, device=device)
+    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+    typed = _typed(task, text, model, encoded)
+    own = replace(typed, spans=typed.spans[int(model.has_cls) :])
+    words = Words.of(task.tokenizer, ids, "text", _special(task, model), own)
+    return Explained(scored, words, name, tuple(notes))

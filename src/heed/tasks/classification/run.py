@@ -19,18 +19,22 @@ from heed.data.kinds.inputs import input_texts, pair_lines
 from heed.data.kinds.texts import text_reader
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
+from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
-from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification.look import explain, look_at_text
 from heed.tasks.classification.ngrams import ALONE, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
 
 class ClassificationRun(
-    LabelRun[Classification, Classifier], TextRun[Classification, Classifier, LabelPrediction], LooksAtText
+    LabelRun[Classification, Classifier],
+    TextRun[Classification, Classifier, LabelPrediction],
+    LooksAtText,
+    Attributes,
 ):
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
 
@@ -38,6 +42,7 @@ class ClassificationRun(
     options = frozenset()
     ensemble = classmethod(label_ensemble)
     look_at = staticmethod(look_at_text)
+    explain = staticmethod(explain)
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
         """The label of each text."""

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
+from heed.observe.attribution import Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace, edit
+from heed.tasks.base.attributing import Explained, padded, table_of, token_named
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
@@ -310,3 +312,46 @@ def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequ
             values, others = tuple(sums[n] for n in own), tuple(chances[n - 1] for n in own if chances)
             found.append(Shading(f"Surprisal of the {name} text in bits", axis, values, max(sums), others=others))
     return tuple(found)
+
+
+def explain(
+    task: LanguageModelling,
+    model: LanguageModel,
+    text: str,
+    target: str | None = None,
+    rather_than: str | None = None,
+) -> Explained:
+    """The log-probability of the next token, by default the most probable one, minus that of another if one is given.
+
+    The text is cut to the last tokens that the model reads in one pass.
+
+    Raises:
+        ConfigError: A target is not one token.
+    """
+    shown, context = _text(task, text, [], False), context_of(task, model)
+    left = max(0, len(shown.ids) - (context or len(shown.ids)))
+    ids, device = shown.ids[left:], next(model.parameters()).device
+    tokens = torch.tensor(ids, device=device)
+
+    def log_probs(model: nn.Module, rows: Tensor) -> Tensor:
+        assert isinstance(model, LanguageModel)
+        read, real = padded(rows)
+        last = (real.sum(1) - 1).clamp_min(0)
+        hidden = model(read)[torch.arange(len(rows), device=rows.device), last]
+        return torch.log_softmax(model.logits(hidden).float(), -1)
+
+    with torch.no_grad():
+        best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
+    number = best if target is None else token_named(task.tokenizer, target)
+    other = None if rather_than is None else token_named(task.tokenizer, rather_than)
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        found = log_probs(model, rows)
+        return found[:, number] if other is None else found[:, number] - found[:, other]
+
+    name = f"the log-probability of '{label_of(task, number)}' as the next token"
+    name += "" if other is None else f" minus that of '{label_of(task, other)}'"
+    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+    axis = Axis("text", "token", shown.labels[left:])
+    notes = [f"only the last {len(ids)} tokens are read in one pass"] if left else []
+    return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))

@@ -25,12 +25,13 @@ from heed.models.base import LanguageModel
 from heed.observe.draw_html import shading_to_html
 from heed.observe.looks import Shading
 from heed.observe.maps import Axis
+from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
-from heed.tasks.language_modelling.look import look_at
+from heed.tasks.language_modelling.look import explain, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
     PER_TOKEN,
@@ -59,13 +60,14 @@ from heed.tasks.language_modelling.writing import (
 from heed.visible import to_json
 
 
-class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText):
+class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
     names = ("text", "length")
     body = staticmethod(body)
     look_at = staticmethod(look_at)
+    explain = staticmethod(explain)
     text_columns = ("prompt", "text")
     options = frozenset(
         ("length", "min_length", "beam_size", "length_penalty", "sampling", "stop", "repetition_penalty", "num_best")

@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base import ERRORS, GATES, JSON, PIECES, SORT, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, ERRORS, GATES, JSON, PIECES, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="sentence",
@@ -14,6 +14,7 @@ SPEC = TaskSpec(
         SORT,
         Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", default=False),
         ERRORS,
+        *ATTRIBUTION,
         GATES,
         PIECES,
     ),

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+from torch import Tensor, nn
+
 from heed.data.kinds.tagged import entities
 from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
+from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
+from heed.tasks.base.attributing import Explained, chosen, placed, table_of
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched
 from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
 
@@ -100,3 +105,48 @@ def _shading(task: Tagging, prediction: TagPrediction, axis: Axis) -> Shading:
     )
     title = "Each word's tag" if task.plain else "Entities"
     return Shading(title, axis, prediction.probabilities, 1.0, prediction.tags, others, spans)
+
+
+def explain(
+    task: Tagging, model: Tagger, text: str, target: str | None = None, rather_than: str | None = None
+) -> Explained:
+    """The score of a tag of one word before softmax or CRF, minus that of another tag if one is given.
+
+    By default the tag of the first entity, or of the first word. A word that is left out is read as the unknown token,
+    since each word has a tag; its characters or affixes stay.
+
+    Raises:
+        ConfigError: The run has no such tag, or the text no such word.
+    """
+    words = tuple(text[start:end] for start, end in split_words(text))
+    (encoded,) = task.encode_words([words])
+    ((tags, _),) = task.tag(model, [encoded])
+    first = next((n for n, tag in enumerate(tags) if tag != "O"), 0)
+    tag, place = (tags[first], first) if target is None else placed(target, task.labels)
+    if place is None:
+        place = tags.index(tag) if tag in tags else first
+    if not 0 <= place < len(words):
+        raise ConfigError(f"no word {place}: the text has {len(words)} words, counted from 0")
+    numbers = [chosen(name, task.labels, "tag") for name in (tag, rather_than) if name is not None]
+    device = next(model.parameters()).device
+    batch = task.collate_encoded([encoded], [0]).to(device)
+    unknown = task.tokenizer.special.unseen
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        count, characters = len(rows), batch.characters
+        if characters is not None:
+            characters = replace(characters, place=characters.place.expand(count, -1))
+        word_of = None if batch.word_of is None else batch.word_of.expand(count, -1)
+        masks = batch.mask.expand(count, -1), word_of, batch.word_mask.expand(count, -1)
+        hidden = model(rows.where(rows != LEFT_OUT, unknown), *masks, characters)[:, place]
+        scores: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
+        return scores[:, numbers[0]] - (scores[:, numbers[1]] if len(numbers) > 1 else 0.0)
+
+    name = f"the score of {tag} for word {place} ('{words[place]}')"
+    name += f" minus that of {rather_than}" if rather_than is not None else ""
+    scored = Scored(model, table_of(model), torch.tensor(task.tokens_of(encoded), device=device), score, unknown)
+    read = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)])
+    notes = ["a word that is left out is read as the unknown token, since each word has a tag"]
+    if model.characters is not None:
+        notes.append("held fixed: the features of each word's characters")
+    return Explained(scored, read, name, tuple(notes))

@@ -24,13 +24,14 @@ from heed.errors import ConfigError
 from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.tasks import suggest_task
+from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import Examiner, shadings_html
 from heed.tasks.base.labels import check_same_labels
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
-from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.look import explain, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
 
@@ -140,7 +141,7 @@ _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText):
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes):
     """A trained tagger, or an ensemble, whose mean probabilities decide.
 
     Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of
@@ -151,6 +152,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText):
     names = ("text", "tags")
     options = frozenset()
     look_at = staticmethod(look_at_tags)
+    explain = staticmethod(explain)
     body = staticmethod(body)
     errors = staticmethod(error_lines)
 

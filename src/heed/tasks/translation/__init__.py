@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -32,6 +32,7 @@ SPEC = TaskSpec(
         Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
         Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
+        *ATTRIBUTION,
         LOOK_BEAM,
     ),
 )

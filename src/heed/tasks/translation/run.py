@@ -27,6 +27,7 @@ from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
+from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.writing import WrittenText, output_measures
@@ -39,6 +40,7 @@ from heed.tasks.base.writing_run import (
     WritingRun,
     boundaries,
     cut_off_lines,
+    explain_output,
     map_html,
     side_of,
     signature_lines,
@@ -163,7 +165,18 @@ def look_at(
     )
 
 
-class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
+def explain(
+    task: Translation, model: PairDecoder, source: str, target: str | None = None, rather_than: str | None = None
+) -> Explained:
+    """The log-probability of the output, or of one token of it, as `explain_output` has it."""
+    read = task.framed(task.source_tokenizer.encode(source).ids)
+    typed, names = InputSpans.of(task.source_tokenizer, source, len(task.frame[0])), boundaries(task.source_tokenizer)
+    _, words = side_of(task.source_tokenizer, read, "source", names, typed)
+    written, unknown = task.translate(model, [source])[0][0], task.source_tokenizer.special.unknown
+    return explain_output(task, model, read, words, unknown, written, target, rather_than)
+
+
+class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
     Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
@@ -178,6 +191,7 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText):
     ) | {"with_baseline"}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
+    explain = staticmethod(explain)
 
     @classmethod
     def ensemble(cls, runs: Sequence[PairRun]) -> PairRun:

@@ -1,0 +1,167 @@
+"""Attributions of runs that read texts: what each word adds to a score, as numbers, a shading and a data frame.
+
+A task says, by `explain`, which score is attributed to which words; `observe/attribution.py` computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, suggest
+from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, attribute, leave_one_out
+from heed.observe.looks import Shading
+from heed.observe.maps import Axis
+from heed.tasks import capability
+from heed.tasks.base.looking import Words
+from heed.tasks.base.predictions import data_frame
+from heed.threads import sparing
+
+REPLACED = ("deleted", "unknown", "mean")
+"""What leave-one-out does with a word."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A score of a model, and the words that it is attributed to."""
+
+    scored: Scored
+    words: Words  # of the tokens of `scored`
+    name: str  # of the score: "the logit of 'pos'"
+    notes: tuple[str, ...] = ()  # what was held fixed
+
+
+@dataclass(frozen=True, eq=False)
+class Attributed:
+    """What each word of a text adds to a score; a notebook or `print` shows the words with their numbers."""
+
+    axis: Axis  # the words
+    values: tuple[float, ...]  # one for each word: the sum over its tokens, or the fall when it is left out
+    name: str  # of the score
+    of: Attribution
+    notes: tuple[str, ...]
+
+    @property
+    def shading(self) -> Shading:
+        """The words, shaded by their numbers."""
+        largest = max(map(abs, self.values), default=1.0) or 1.0
+        title = f"{METHODS[self.of.method].capitalize()}: part of each {self.axis.kind} in {self.name}"
+        return Shading(title, self.axis, self.values, largest, signed=self.of.method != "grad")
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row for each word.
+
+        Raises:
+            ConfigError: The library pandas is not installed.
+        """
+        return data_frame({self.axis.kind: self.axis.labels, "value": self.values})
+
+    def __repr__(self) -> str:
+        longest = max(map(len, self.axis.labels), default=0)
+        rows = [f"{label:{longest}}  {value:+.4f}" for label, value in zip(self.axis.labels, self.values, strict=True)]
+        return "\n".join([f"{self.name}", *rows, *self.notes])
+
+
+class Attributes:
+    """The method `attribute` of runs that read texts."""
+
+    task: Any
+    model: Any
+    explain: ClassVar[Callable[..., Explained]]
+    """The task's function `(task, model, text, target, rather_than)`; None for the last two is its own choice."""
+
+    @sparing()
+    def attribute(
+        self,
+        text: Any,
+        *,
+        method: str = "ig",
+        target: str | None = None,
+        rather_than: str | None = None,
+        baseline: str = "mean",
+        steps: int | None = None,
+        without: str = "deleted",
+    ) -> Attributed:
+        """Attribute a score of one text to its words.
+
+        Args:
+            text: The text; if the run reads pairs, a tuple of two texts.
+            method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (leave-one-out).
+            target: The score: a label; TAG:WORD for tags, the tag of a word (from 0); for models that write,
+                TOKEN:POSITION, or TOKEN at its first place, of the output; by default the predicted label, the first
+                entity, or the whole output.
+            rather_than: Another label, tag or token: the score is the difference of the two.
+            baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
+            steps: Steps of the integral; by default doubled until the values add up to 1 %, at most 400.
+            without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
+
+        Raises:
+            ConfigError: The text is blank, or the score is none of this model.
+        """
+        run: Any = capability(self, "attribute")
+        if method not in METHODS:
+            raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
+        if without not in REPLACED:
+            raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
+        explained = type(self).explain(self.task, self.model, run.readable(text), target, rather_than)
+        words = explained.words
+        if method == "loo":
+            of = leave_one_out(explained.scored, words.tokens, without)  # type: ignore[arg-type]
+            values = of.values
+        else:
+            of = attribute(explained.scored, method, baseline=baseline, steps=steps)
+            values = words.sum(of.values.unsqueeze(0))[0]
+        return Attributed(words.axis, tuple(values.tolist()), explained.name, of, (of.note, *explained.notes))
+
+
+def table_of(model: nn.Module) -> str:
+    """The name of the parameter that has the vectors of the tokens that a model reads first: those of its source."""
+    names = ("source_embedding", "inputs.embedding", "embedding")
+    modules = dict(model.named_modules(remove_duplicate=False))
+    return next(f"{prefix}{name}.weight" for prefix in ("", "body.") for name in names if f"{prefix}{name}" in modules)
+
+
+def placed(target: str, names: Sequence[str] = ()) -> tuple[str, int | None]:
+    """A target as typed, NAME:POSITION or NAME, as its name and position; a name may itself have a colon."""
+    name, colon, place = target.rpartition(":")
+    if target in names or not colon or not name or not (place.isascii() and place.isdecimal()):
+        return target, None
+    return name, int(place[:18])
+
+
+def padded(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens `(N, L)` without those left out, padded on the right with token 0, and their mask."""
+    mask = rows != LEFT_OUT
+    order = torch.argsort(~mask, dim=1, stable=True)
+    length = max(1, int(mask.sum(1).max()))
+    tokens, real = rows.gather(1, order)[:, :length], mask.gather(1, order)[:, :length]
+    return tokens.where(real, 0), real
+
+
+def chosen(name: str, names: Sequence[str], what: str) -> int:
+    """The number of a name that a user typed.
+
+    Raises:
+        ConfigError: It is none of the names.
+    """
+    if name not in names:
+        raise ConfigError(f"this run has no {what} {name!r}{suggest(name, names)}")
+    return names.index(name)
+
+
+def token_named(tokenizer: TextTokenizer, text: str) -> int:
+    """The token with this text.
+
+    Raises:
+        ConfigError: The text is not one token.
+    """
+    ids = tokenizer.encode(text).ids
+    if len(ids) != 1 or ids[0] == tokenizer.special.unknown:
+        pieces = " ".join(map(tokenizer.label, ids))
+        raise ConfigError(f"{text!r} is not one token of this run, but {pieces or 'none'}")
+    return ids[0]
