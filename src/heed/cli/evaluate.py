@@ -14,6 +14,7 @@ from heed.runs.card import scores_text
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
+from heed.tasks.base.verdicts import verdict_lines
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
 
@@ -49,11 +50,19 @@ def run_evaluate(
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}
     if "valid" in reports:
         reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
+    verdicts = options.get("verdict", False)
+    if verdicts:
+        judged = {name: run.examples(name) for name in reports} if not files else {" ".join(files): examples}
+        for name, some in judged.items():
+            reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([one.source for one in some])
     if as_json:
         print(to_json(reports, indent=1))
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show(scores_text(run, reports, place))
+    if verdicts:
+        for report in reports.values():
+            show("\n" + "\n".join(verdict_lines(report["verdicts"])))
     if most:
         for report in reports.values():
             show("\n" + "\n".join(capability(run, "errors").errors(report, most)))

@@ -141,6 +141,7 @@ CAPABILITIES = {
     "outputs": "`heed predict`",
     "look": "`look`",
     "attribute": "An attribution (`--attribution`)",
+    "verdicts": "A verdict on maps (`--verdict`)",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",
@@ -149,7 +150,7 @@ CAPABILITIES = {
     "errors_page": "A page of errors (`--page`)",
 }
 """Method of a run -> its name in messages and in the table of docs/tasks.md."""
-_SINGLE = ("look", "attribute", "examiner", "ensemble", "export")
+_SINGLE = ("look", "attribute", "verdicts", "examiner", "ensemble", "export")
 """Capabilities of one run, not of an ensemble."""
 
 

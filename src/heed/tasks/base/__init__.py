@@ -74,6 +74,10 @@ ATTRIBUTION = (
     ),
     Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),
 )
+VERDICT = (
+    Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
+    Flag("evaluate", "verdict", bool, "Also count such verdicts over the texts (at most 500).", default=False),
+)
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (
     Flag("predict", "sample", bool, "Sample outputs instead of searching for the best.", default=False),

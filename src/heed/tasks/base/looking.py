@@ -73,6 +73,7 @@ class LooksAtText(ABC):
         attribution: str | None = None,
         attribution_for: str | None = None,
         rather_than: str | None = None,
+        verdict: bool = False,
         **options: Any,
     ) -> ShownLook:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
@@ -87,6 +88,7 @@ class LooksAtText(ABC):
             attribution: Also show what each word adds to a score, by this method; see `attribute`.
             attribution_for: The score, as `target` of `attribute`.
             rather_than: As for `attribute`.
+            verdict: Also say whether each map goes with what the model uses; see `verdicts`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
@@ -105,6 +107,11 @@ class LooksAtText(ABC):
                 run: Any = capability(self, "attribute")
                 found = run.attribute(text, method=attribution, target=attribution_for, rather_than=rather_than)
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
+        if verdict:
+            judging: Any = capability(self, "verdicts")
+            judged = judging.verdicts(text, mechanism=mechanism, layer=layer, head=head)
+            lines = [f"verdict on {name}: {one.line}" for name, one in judged.items()]
+            look = replace(look, notes=(*look.notes, *lines))
         return ShownLook(look, steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 
@@ -35,6 +35,7 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
+from heed.tasks.base.verdicts import Judged, judged_rows
 from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 MOST_WORDS = 200
@@ -404,18 +405,37 @@ def explain(
     (probabilities,) = task.classify(model, [encoded])
     label = target if target is not None else task.labels[int(probabilities.argmax())]
     numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
-    device, ids = next(model.parameters()).device, task.tokens_of(encoded)
-    lengths = list(map(len, encoded.sentences))
-    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded]).to(device)
-
-    def logit(logits: Tensor, number: int) -> Tensor:
-        if task.sigmoid and not task.config.data.several_labels:  # one output, for the second label
-            return logits[:, 0] if number == 1 else -logits[:, 0]
-        return logits[:, number]
+    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded])
 
     def of_logits(logits: Tensor) -> Tensor:
-        first, *others = (logit(logits, number) for number in numbers)
+        first, *others = (logit_of(task, logits, number) for number in numbers)
         return first - others[0] if others else first
+
+    name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
+    notes = []
+    if fixed is not None:
+        part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
+        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+    words = _own_words(task, model, text, encoded)
+    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes))
+
+
+def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:
+    """The logit of a label, `(texts,)`; of two labels with one output, the first has the negative one."""
+    if task.sigmoid and not task.config.data.several_labels:
+        return logits[:, 0] if number == 1 else -logits[:, 0]
+    return logits[:, number]
+
+
+def _scored(
+    task: Classification,
+    model: Classifier,
+    encoded: TokenText,
+    of_logits: Callable[[Tensor], Tensor],
+    fixed: Tensor | None,
+) -> Scored:
+    """A text with a score of its logits; `fixed` are the logits of its n-grams, `(1, num_outputs)`."""
+    device, lengths = next(model.parameters()).device, list(map(len, encoded.sentences))
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
         texts = []
@@ -424,17 +444,82 @@ def explain(
             sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
             texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
         batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
-        given = None if fixed is None else fixed.expand(len(texts), -1)
+        given = None if fixed is None else fixed.to(device).expand(len(texts), -1)
         return of_logits(model(batch.tokens, batch.mask, None, given))
 
-    name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
-    notes = []
-    if model.ngrams is not None and fixed is not None:
-        part = float(of_logits(model.ngram_scale.detach() * fixed))
-        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
-    tokens = torch.tensor(ids, device=device)
-    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+    tokens = torch.tensor(task.tokens_of(encoded), device=device)
+    return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+
+
+def _own_words(task: Classification, model: Classifier, text: str, encoded: TokenText) -> Words:
+    """The words of a text, without [CLS] and [SEP] around it."""
     typed = _typed(task, text, model, encoded)
     own = replace(typed, spans=typed.spans[int(model.has_cls) :])
-    words = Words.of(task.tokenizer, ids, "text", _special(task, model), own)
-    return Explained(scored, words, name, tuple(notes))
+    return Words.of(task.tokenizer, task.tokens_of(encoded), "text", _special(task, model), own)
+
+
+def judged(task: Classification, model: Classifier, text: str, choice: Choice) -> list[Judged]:
+    """The maps of a text with what the log-odds of its label lose without each word, or sentence.
+
+    The network alone is judged, without the n-grams beside it.
+    """
+    (encoded,) = task.encode_texts([text])
+    words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
+    without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)
+    logits = _scored(task, model, encoded, lambda logits: logits, without).of_tokens
+    tokens = torch.tensor([task.tokens_of(encoded)], device=next(model.parameters()).device)
+    number = int(task.probabilities(logits(tokens).cpu())[0].argmax())
+
+    def log_odds(logits: Tensor) -> Tensor:
+        own = logit_of(task, logits, number)
+        if task.sigmoid:
+            return own
+        return own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
+
+    scored = _scored(task, model, encoded, log_odds, without)
+    with watched(model) as seen:
+        batch = task.collate_encoded([encoded], [0]).to(tokens.device)
+        task.forward(model, batch)
+    choice.check(seen.mechanisms())
+    if task.hierarchical:
+        chosen_layers = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
+        found = []
+        starts = [*accumulate(lengths, initial=0)]
+        for mechanism, layer in chosen_layers.items():
+            weights = seen.maps(mechanism, layer).weights[:, 0, 0]
+            if mechanism == "sentences":
+                parts = [range(*ends) for ends in pairwise(starts)]
+                rows = [(weights[0, : len(parts)], parts)]
+            else:
+                rows = [
+                    (
+                        torch.stack([row[w.start - start : w.stop - start].sum() for w in inside]),
+                        inside,
+                    )
+                    for row, (start, stop) in zip(weights, pairwise(starts), strict=False)
+                    if (inside := [w for w in words.tokens if start <= w.start and w.stop <= stop])
+                ]
+            found.append(judged_rows(scored, mechanism, layer, rows))
+        return found
+    first = int(model.has_cls)
+    drawn = Words.of(
+        task.tokenizer,
+        [*[task.tokenizer.special.start] * first, *tokens[0].tolist(), *[task.tokenizer.special.end] * model.framed],
+        "text",
+        _special(task, model),
+    )
+    own = [n for n, word in enumerate(drawn.tokens) if any(word.start - first == one.start for one in words.tokens)]
+    classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
+    found = []
+    for view in views_of_text(seen, choice, drawn, drawn.tokens[-1].stop):
+        one = view.map
+        weights = one.weights[:, own] if one.mechanism == "pooling" else one.weights
+        if one.mechanism == "pooling":
+            row = weights.mean(0)
+        elif model.has_cls and classified:
+            row = weights[0, own]
+        else:
+            used = weights[:-1] if one.mechanism == "self" else weights  # a self_rnn does not use its last row
+            row = used[:, own].mean(0)
+        found.append(judged_rows(scored, one.mechanism, one.layer, [(row, words.tokens)]))
+    return found

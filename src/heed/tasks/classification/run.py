@@ -25,7 +25,8 @@ from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
-from heed.tasks.classification.look import explain, look_at_text
+from heed.tasks.base.verdicts import Judges
+from heed.tasks.classification.look import explain, judged, look_at_text
 from heed.tasks.classification.ngrams import ALONE, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
@@ -35,6 +36,7 @@ class ClassificationRun(
     TextRun[Classification, Classifier, LabelPrediction],
     LooksAtText,
     Attributes,
+    Judges,
 ):
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
 
@@ -43,6 +45,7 @@ class ClassificationRun(
     ensemble = classmethod(label_ensemble)
     look_at = staticmethod(look_at_text)
     explain = staticmethod(explain)
+    judged = staticmethod(judged)
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
         """The label of each text."""

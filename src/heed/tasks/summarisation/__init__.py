@@ -1,6 +1,18 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import ATTRIBUTION, BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
+from heed.tasks.base import (
+    ATTRIBUTION,
+    BEAM,
+    JSON,
+    LENGTH,
+    LOOK_BEAM,
+    NBEST,
+    SAMPLING,
+    VERDICT,
+    WITH_BASELINE,
+    Flag,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     unit="pair",
@@ -20,6 +32,7 @@ SPEC = TaskSpec(
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         *ATTRIBUTION,
+        *VERDICT,
         LOOK_BEAM,
     ),
     uses=(

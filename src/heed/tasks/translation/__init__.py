@@ -1,6 +1,18 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import ATTRIBUTION, BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, WITH_BASELINE, Flag, TaskSpec
+from heed.tasks.base import (
+    ATTRIBUTION,
+    BEAM,
+    JSON,
+    LENGTH,
+    LOOK_BEAM,
+    NBEST,
+    SAMPLING,
+    VERDICT,
+    WITH_BASELINE,
+    Flag,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     unit="pair",
@@ -33,6 +45,7 @@ SPEC = TaskSpec(
         Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         *ATTRIBUTION,
+        *VERDICT,
         LOOK_BEAM,
     ),
 )

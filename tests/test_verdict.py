@@ -1,0 +1,116 @@
+"""Verdicts: the rule on rows with a known answer, its error rates, and what it says of runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+import heed
+from commands import call
+from heed.observe.looks import Choice
+from heed.observe.verdict import CONTRADICTED, RANDOM, SUPPORTED, UNJUDGED, Row, judge
+from small_runs import SMALL, write_data
+
+
+def row(weights, effects):
+    effects = np.asarray(effects, dtype=float)
+    return Row(np.asarray(weights, dtype=float), effects, np.minimum(effects, 0.9))
+
+
+def peak(place, size=30, rest=0.001):
+    values = np.full(size, rest)
+    values[place] = 1.0
+    return values
+
+
+def test_a_map_whose_first_word_decides_is_supported_and_one_that_avoids_it_contradicted():
+    found = judge([row(peak(4), peak(4))], uniform=0.3)
+    assert found.word == SUPPORTED and found.p == pytest.approx(0.05, abs=0.03) and found.depends
+    assert found.line.endswith("uniform weights change the output by 0.300")
+    away = peak(4, rest=1.0)
+    away[4] = 0.0
+    effects = np.linspace(0.1, 0.2, 30)
+    effects[4] = 3.0
+    assert judge([row(away, effects)]).word == CONTRADICTED
+    other = judge([row(peak(4), peak(9))], uniform=0.01)
+    assert other.word == RANDOM and "another word than the most attended one decides" in other.line
+    assert other.line.endswith("by 0.010: this output does not depend on these weights")
+
+
+def test_what_cannot_be_judged_says_why():
+    nothing = judge([row(peak(4), np.full(30, 0.01))])
+    assert nothing.word == UNJUDGED and nothing.why == "no word left out changes the probability by 0.05"
+    short = judge([row(peak(4, 12), peak(4, 12))])
+    assert short.word == UNJUDGED and short.why.startswith("12 words are too few for one text")
+    assert judge([row(peak(4, 12), peak(4, 12))] * 5).word == SUPPORTED  # together they can be
+    half = [row(peak(4, 12), peak(4, 12))] * 4 + [row(peak(4, 12), peak(6, 12))] * 6
+    assert judge(half).word != SUPPORTED  # fewer than half of the rows agree on the first word
+
+
+def test_words_that_stand_for_one_another_are_left_out_together():
+    weights = np.full(30, 0.01)
+    weights[[3, 7, 20]] = 0.3
+    no_single_one = Row(weights, np.full(30, 0.01), np.full(30, 0.01))
+
+    def together(several):
+        return np.array([0.6 if {3, 7} <= {*keys} else 0.0 for keys in several])
+
+    found = judge([no_single_one], together)
+    assert found.word == SUPPORTED and "three most attended words together change the probability by 0.600" in found.why
+    wrong = Row(peak(1), np.full(30, 0.01), np.full(30, 0.01))
+    assert judge([wrong], together).word in (RANDOM, UNJUDGED)
+    assert judge([no_single_one], lambda several: np.zeros(len(several))).word == UNJUDGED
+
+
+def test_random_maps_are_seldom_supported_or_contradicted():
+    rng = np.random.default_rng(3)
+    words = [judge([row(rng.dirichlet(np.ones(40)), rng.exponential(size=40))], seed=n).word for n in range(400)]
+    assert words.count(SUPPORTED) <= 0.05 * len(words) and words.count(CONTRADICTED) <= 0.09 * len(words)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A network that pools by attention, trained until the planted word decides."""
+    out = tmp_path_factory.mktemp("planted") / "run"
+    settings = {"data.name": "planted", "data.sentences": [3, 3], "data.train": 1000, "training.threads": 1}
+    settings |= {"model.size": "tiny", "model.d_model": 32, "model.num_layers": 1, "training.batch_tokens": 1024}
+    settings |= {"training.learning_rate": 0.005, "evaluation.bootstrap": 5}
+    return heed.train("classification", model="encoder", steps=200, out=out, settings=settings, quiet=True)
+
+
+def test_a_trained_network_is_judged_by_the_word_that_it_uses(planted, capsys):
+    assert planted.report["scores"]["test"]["accuracy"]["value"] > 0.8
+    texts = [text for text in planted.examples("test") if text.labels != ("other",)][:30]
+    shares = planted.verdict_shares([text.text for text in texts])
+    assert {"pooling layer 0", "encoder layer 0"} == {*shares}
+    for found in shares.values():
+        words = [SUPPORTED, CONTRADICTED, RANDOM, UNJUDGED]
+        assert sum(found[word]["value"] for word in words) == pytest.approx(1.0) and found["texts"] == 30
+    code, out, err = call(capsys, "look", planted.folder, texts[0].text, "--verdict", "--mechanism", "pooling")
+    assert code == 0 and "verdict on pooling layer 0: " in out and "uniform weights change the output by" in out, err
+    code, out, err = call(capsys, "evaluate", planted.folder, "--split", "valid", "--verdict", "--json")
+    assert code == 0 and json.loads(out)["valid"]["verdicts"]["pooling layer 0"]["texts"] == 200, err
+
+
+@pytest.mark.parametrize("name", ["translation", "summarisation"])
+def test_the_output_of_a_decoder_is_judged_token_by_token(name, tmp_path, capsys):
+    write_data(tmp_path)
+    run = SMALL[name].untrained(tmp_path, tmp_path, SMALL[name].model, {})
+    (judged,) = type(run).judged(run.task, run.model, "one two three", Choice())
+    written = run.predict("one two three")
+    assert len(judged.rows) == len(written.ids) and all(len(one.weights) == 3 for one in judged.rows)
+    for one in judged.rows:
+        assert 0.0 <= one.weights.sum() <= 1.0 + 1e-6  # the end token of a framed source may have the rest
+    line = run.look("one two three", verdict=True).text()
+    assert "verdict on cross layer 0: " in line
+
+
+def test_hierarchical_maps_are_judged_in_their_sentences(tmp_path):
+    write_data(tmp_path)
+    run = SMALL["classification"].untrained(tmp_path, tmp_path, "han", {})
+    words, sentences = type(run).judged(run.task, run.model, "One two three. Four five! Six seven one two.", Choice())
+    assert (words.mechanism, sentences.mechanism) == ("words", "sentences")
+    assert [len(one.weights) for one in words.rows] == [3, 2, 4] or len(words.rows) == 3
+    assert len(sentences.rows[0].weights) == 3
+    for one in (*words.rows, *sentences.rows):
+        assert one.weights.sum() == pytest.approx(1.0, abs=1e-5)
