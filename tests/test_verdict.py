@@ -41,7 +41,7 @@ def test_what_cannot_be_judged_says_why():
     nothing = judge([row(peak(4), np.full(30, 0.01))])
     assert nothing.word == UNJUDGED and nothing.why == "no word left out changes the probability by 0.05"
     short = judge([row(peak(4, 12), peak(4, 12))])
-    assert short.word == UNJUDGED and short.why.startswith("12 words are too few for one text")
+    assert short.word == UNJUDGED and short.why.startswith("a row of 12 is too short to be judged alone")
     assert judge([row(peak(4, 12), peak(4, 12))] * 5).word == SUPPORTED  # together they can be
     half = [row(peak(4, 12), peak(4, 12))] * 4 + [row(peak(4, 12), peak(6, 12))] * 6
     assert judge(half).word != SUPPORTED  # fewer than half of the rows agree on the first word

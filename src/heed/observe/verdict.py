@@ -116,7 +116,11 @@ def _judged(
         return UNJUDGED, f"no word left out changes the probability by {MATTERS}", None
     if len(judged) == 1 and len(judged[0].weights) < _FEWEST:
         count = len(judged[0].weights)
-        return UNJUDGED, f"{count} words are too few for one text; {_FEWEST} are enough, or several texts", None
+        return (
+            UNJUDGED,
+            f"a row of {count} is too short to be judged alone; {_FEWEST} are enough, or several texts",
+            None,
+        )
     observed = sum(float(row.weights @ row.effects) for row in judged)
     sums = np.zeros(_PERMUTATIONS)
     for row in judged:

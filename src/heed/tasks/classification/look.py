@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from heed.data.batch import TokenText
 from heed.data.kinds.inputs import BETWEEN, parted
@@ -16,13 +16,11 @@ from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
-from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit
-from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import (
     READ_AS,
     UNSEEN,
@@ -35,7 +33,6 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.base.verdicts import Judged, judged_rows
 from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 MOST_WORDS = 200
@@ -281,8 +278,8 @@ def look_at_text(
     prediction = task.prediction(probabilities)
     start, end = task.tokenizer.special[2:]
     ids = [*([start] if model.has_cls else []), *task.tokens_of(encoded), *([end] if model.framed else [])]
-    typed = _typed(task, text, model, encoded)
-    about = task.tokenizer, ids, "text", _special(task, model), typed
+    typed = spans_of(task, text, model, encoded)
+    about = task.tokenizer, ids, "text", names_of_special(task, model), typed
     words = Words.of(*about)
     drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
     choice = choice or Choice()
@@ -318,7 +315,7 @@ def look_at_text(
     )
 
 
-def _special(task: Classification, model: Classifier) -> dict[int, str]:
+def names_of_special(task: Classification, model: Classifier) -> dict[int, str]:
     """Names of the start and end tokens."""
     start, end = task.tokenizer.special[2:]
     if model.framed:
@@ -326,7 +323,7 @@ def _special(task: Classification, model: Classifier) -> dict[int, str]:
     return {end: SEP, start: CLS}
 
 
-def _typed(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
+def spans_of(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
     """The span of the text that each token covers."""
     whole = list(parted(text)) if task.pairs else [text]
     parts = whole if task.hierarchical else split_texts(text, task.config.data)
@@ -389,137 +386,3 @@ def _sentences(words: Words, lengths: Sequence[int]) -> Words:
     between = "" if words.axis.kind == "character" else " "
     labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
     return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))
-
-
-def explain(
-    task: Classification, model: Classifier, text: str, target: str | None = None, rather_than: str | None = None
-) -> Explained:
-    """The logit of a label, by default of the predicted one, minus that of another if one is given.
-
-    The logits of the n-gram classifier are held fixed: they do not pass through the network.
-
-    Raises:
-        ConfigError: The run has no such label.
-    """
-    (encoded,) = task.encode_texts([text])
-    (probabilities,) = task.classify(model, [encoded])
-    label = target if target is not None else task.labels[int(probabilities.argmax())]
-    numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
-    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded])
-
-    def of_logits(logits: Tensor) -> Tensor:
-        first, *others = (logit_of(task, logits, number) for number in numbers)
-        return first - others[0] if others else first
-
-    name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
-    notes = []
-    if fixed is not None:
-        part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
-        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
-    words = _own_words(task, model, text, encoded)
-    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes))
-
-
-def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:
-    """The logit of a label, `(texts,)`; of two labels with one output, the first has the negative one."""
-    if task.sigmoid and not task.config.data.several_labels:
-        return logits[:, 0] if number == 1 else -logits[:, 0]
-    return logits[:, number]
-
-
-def _scored(
-    task: Classification,
-    model: Classifier,
-    encoded: TokenText,
-    of_logits: Callable[[Tensor], Tensor],
-    fixed: Tensor | None,
-) -> Scored:
-    """A text with a score of its logits; `fixed` are the logits of its n-grams, `(1, num_outputs)`."""
-    device, lengths = next(model.parameters()).device, list(map(len, encoded.sentences))
-
-    def score(model: nn.Module, rows: Tensor) -> Tensor:
-        texts = []
-        for row in rows.tolist():
-            left = iter(row)
-            sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
-            texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
-        batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
-        given = None if fixed is None else fixed.to(device).expand(len(texts), -1)
-        return of_logits(model(batch.tokens, batch.mask, None, given))
-
-    tokens = torch.tensor(task.tokens_of(encoded), device=device)
-    return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
-
-
-def _own_words(task: Classification, model: Classifier, text: str, encoded: TokenText) -> Words:
-    """The words of a text, without [CLS] and [SEP] around it."""
-    typed = _typed(task, text, model, encoded)
-    own = replace(typed, spans=typed.spans[int(model.has_cls) :])
-    return Words.of(task.tokenizer, task.tokens_of(encoded), "text", _special(task, model), own)
-
-
-def judged(task: Classification, model: Classifier, text: str, choice: Choice) -> list[Judged]:
-    """The maps of a text with what the log-odds of its label lose without each word, or sentence.
-
-    The network alone is judged, without the n-grams beside it.
-    """
-    (encoded,) = task.encode_texts([text])
-    words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
-    without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)
-    logits = _scored(task, model, encoded, lambda logits: logits, without).of_tokens
-    tokens = torch.tensor([task.tokens_of(encoded)], device=next(model.parameters()).device)
-    number = int(task.probabilities(logits(tokens).cpu())[0].argmax())
-
-    def log_odds(logits: Tensor) -> Tensor:
-        own = logit_of(task, logits, number)
-        if task.sigmoid:
-            return own
-        return own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
-
-    scored = _scored(task, model, encoded, log_odds, without)
-    with watched(model) as seen:
-        batch = task.collate_encoded([encoded], [0]).to(tokens.device)
-        task.forward(model, batch)
-    choice.check(seen.mechanisms())
-    if task.hierarchical:
-        chosen_layers = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
-        found = []
-        starts = [*accumulate(lengths, initial=0)]
-        for mechanism, layer in chosen_layers.items():
-            weights = seen.maps(mechanism, layer).weights[:, 0, 0]
-            if mechanism == "sentences":
-                parts = [range(*ends) for ends in pairwise(starts)]
-                rows = [(weights[0, : len(parts)], parts)]
-            else:
-                rows = [
-                    (
-                        torch.stack([row[w.start - start : w.stop - start].sum() for w in inside]),
-                        inside,
-                    )
-                    for row, (start, stop) in zip(weights, pairwise(starts), strict=False)
-                    if (inside := [w for w in words.tokens if start <= w.start and w.stop <= stop])
-                ]
-            found.append(judged_rows(scored, mechanism, layer, rows))
-        return found
-    first = int(model.has_cls)
-    drawn = Words.of(
-        task.tokenizer,
-        [*[task.tokenizer.special.start] * first, *tokens[0].tolist(), *[task.tokenizer.special.end] * model.framed],
-        "text",
-        _special(task, model),
-    )
-    own = [n for n, word in enumerate(drawn.tokens) if any(word.start - first == one.start for one in words.tokens)]
-    classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-    found = []
-    for view in views_of_text(seen, choice, drawn, drawn.tokens[-1].stop):
-        one = view.map
-        weights = one.weights[:, own] if one.mechanism == "pooling" else one.weights
-        if one.mechanism == "pooling":
-            row = weights.mean(0)
-        elif model.has_cls and classified:
-            row = weights[0, own]
-        else:
-            used = weights[:-1] if one.mechanism == "self" else weights  # a self_rnn does not use its last row
-            row = used[:, own].mean(0)
-        found.append(judged_rows(scored, one.mechanism, one.layer, [(row, words.tokens)]))
-    return found

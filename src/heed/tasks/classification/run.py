@@ -26,7 +26,8 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.verdicts import Judges
-from heed.tasks.classification.look import explain, judged, look_at_text
+from heed.tasks.classification.attribution import explain, judged
+from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 

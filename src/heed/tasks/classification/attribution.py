@@ -1,0 +1,150 @@
+"""Attribution and verdicts of classification: the logit of a label by words, and the maps behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, islice, pairwise
+
+import torch
+from torch import Tensor, nn
+
+from heed.data.batch import TokenText
+from heed.observe.attribution import LEFT_OUT, Scored
+from heed.observe.looks import Choice
+from heed.observe.maps import Axis
+from heed.observe.trace import Trace
+from heed.tasks.base.attributing import Explained, chosen, table_of
+from heed.tasks.base.looking import Words, views_of_text, watched
+from heed.tasks.base.verdicts import Judged, judged_rows
+from heed.tasks.classification.look import names_of_special, spans_of
+from heed.tasks.classification.task import Classification, Classifier
+
+
+def explain(
+    task: Classification, model: Classifier, text: str, target: str | None = None, rather_than: str | None = None
+) -> Explained:
+    """The logit of a label, by default of the predicted one, minus that of another if one is given.
+
+    The logits of the n-gram classifier are held fixed: they do not pass through the network.
+
+    Raises:
+        ConfigError: The run has no such label.
+    """
+    (encoded,) = task.encode_texts([text])
+    (probabilities,) = task.classify(model, [encoded])
+    label = target if target is not None else task.labels[int(probabilities.argmax())]
+    numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
+    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded])
+
+    def of_logits(logits: Tensor) -> Tensor:
+        first, *others = (logit_of(task, logits, number) for number in numbers)
+        return first - others[0] if others else first
+
+    name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
+    notes = []
+    if fixed is not None:
+        part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
+        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+    words = _own_words(task, model, text, encoded)
+    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes))
+
+
+def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:
+    """The logit of a label, `(texts,)`; of two labels with one output, the first has the negative one."""
+    if task.sigmoid and not task.config.data.several_labels:
+        return logits[:, 0] if number == 1 else -logits[:, 0]
+    return logits[:, number]
+
+
+def _scored(
+    task: Classification,
+    model: Classifier,
+    encoded: TokenText,
+    of_logits: Callable[[Tensor], Tensor],
+    fixed: Tensor | None,
+) -> Scored:
+    """A text with a score of its logits; `fixed` are the logits of its n-grams, `(1, num_outputs)`."""
+    device, lengths = next(model.parameters()).device, list(map(len, encoded.sentences))
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        texts = []
+        for row in rows.tolist():
+            left = iter(row)
+            sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
+            texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
+        batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
+        given = None if fixed is None else fixed.to(device).expand(len(texts), -1)
+        return of_logits(model(batch.tokens, batch.mask, None, given))
+
+    tokens = torch.tensor(task.tokens_of(encoded), device=device)
+    return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+
+
+def _own_words(task: Classification, model: Classifier, text: str, encoded: TokenText) -> Words:
+    """The words of a text, without [CLS] and [SEP] around it."""
+    typed = spans_of(task, text, model, encoded)
+    own = replace(typed, spans=typed.spans[int(model.has_cls) :])
+    return Words.of(task.tokenizer, task.tokens_of(encoded), "text", names_of_special(task, model), own)
+
+
+def judged(task: Classification, model: Classifier, text: str, choice: Choice) -> list[Judged]:
+    """The maps of a text with what the log-odds of its label lose without each word, or sentence.
+
+    The network alone is judged, without the n-grams beside it.
+    """
+    (encoded,) = task.encode_texts([text])
+    words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
+    without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)
+    logits = _scored(task, model, encoded, lambda logits: logits, without).of_tokens
+    tokens = torch.tensor([task.tokens_of(encoded)], device=next(model.parameters()).device)
+    number = int(task.probabilities(logits(tokens).cpu())[0].argmax())
+
+    def log_odds(logits: Tensor) -> Tensor:
+        own = logit_of(task, logits, number)
+        if task.sigmoid:
+            return own
+        return own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
+
+    scored = _scored(task, model, encoded, log_odds, without)
+    with watched(model) as seen:
+        batch = task.collate_encoded([encoded], [0]).to(tokens.device)
+        task.forward(model, batch)
+    choice.check(seen.mechanisms())
+    rows = _rows_of_levels(seen, choice, lengths, words) if task.hierarchical else _rows(model, seen, choice, words)
+    return [judged_rows(scored, *one) for one in rows]
+
+
+_Rows = tuple[str, int, list[tuple[Tensor, Sequence[range]]]]
+"""A mechanism, its layer, and rows of weights with the tokens of each weight."""
+
+
+def _rows(model: Classifier, seen: Trace, choice: Choice, words: Words) -> Iterator[_Rows]:
+    """One row of each map: of pooling, of [CLS] if that is classified, else the mean of the rows."""
+    first, counts = int(model.has_cls), [len(word) for word in words.tokens]
+    labels = ("",) * (first + len(counts) + model.framed)
+    drawn = Words.counted(Axis("text", "word", labels), [*[1] * first, *counts, *[1] * model.framed])
+    own = slice(first, first + len(counts))
+    classified = model.has_cls and model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
+    for view in views_of_text(seen, choice, drawn, drawn.tokens[-1].stop):
+        weights, mechanism = view.map.weights, view.map.mechanism
+        if mechanism != "pooling" and classified:
+            weights = weights[:1]
+        elif mechanism == "self":  # what a self_rnn computes after its last token is not used
+            weights = weights[:-1]
+        yield mechanism, view.map.layer, [(weights.mean(0)[own], words.tokens)]
+
+
+def _rows_of_levels(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words) -> Iterator[_Rows]:
+    """A row for the words of each sentence, and one for the sentences."""
+    sentences = [range(*ends) for ends in pairwise(accumulate(lengths, initial=0))]
+    for mechanism, layer in choice.layers(seen.mechanisms()):
+        weights = seen.maps(mechanism, layer).weights[:, 0, 0]
+        rows: list[tuple[Tensor, Sequence[range]]] = [(weights[0, : len(sentences)], sentences)]
+        if mechanism == "words":
+            rows = []
+            for row, one in zip(weights, sentences, strict=False):
+                inside = [word for word in words.tokens if one.start <= word.start and word.stop <= one.stop]
+                shares = [row[word.start - one.start : word.stop - one.start].sum() for word in inside]
+                rows += [(torch.stack(shares), inside)] if inside else []
+        yield mechanism, layer, rows
