@@ -92,8 +92,8 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
             where = _RUNS.absolute()
             if not newer:
                 raise RunError(f"no run under {where}; train one, or name its folder")
-            resume = f"if it was interrupted, resume it with: heed train {shell_word(newer[0])} --resume"
-            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}; {resume}")
+            finish = f"if it was interrupted, {how_to_finish(newer[0])}"
+            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}; {finish}")
         if newer:
             warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
         return found
@@ -131,10 +131,28 @@ def check_finished(path: Path) -> None:
         RunError: The message has the command that finishes it.
     """
     if state_of(path) is not State.FINISHED:
-        raise RunError(
-            f"'{path}' has no final {WEIGHTS}: training has not finished; resume it with: "
-            f"heed train {shell_word(path)} --resume"
+        raise RunError(f"'{path}' has no final {WEIGHTS}: training has not finished; {how_to_finish(path)}")
+
+
+def was_only_begun(path: Path) -> bool:
+    """True for a run folder whose process was killed before it wrote `config.yaml`: there is nothing to resume."""
+    if (path / CONFIG).exists() or not (path / _FORMAT_FILE).is_file() or (path / CHECKSUMS).exists():
+        return False
+    names = {one.name for one in path.iterdir()} - _FIRST_FILES
+    checkpoints = path / "checkpoints"
+    return all(n.endswith((".json", ".part")) for n in names) and not (
+        checkpoints.is_dir() and any(checkpoints.iterdir())
+    )
+
+
+def how_to_finish(path: Path) -> str:
+    """Advice for a run that has not finished: resume it, or begin it again."""
+    if was_only_begun(path):
+        return (
+            f"it was stopped before {CONFIG} was written: begin it again with the same command as before and "
+            f"--out {shell_word(path)}"
         )
+    return f"resume it with: heed train {shell_word(path)} --resume"
 
 
 def state_of(path: Path) -> State:
@@ -189,6 +207,9 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
     """
     path = _claim(out, config, "" if resume else "give another --out, or resume the run with --resume")
     ownership.take(path)
+    if was_only_begun(path):
+        for name in {one.name for one in path.iterdir()} - {"checkpoints", LOCK}:
+            remove_file(path / name)
     files = {p.name for p in path.iterdir()} - _FIRST_FILES
     if files and resume:
         check_format(path)
@@ -269,6 +290,8 @@ def check_free(path: Path, instead: str = "give another --out, or resume the run
         RunError: It has files, or another process is training in it.
     """
     check_not_owned(path)
+    if path.is_dir() and was_only_begun(path):
+        return
     if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
         raise _not_free(path, instead)
 
@@ -436,6 +459,8 @@ def read_settings(path: Path) -> tuple[dict[str, Any], str]:
         RunError: The file is missing or damaged.
     """
     file = path / CONFIG
+    if was_only_begun(path):
+        raise RunError(f"'{path}' has no settings: {how_to_finish(path)}")
     values = read_yaml(file)
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise damaged(file, "it holds no fields such as 'task: ...'")

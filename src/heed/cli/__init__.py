@@ -68,13 +68,32 @@ def _visible_streams() -> Iterator[None]:
     from heed.visible import MARKS, VisibleStream
 
     out, err = sys.stdout, sys.stderr
-    sys.stderr = cast("TextIO", VisibleStream(err))
+    spoken = err or open(os.devnull, "w")  # noqa: SIM115  # in place of number 2, which no other file may get
+    sys.stderr = cast("TextIO", VisibleStream(cast("TextIO", _Spoken(spoken))))
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
         sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
     try:
         yield
     finally:
         sys.stdout, sys.stderr = out, err
+
+
+class _Spoken:
+    """Stderr; a message that it does not take, because it is closed, changes neither results nor exit status."""
+
+    def __init__(self, plain: TextIO) -> None:
+        self._plain = plain
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._plain.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._plain.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
 
 
 def _notes(error: BaseException) -> list[str]:
@@ -99,16 +118,17 @@ def _give_up_stdout() -> None:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Print heed's warnings like its errors, not as Python does with a line of code."""
+    """Print warnings like heed's errors; those of libraries with the library's name, not with paths and code."""
     from heed.errors import HeedWarning
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, HeedWarning):
-            print(f"heed: {message}", file=sys.stderr)
-        else:
-            usual(message, category, *place, **more)
+    def show(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
+        text = str(message)
+        if not issubclass(category, HeedWarning):
+            library = filename.replace("\\", "/").rpartition("-packages/")[2].split("/")[0].removesuffix(".py")
+            text = f"warning of {library or 'Python'}: {' '.join(text.split())}"
+        print(f"heed: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", HeedWarning)
-        usual, warnings.showwarning = warnings.showwarning, show
+        warnings.showwarning = show
         yield

@@ -11,7 +11,7 @@ from typing import Any
 
 from heed.cli.terminal import show_drawing, use_color, width
 from heed.cli.train import settings_from
-from heed.comparison.comparison import compare_entries
+from heed.comparison.comparison import check_folder, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
 from heed.comparison.page import UNWRAPPED
 from heed.comparison.training import (
@@ -65,6 +65,8 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         _refuse_training_options([field for field in fields if field not in tests], options)
         how = replace(how, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else how
         entries = chosen_sizes(_opened(words, options.force), sizes)
+        if out is not None:
+            check_folder(out)
         made = compare_entries(entries, how, options.baseline, reporter.say)
     else:
         _refuse_model_fields(words)
@@ -72,6 +74,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         settings = settings_from(words, [*fields, *device])
         planned = plan_runs(settings, split_models(options.models or ""), options.seeds, sizes)
         out = out or default_folder(settings)
+        check_folder(out)
         trained = train_and_compare(planned, out, how, options.baseline, reporter)
         if trained is None:
             print("interrupted; saved. Resume with the same command", file=sys.stderr)

@@ -112,8 +112,7 @@ def run_lesson_command(
     name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
 ) -> None:
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
-    from heed.lessons import list_lessons, run_lesson
-    from heed.lessons.lesson import TRAINED
+    from heed.lessons import list_lessons
 
     if name is None:
         lessons = list_lessons()
@@ -123,6 +122,8 @@ def run_lesson_command(
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
         print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
         return
+    from heed.lessons.lesson import TRAINED, run_lesson
+
     form = form_of(form, out, ("html", "json", "text"))
     if name in TRAINED and TRAINED[name].seconds and row is None:
         print(f"training small networks: about {TRAINED[name].seconds} seconds on one thread", file=sys.stderr)
@@ -176,16 +177,22 @@ _NAME = 16
 
 def models_table() -> str:
     """All models by task: name, description and paper."""
-    from heed.registry import list_models
+    from heed import models
+    from heed.outline import outline, with_inherited
 
+    folder = Path(models.__path__[0])
+    base, found = outline(folder / "base" / "body.py"), []
+    for path in sorted(folder.glob("*.py")):
+        classes = outline(path)
+        found += [(path.stem, with_inherited(one, base | classes)) for one in classes if "paper" in classes[one]]
     blocks = []
     for task in task_names():
         default = config_class(task).model_fields["model"].default.name
         lines = [f"{task}: {spec_of(task).summary}"]
-        for name, body in list_models():
-            if _fits(task, body):
+        for name, body in found:
+            if _fits(task, body["interface"], "TextEncoder" in body["bases"], body.get("framed", False)):
                 mark = "*" if name == default else " "
-                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
+                lines.append(f"{mark} {name:<{_NAME - 1}}{body['summary']:<39} {body['paper']}")
         blocks.append("\n".join(lines))
     blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
@@ -213,18 +220,17 @@ def list_scores_text() -> str:
     return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
 
 
-def _fits(task: str, body: type[Body]) -> bool:
-    """True if a task can use a model."""
-    from heed.models.base import TextEncoder
-
+def _fits(task: str, interface: str, reads_whole: bool, framed: bool) -> bool:
+    """True if a task can use a model; `reads_whole`: it gives one vector for each text."""
     spec = spec_of(task)
-    if body.interface not in spec.interfaces or (spec.per_token and issubclass(body, TextEncoder)):
-        return False
-    return not spec.framed or bool(getattr(body, "framed", False))
+    return interface in spec.interfaces and not (spec.per_token and reads_whole) and (framed or not spec.framed)
 
 
 def _body_text(name: str, body: type[Body]) -> str:
-    tasks = ", ".join(task for task in task_names() if _fits(task, body))
+    from heed.models.base import TextEncoder
+
+    kind = body.interface, issubclass(body, TextEncoder), bool(getattr(body, "framed", False))
+    tasks = ", ".join(task for task in task_names() if _fits(task, *kind))
     lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
     for field, info in body.config_class.model_fields.items():
         default = "from the data" if info.is_required() else _written(info.default)

@@ -12,7 +12,7 @@ from typing import TextIO
 
 from heed.errors import ConfigError
 from heed.storage import disk
-from heed.visible import lines, plain_stream
+from heed.visible import escaped, lines, plain_stream
 
 _ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
 
@@ -46,8 +46,10 @@ def form_of(form: str | None, out: Path | None, forms: tuple[str, ...]) -> str:
     """The format given by --as, else by the ending of the file, else "text".
 
     Raises:
-        ConfigError: The ending is of none of the formats.
+        ConfigError: The ending is of none of the formats, or the path is wrong.
+        DiskError: Nothing can be written there.
     """
+    disk.check_output(out)
     if form is not None:
         return form
     if out is None:
@@ -85,9 +87,9 @@ def write_output(text: str | bytes, out: Path | None) -> None:
 
 
 def say(messages: Iterable[str]) -> None:
-    """Print messages on stderr, without empty ones."""
+    """Print messages on stderr, one line each whatever a name in them contains, without empty ones."""
     for message in filter(None, messages):
-        print(f"heed: {message}", file=sys.stderr)
+        print(f"heed: {escaped(message)}", file=sys.stderr)
 
 
 def number(option: str, text: str, expected: str) -> int:

@@ -16,6 +16,7 @@ from heed.folder import CONFIG
 from heed.runs.card import scores_text
 from heed.runs.resume import check_run
 from heed.runs.train import forecast, train_config
+from heed.storage.disk import check_output
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
 from heed.tasks.base.pretrained import start_command
 from heed.tasks.base.task import settings_text
@@ -118,6 +119,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
     kind, data = task_class(settings.task), settings.data
     if out is not None and not hasattr(kind, "samples_page"):
         raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
+    check_output(out)
     try:
         task = kind.prepare(settings)
         show(task.overview())
@@ -151,6 +153,8 @@ def run_train(
             raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")
         out = folder.find(words[0], folder.State.BEGUN)
         folder.check_format(out)
+        if folder.was_only_begun(out):
+            raise ConfigError(f"'{out}' cannot be resumed: {folder.how_to_finish(out)}")
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)
     if dry_run:

@@ -52,7 +52,7 @@ from heed.observe.curves import Curves, Line, Panel, curves_to_text
 from heed.observe.maps import cut
 from heed.observe.page import Cell
 from heed.observe.scene import Scene, to_svg
-from heed.storage.disk import make_folder, write_outputs
+from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
 from heed.visible import clean, to_json
@@ -61,6 +61,8 @@ _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""
 _MARK, _DAGGER = " (not trained enough)", "†"
 """Marks of a row that was not trained enough, in a paper too."""
+_ENDINGS = ("html", "svg", "tex", "csv", "json")
+"""Endings of the files that a comparison writes."""
 _COSTS = {
     "parameters": "parameters",
     "updates": "updates",
@@ -70,6 +72,18 @@ _COSTS = {
     "peak_memory_mib": "peak memory of training (MiB)",
     "training_minutes": "training minutes",
 }
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder of a comparison; refuse one that its files cannot be written into, before the work.
+
+    Raises:
+        ConfigError: The folder cannot be made, or something is in the way of a file.
+        DiskError: Nothing can be written there.
+    """
+    make_folder(folder)
+    for ending in _ENDINGS:
+        check_output(folder / f"compare.{ending}")
 
 
 @dataclass(frozen=True)
@@ -579,7 +593,7 @@ class Comparison(Predicted):
         texts = {"html": self.to_html(sentences), **({"svg": self.to_svg()} if self.sizes else {})}
         texts |= {"tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
         make_folder(Path(folder))
-        files = {Path(folder) / f"compare.{ending}": text for ending, text in texts.items()}
+        files = {Path(folder) / f"compare.{ending}": texts[ending] for ending in _ENDINGS if ending in texts}
         write_outputs(files)
         return list(files)
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from heed.config import OwnData
 from heed.errors import DataError, HeedError
+from heed.visible import escaped
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -48,7 +49,7 @@ class Found:
         """Count `count` more, the first at `place`."""
         self.count += count
         if len(self.places) < _PLACES:
-            self.places.append(str(place))
+            self.places.append(escaped(str(place)))  # the name of a file may have a line break
 
     def __str__(self) -> str:
         shown = ", ".join(self.places) + (", ..." if self.count > len(self.places) else "")

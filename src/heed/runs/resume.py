@@ -333,7 +333,7 @@ def check_run(run: str | Path = "last") -> RunState:
         remarks.append(f"{CHECKSUMS} is missing: the run was killed at its start, or the file was removed")
     finished = folders.state_of(path) is folders.State.FINISHED or folders.WEIGHTS in files
     if not finished:
-        remarks.append(f"training has not finished; resume it with: heed train {shell_word(path)} --resume")
+        remarks.append(f"training has not finished; {folders.how_to_finish(path)}")
     checkpoints, foreign = path / "checkpoints", False
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
     for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):

@@ -114,6 +114,23 @@ def open_output(path: Path) -> AbstractContextManager[TextIO]:
     return _open_output(path, keeps_lines=True)
 
 
+def check_output(path: Path | None) -> None:
+    """Refuse a path at which no output can be written, before the work that it is for.
+
+    Raises:
+        ConfigError: The path is wrong.
+        DiskError: Nothing can be written there.
+    """
+    if path is None or _is_written_directly(path):
+        return
+    final = Path(os.path.realpath(path))
+    trial = temporary_name(final, ".", f"{os.getpid()}.part")
+    with _explained_output(path, final, trial):
+        _mode_of_output(path, final, trial)
+        trial.touch()
+        trial.unlink()
+
+
 @contextmanager
 def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     if _is_written_directly(path):
@@ -383,19 +400,22 @@ def disk_error(error: BaseException, path: Path, needed: int | None = None) -> D
     if isinstance(error, HeedError) or (number := error_number(error)) is None:
         return None
     wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-    kept = "an earlier version of it is unchanged"
+    kept = "; an earlier version of it is unchanged" * os.path.lexists(path)
     if number == errno.ENOSPC:
-        full, room = "the disk is full", f"{wanted}{_mib(_free(path.parent))} are free"
+        free = _free(path.parent)
+        full, room = "the disk is full", f"{wanted}{_mib(free)} are free"
         if _has_no_names(path.parent):
             full, room = "the disk has no room for more files", "each file takes an inode, and none is free"
-        return DiskError(f"{full}: '{path}' could not be written ({room}); {kept}")
+        elif needed is not None and free >= needed:  # blocks, names, or what other programs wrote meanwhile
+            room = f"{_mib(needed)} and room for the names and blocks of the file system are needed, {_mib(free)} were free"
+        return DiskError(f"{full}: '{path}' could not be written ({room}){kept}")
     needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
     if number == errno.EDQUOT:
-        return DiskError(f"your disk quota is used up: '{path}' could not be written{needs}; {kept}")
+        return DiskError(f"your disk quota is used up: '{path}' could not be written{needs}{kept}")
     if number == errno.EFBIG:
         limit = _largest_file()
         largest = "the file system allows no file so large" if limit is None else f"ulimit -f allows {_mib(limit)}"
-        return DiskError(f"the file would be too large: '{path}' could not be written ({wanted}{largest}); {kept}")
+        return DiskError(f"the file would be too large: '{path}' could not be written ({wanted}{largest}){kept}")
     return DiskError(f"cannot write '{path}': {os.strerror(number)}")
 
 

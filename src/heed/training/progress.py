@@ -354,7 +354,7 @@ class MetricsLog:
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             kept = [line for line in lines if _is_before(line, step)]
-            if kept != lines:
+            if kept != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
                 write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
         except (OSError, DiskError) as error:
             self._warn(getattr(error, "strerror", None) or str(error))

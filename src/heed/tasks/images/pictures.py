@@ -32,6 +32,7 @@ from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
 from heed.tasks import suggest_task
 from heed.tasks.base.labels import count_lines
+from heed.visible import escaped
 
 
 def places_of(names: Iterable[str]) -> list[str]:
@@ -274,7 +275,7 @@ def _samples(task: Any) -> list[str]:
         for picture in pictures[:: max(1, len(pictures) // 3)][:3]:
             (facts,) = task.access.pixels.facts([picture.place])
             said = f"{facts.width} x {facts.height}" + "".join(f", {note}" for note in facts.notes)
-            lines.append(f"  {picture.origin}  {picture.label}  ({said})")
+            lines.append(f"  {escaped(picture.origin)}  {escaped(picture.label)}  ({said})")
     return lines
 
 

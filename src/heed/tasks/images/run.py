@@ -38,7 +38,7 @@ from heed.observe.shown import Shown
 from heed.tasks import capability
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
-from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line, one_line
+from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
 from heed.tasks.base.report import interval, label_body, shown_errors
 from heed.tasks.images.look import MOST_PICTURES, Looking, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
@@ -161,7 +161,7 @@ class PictureOutputs(TextOutputs):
             yield Written(self.lines(text, prediction), prediction.uncertainty, problem)
 
     def lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:  # type: ignore[override]
-        most, name = self.options["nbest"], one_line(picture)
+        most, name = self.options["nbest"], in_line(picture)
         ranked, known = prediction.ranked[:most], bool(prediction.probabilities)
         if self.options["json"]:
             return (to_json({"picture": picture, **prediction.as_json(), "label": prediction.label or None}),)
@@ -172,7 +172,7 @@ class PictureOutputs(TextOutputs):
             each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.task.labels]
             return (_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
         if self.options["sort"]:
-            return prediction.lines(picture, self.options)
+            return prediction.lines(name, self.options)
         return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
 
     def answer(self, text: str) -> str:
