@@ -15,7 +15,7 @@ import commands
 import reference
 from heed.errors import ConfigError
 from heed.lessons import run_lesson
-from heed.lessons import worked_lessons
+from heed.lessons.lesson import _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
 from test_draw import Page
 
@@ -46,7 +46,7 @@ def own(tmp_path):
 
 
 def stated(name):
-    return yaml.safe_load(worked_lessons()[name].read_text(encoding="utf-8"))
+    return yaml.safe_load(_paths()[name].read_text(encoding="utf-8"))
 
 
 def by_loops(x, file, divisor, mask=None):

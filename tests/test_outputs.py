@@ -216,7 +216,7 @@ def test_a_limit_of_the_file_size_inside_safetensors_and_tokenizers_is_explained
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (errno.ENOSPC, r"the disk is full: '.*file' could not be written \(70 bytes .* are needed, .* are free\)"),
+        (errno.ENOSPC, r"the disk is full: '.*file' could not be written \(70 bytes .* are needed, .* were free\)"),
         (errno.EDQUOT, r"your disk quota is used up: '.*file' could not be written \(70 bytes .* are needed\)"),
         (errno.EFBIG, r"the file would be too large: '.*file' could not be written \(70 bytes .* are needed, the file"),
         (errno.EROFS, "cannot write '.*file': Read-only file system"),

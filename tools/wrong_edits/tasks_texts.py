@@ -198,7 +198,7 @@ EDITS = [
     ),
     Edit(
         "held out: a label may lose its last training text",
-        "        if sizes[group] <= wanted and all(left[label] > least for label in own[group]):\n",
+        "        if sizes[group] <= wanted and all(left[label] > least for label in labels[own[group]]):\n",
         "        if sizes[group] <= wanted:\n",
         ("tests/test_texts.py::test_no_label_loses_all_its_training_texts_whatever_is_held_out",),
     ),

@@ -68,7 +68,7 @@ def _visible_streams() -> Iterator[None]:
     from heed.visible import MARKS, VisibleStream
 
     out, err = sys.stdout, sys.stderr
-    spoken = err or open(os.devnull, "w")  # noqa: SIM115  # in place of number 2, which no other file may get
+    spoken = err or open(os.devnull, "w")  # in place of number 2, which no other file may get
     sys.stderr = cast("TextIO", VisibleStream(cast("TextIO", _Spoken(spoken))))
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
         sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
@@ -121,7 +121,7 @@ def _warnings_in_one_line() -> Iterator[None]:
     """Print warnings like heed's errors; those of libraries with the library's name, not with paths and code."""
     from heed.errors import HeedWarning
 
-    def show(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
         text = str(message)
         if not issubclass(category, HeedWarning):
             library = filename.replace("\\", "/").rpartition("-packages/")[2].split("/")[0].removesuffix(".py")

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from heed import folder
 from heed.cli.options import options_of, read_as_texts
+from heed.cli.outline import outline, with_inherited
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
+from heed.config import read_config
 from heed.errors import ConfigError, RunError, suggest
 from heed.tasks import MissingCapabilityError, capability, config_class, missing_in, spec_of, task_names
 
@@ -112,10 +114,8 @@ def run_lesson_command(
     name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
 ) -> None:
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
-    from heed.lessons import list_lessons
-
     if name is None:
-        lessons = list_lessons()
+        lessons = lesson_titles()
         if row is not None or stages or out is not None or form is not None:
             raise ConfigError(f"name a lesson: {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
@@ -136,6 +136,14 @@ def run_lesson_command(
         show_drawing(lesson.text(width(), use_color()))
     else:
         write_output({"html": lesson.html, "json": lesson.json, "text": lambda: lesson.text() + "\n"}[form](), out)
+
+
+def lesson_titles() -> dict[str, str]:
+    """`heed.lessons.list_lessons` without importing the lessons, and torch with them."""
+    folder = Path(__file__).parents[1] / "lessons"
+    worked = {path.stem: read_config(path).get("title") for path in sorted(folder.glob("*.yaml"))}
+    trained = {path.stem: outline(path)[""].get("TITLE") for path in sorted(folder.glob("*.py"))}
+    return {name: str(title) for name, title in (worked | trained).items() if title is not None}
 
 
 def _page(lesson: Any) -> None:
@@ -178,7 +186,6 @@ _NAME = 16
 def models_table() -> str:
     """All models by task: name, description and paper."""
     from heed import models
-    from heed.outline import outline, with_inherited
 
     folder = Path(models.__path__[0])
     base, found = outline(folder / "base" / "body.py"), []

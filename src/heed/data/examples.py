@@ -58,9 +58,14 @@ class Example(ABC):
         return self.fields[-1]
 
     @property
-    def stratum(self) -> str:
-        """Labels, whose proportions a subset of the training set preserves; "" if there are none."""
+    def label_set(self) -> str:
+        """Its different labels, in order, joined by NUL; "" if there are none."""
         return ""
+
+    @classmethod
+    def stratum_of(cls, label_set: str) -> str:
+        """The labels of a label set whose proportions a subset of the training set preserves."""
+        return label_set
 
     @property
     def blank(self) -> str:
@@ -129,8 +134,8 @@ class Text(Example):
         return cls(fields[0], tuple(fields[1].split("\0")) if fields[1] else (), origin)
 
     @property
-    def stratum(self) -> str:
-        return "\0".join(sorted(self.labels))
+    def label_set(self) -> str:
+        return "\0".join(sorted(self.labels)) if len(self.labels) > 1 else "".join(self.labels)
 
     @property
     def blank(self) -> str:
@@ -172,7 +177,7 @@ class Picture(Example):
         return cls(fields[0], fields[1], origin, origin)
 
     @property
-    def stratum(self) -> str:
+    def label_set(self) -> str:
         return self.label
 
 
@@ -207,8 +212,12 @@ class Sentence(Example):
         return cls(tuple(both[: len(both) // 2]), tuple(both[len(both) // 2 :]), origin)
 
     @property
-    def stratum(self) -> str:
-        return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in self.tags}))
+    def label_set(self) -> str:
+        return "\0".join(sorted({*self.tags}))
+
+    @classmethod
+    def stratum_of(cls, label_set: str) -> str:
+        return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in label_set.split("\0")}))
 
     @property
     def blank(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy, worked_lessons
+from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.parts import Check, Moment, Stage, Table, double
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
@@ -49,6 +50,12 @@ TRAINED: dict[str, Trained] = {
 """Lessons written in Python, by name."""
 
 
+def list_lessons() -> dict[str, str]:
+    """Name and title of every lesson that comes with heed."""
+    worked = {name: str(read_config(path)["title"]) for name, path in _paths().items()}
+    return worked | {name: title for name, (title, *_) in TRAINED.items()}
+
+
 def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
     """Read a lesson by name, or from a YAML file.
 
@@ -59,11 +66,17 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
         ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names
             file, field, row and the width that would be right.
     """
-    paths = worked_lessons()
+    paths = _paths()
     if str(source) not in paths and Path(source).suffix not in {".yaml", ".yml"} and not Path(source).is_file():
         hint = suggest(str(source), [*paths, *TRAINED])
         raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
     return str(source), check_section(LessonFile, read_config(paths.get(str(source), source)), str(source))
+
+
+def _paths() -> dict[str, Path]:
+    """The YAML files that come with heed, by the names of their lessons."""
+    folder = Path(str(files("heed.lessons")))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "texts"}
 
 
 FORMAT = "heed-lesson-1"

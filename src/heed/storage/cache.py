@@ -35,7 +35,7 @@ from heed.errors import DataError, DiskError
 from heed.storage.disk import write_folder, write_whole
 from heed.storage.files import cache_folder, checksum, describe_damage
 
-FORMAT = 2
+FORMAT = 3
 """Format of entries; entries of another format are ignored."""
 _RECORD = "record.json"
 _LARGE = 1 << 26  # bytes; the checksums of files from this size on are remembered

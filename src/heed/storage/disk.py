@@ -407,7 +407,8 @@ def disk_error(error: BaseException, path: Path, needed: int | None = None) -> D
         if _has_no_names(path.parent):
             full, room = "the disk has no room for more files", "each file takes an inode, and none is free"
         elif needed is not None and free >= needed:  # blocks, names, or what other programs wrote meanwhile
-            room = f"{_mib(needed)} and room for the names and blocks of the file system are needed, {_mib(free)} were free"
+            more = "and room for the names and blocks of the file system are needed"
+            room = f"{_mib(needed)} {more}, {_mib(free)} were free"
         return DiskError(f"{full}: '{path}' could not be written ({room}){kept}")
     needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
     if number == errno.EDQUOT:

@@ -142,7 +142,7 @@ class NumberRow(Example):
         return str(list(self.values)), self.label
 
     @property
-    def stratum(self) -> str:
+    def label_set(self) -> str:
         return self.label
 
     @classmethod

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from heed.config import HubSection
@@ -29,7 +28,7 @@ from heed.data.findings import Findings, Found
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import StoredExamples, hashes_in
+from heed.data.splits.stored import StoredExamples, bytes_of, hashes_in, sample_of
 from heed.errors import ConfigError
 from heed.storage.cache import CacheError, key_of, make_entry
 
@@ -270,8 +269,6 @@ def _in_turn(documents: Iterable[Example], most: int | None = _READ) -> Iterator
 
 _HELD = 1 << 30
 """Bytes of files, unpacked, above which documents are kept on disk, however few they are."""
-_SAMPLE = 20_000_000
-"""Bytes of text that the tokenizer of a corpus on disk is trained on."""
 _MUCH = 0.4
 """Held-out share of the text above which there is a warning."""
 
@@ -296,13 +293,10 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
 
 def sample_texts(documents: Sequence[Document]) -> tuple[list[str], str]:
     """The texts, or a fixed sample of 20 MB of a larger corpus on disk; a remark if it is a sample, else ""."""
-    if not isinstance(documents, StoredExamples) or documents.num_bytes <= _SAMPLE:
+    if sample_of(documents) is documents:
         return [document.text for chunk in in_turn(documents) for document in chunk], ""
-    generator = torch.Generator().manual_seed(0)
-    count = max(1, len(documents) * _SAMPLE // documents.num_bytes)
-    rows = torch.randperm(len(documents), generator=generator)[:count].sort().values.numpy()
-    texts = [document.text for document in select(documents, rows)]
-    return texts, f"tokenizer trained on a sample of {count:,} of {len(documents):,} documents"
+    texts = [document.text for document in sample_of(documents)]
+    return texts, f"tokenizer trained on a sample of {len(texts):,} of {len(documents):,} documents"
 
 
 def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
@@ -318,7 +312,7 @@ def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[D
         return _open_given(data, reader, held_out, given)
     if isinstance(data, HubSection) or getattr(data, "stream", False):
         return open_splits(data, reader)
-    if _bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
+    if bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
         data = data.model_copy(update={"in_memory": 0})
     whole = None
     if not isinstance(data.valid, list):
@@ -417,14 +411,3 @@ def _stated(splits: Splits[Document], whole: Document, held_out: float, cut: int
         f"characters, from character {cut + 1:,} on) is the validation set"
     )
     return splits
-
-
-def _bytes_of(paths: Iterable[str | Path]) -> int:
-    """Approximate number of bytes in files and folders, unpacked."""
-    total = 0
-    for path in map(Path, paths):
-        if path.is_dir():
-            total += _bytes_of(path.iterdir())
-        elif path.is_file():
-            total += path.stat().st_size * (4 if path.suffix in (".gz", ".xz") else 1)
-    return total

@@ -25,6 +25,7 @@ alignments, dropped duplicates.
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -40,11 +41,23 @@ from heed.config.data import InMemory
 from heed.data.examples import Example, Lazy, select, take
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
-from heed.data.splits.stored import among, combined, hashes_in, hashes_of, held_out, keep_examples
+from heed.data.splits.stored import (
+    among,
+    bytes_of,
+    combined,
+    hashes_in,
+    hashes_of,
+    held_out,
+    keep_examples,
+    label_sets_in,
+)
 from heed.data.splits.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError
+from heed.memory import free_memory
 
 E = TypeVar("E", bound=Example)
+_GROWN, _SHARE = 8, 0.25
+"""Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
 HELD_OUT = 1_000
 """Default number of first examples held out for validation."""
 
@@ -210,6 +223,8 @@ def read_corpus(
     settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
     settings |= {**reader.settings, "survey": None if survey is None else survey.basis}
     in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
+    if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
+        in_memory = 0
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     reader.columns.update(reader.columns or said["columns"])
     if survey is not None:
@@ -446,7 +461,7 @@ def hold_out(
     """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
     Examples with equal first fields stay together, and the choice does not depend on the order of the file. Without
-    `by_label`, or labels, those with the smallest hashes are held out. Otherwise each stratum (`Example.stratum`) has
+    `by_label`, or labels, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has
     its share, as far as whole groups of equal examples fit into `wanted`, and no label loses its last group. If all
     labels have one group only, copies of training examples are held out.
 
@@ -460,14 +475,14 @@ def hold_out(
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
     if not by_label or wanted <= 0 or len(keys) < 2 or not is_stratified(examples):
         return held_out(keys, wanted)
-    labels = [example.stratum.split("\0") for example in examples]
+    sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)
-    out[_in_shares(labels, keys, wanted, 1)] = True
+    out[_in_shares(sets, numbers, keys, wanted, 1)] = True
     if not out.any():
         wholes = combined(hashes)
         copies = np.setdiff1d(np.argsort(wholes, kind="stable"), np.unique(wholes, return_index=True)[1])
         each = np.arange(len(copies), dtype=np.uint64)
-        out[copies[_in_shares([labels[i] for i in copies], each, wanted, 0)]] = True
+        out[copies[_in_shares(sets, numbers[copies], each, wanted, 0)]] = True
     if not out.any():
         raise DataError(f"each label has only one of the {len(keys):,} {unit}s; {_NONE_LEFT}")
     return out
@@ -477,22 +492,46 @@ _ALIKE = ", with labels in the same shares"
 _NONE_LEFT = "none can be held out for validation; give more data, or validation files"
 
 
-def _in_shares(labels: Sequence[Sequence[str]], keys: NDArray[np.uint64], wanted: int, least: int) -> NDArray[np.intp]:
-    """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left."""
+def strata_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """The strata of examples (`Example.stratum_of`), and the number of each example's."""
+    sets, numbers = label_sets_in(examples)
+    strata, of_set = np.unique([type(examples[0]).stratum_of(one) for one in sets], return_inverse=True)
+    return [str(one) for one in strata], of_set[numbers]
+
+
+def _in_shares(
+    strata: Sequence[str], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int, least: int
+) -> NDArray[np.intp]:
+    """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left.
+
+    `numbers` are those of the examples' `strata`.
+    """
     distinct, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    own: list[set[str]] = [set() for _ in distinct]
-    for group, each in zip(groups.tolist(), labels, strict=True):
-        own[group].update(each)
-    left = Counter(label for each in own for label in each)
-    order = _in_turns(_mixed(distinct, 0), ["\0".join(sorted(each)) for each in own], 0, sizes)
-    spare = [group for group in order.tolist() if all(left[label] > least for label in own[group])]
+    own = np.empty(len(distinct), dtype=np.int64)  # the stratum of each group: the labels of all its examples
+    own[groups] = numbers
+    labels, known = [one.split("\0") for one in strata], {one: n for n, one in enumerate(strata)}
+    mixed = np.flatnonzero(np.isin(groups, groups[numbers != own[groups]]))
+    joined: dict[int, set[str]] = {}
+    for group, number in zip(groups[mixed].tolist(), numbers[mixed].tolist(), strict=True):
+        joined.setdefault(group, set()).update(labels[number])
+    for group, each in joined.items():
+        own[group] = known.setdefault("\0".join(sorted(each)), len(known))
+    labels = [one.split("\0") for one in known]
+    left: Counter[str] = Counter()
+    for of_stratum, count in zip(labels, np.bincount(own, minlength=len(known)).tolist(), strict=True):
+        left.update(dict.fromkeys(of_stratum, count))
+    order = _in_turns(_mixed(distinct, 0), list(known), own, 0, sizes)
+    spare = order[np.array([all(left[label] > least for label in each) for each in labels])[own[order]]]
     chosen: list[int] = []
-    for group in spare:
-        if sizes[group] <= wanted and all(left[label] > least for label in own[group]):
+    for group in spare.tolist():
+        if not wanted:
+            break
+        if sizes[group] <= wanted and all(left[label] > least for label in labels[own[group]]):
             chosen.append(group)
-            left.subtract(own[group])
+            left.subtract(labels[own[group]])
             wanted -= int(sizes[group])
-    chosen = chosen or sorted(spare, key=lambda group: int(sizes[group]))[:1]  # none fits: the smallest
+    if not chosen and len(spare):  # none fits: the smallest
+        chosen = [int(spare[sizes[spare].argmin()])]
     return np.flatnonzero(np.isin(groups, chosen))
 
 
@@ -533,21 +572,28 @@ def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
     """The indices of all examples in the order in which a growing subset takes them.
 
     The first n are a random subset for every n, so smaller subsets are parts of larger ones; each stratum
-    (`Example.stratum`) has its share of the n, to within one example. The order depends on the seed and on the
+    (`Example.stratum_of`) has its share of the n, to within one example. The order depends on the seed and on the
     examples' content, not on their order in the file, except among equal examples.
     """
     keys = _mixed(combined(hashes_in(examples)), seed)
     if not is_stratified(examples):
         return np.argsort(keys, kind="stable")
-    return _in_turns(keys, [example.stratum for example in examples], seed, np.ones(len(keys), dtype=np.int64))
+    return _in_turns(keys, *strata_in(examples), seed, np.ones(len(keys), dtype=np.int64))
 
 
-def _in_turns(keys: NDArray[np.uint64], strata: Sequence[str], seed: int, sizes: NDArray[np.int64]) -> NDArray[np.intp]:
+def _in_turns(
+    keys: NDArray[np.uint64],
+    strata: Sequence[str],
+    numbers: NDArray[np.int64],
+    seed: int,
+    sizes: NDArray[np.int64],
+) -> NDArray[np.intp]:
     """The indices of items in the order of their keys, strata taking turns so that each has its share of the sizes."""
-    names, stratum = np.unique(strata, return_inverse=True)
+    used, stratum = np.unique(numbers, return_inverse=True)
+    names = [strata[i] for i in used]
     # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
     # take turns, is its place.
-    shifts = _shares(_mixed(hashes_of(str(name).encode() for name in names), seed))
+    shifts = _shares(_mixed(hashes_of(name.encode() for name in names), seed))
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
         inside = np.flatnonzero(stratum == number)
@@ -560,7 +606,7 @@ def _in_turns(keys: NDArray[np.uint64], strata: Sequence[str], seed: int, sizes:
 def is_stratified(examples: Sequence[Any]) -> bool:
     """True if the kind of example defines strata."""
     kind = type(examples[0])
-    return issubclass(kind, Example) and kind.stratum is not Example.stratum
+    return issubclass(kind, Example) and kind.label_set is not Example.label_set
 
 
 def _mixed(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

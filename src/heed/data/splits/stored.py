@@ -5,6 +5,7 @@
     sizes.bin    int32 (examples, fields), bytes of each field
     origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
     hashes.bin   uint64 (examples, fields)
+    labels.bin   int32 (examples), number of the label set
 
 The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
 memory-mapped Arrow table would). A cache entry is written like a checkpoint.
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from heed.data import examples as sequences
@@ -95,7 +97,7 @@ def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 E = TypeVar("E", bound=Example)
-_TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8"}
+_TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8", "labels": "<i4"}
 _SPARSE, _PIECE = 16, 1 << 26
 """Examples are read in one piece unless that is over `_SPARSE` times their size or `_PIECE` bytes."""
 
@@ -155,6 +157,7 @@ def keep_examples(
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
     names: dict[str, int] = {}
+    sets: dict[str, int] = {}
     at = count = width = 0
     with ExitStack() as stack:
         files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ("texts", *_TYPES)}
@@ -169,9 +172,10 @@ def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
             origins = [_place(example.origin, names) for example in chunk]
             hashes = np.stack([hashes_of(side) for side in fields], axis=1)
             columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
+            columns["labels"] = [sets.setdefault(example.label_set, len(sets)) for example in chunk]
             for name, column in columns.items():
                 files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
-    return {"examples": count, "fields": width, "names": list(names)}
+    return {"examples": count, "fields": width, "names": list(names), "label_sets": list(sets)}
 
 
 def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
@@ -188,12 +192,14 @@ class _Files:
     def __init__(self, entry: Entry) -> None:
         count, fields = entry.record["examples"], entry.record["fields"]
         shapes = {"starts": (count + 1,), "sizes": (count, fields), "origins": (count, 2), "hashes": (count, fields)}
-        self.starts, self.sizes, self.origins, self.hashes = (
+        shapes["labels"] = (count,)
+        self.starts, self.sizes, self.origins, self.hashes, self.labels = (
             np.memmap(entry.path / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name])
             for name, kind in _TYPES.items()
         )
         self.key = entry.key
         self.names: list[str] = entry.record["names"]
+        self.label_sets: list[str] = entry.record["label_sets"]
         self._texts = os.open(entry.path / "texts.bin", os.O_RDONLY)
         weakref.finalize(self, os.close, self._texts)
         if not entry.key:
@@ -250,6 +256,12 @@ class StoredExamples(Lazy[E]):
         """The hash of every field, `(examples, fields)`."""
         return np.array(self._files.hashes[self._rows], dtype=np.uint64)
 
+    @property
+    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The label sets, and the number of each example's."""
+        used, numbers = np.unique(self._files.labels[self._rows], return_inverse=True)
+        return [self._files.label_sets[i] for i in used], numbers
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -259,6 +271,39 @@ class StoredExamples(Lazy[E]):
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
         return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
+
+
+def bytes_of(paths: Iterable[str | Path]) -> int:
+    """Approximate number of bytes in files and folders, unpacked."""
+    total = 0
+    for path in map(Path, paths):
+        if path.is_dir():
+            total += bytes_of(path.iterdir())
+        elif path.is_file():
+            total += path.stat().st_size * (4 if path.suffix in (".gz", ".xz") else 1)
+    return total
+
+
+def label_sets_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """The label sets of examples, and the number of each example's."""
+    if isinstance(examples, StoredExamples):
+        return examples.label_sets
+    sets: dict[str, int] = {}
+    numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
+    return list(sets), np.array(numbers, dtype=np.int64)
+
+
+_SAMPLE = 20_000_000
+"""Bytes of text that the tokenizer of a corpus on disk is trained on."""
+
+
+def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
+    """The examples, or a fixed random sample of `most` bytes of those on disk."""
+    if not isinstance(examples, StoredExamples) or examples.num_bytes <= most:
+        return examples
+    generator = torch.Generator().manual_seed(0)
+    count = max(1, len(examples) * most // examples.num_bytes)
+    return examples.select(torch.randperm(len(examples), generator=generator)[:count].sort().values.numpy())
 
 
 def hashes_in(examples: Sequence[E]) -> Hashes:

@@ -290,10 +290,11 @@ class TextTokenizer:
         return character_table(self.tokens, self.special.unknown)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """The ids of each word of each text, for texts given as words; at least one id a word."""
-        words = chain.from_iterable(sentences)
-        ids = iter(self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else [*words]))
-        return [[next(ids) or [self.special.unseen] for _ in words] for words in sentences]
+        """The ids of each word of each text, at least one, for texts given as words; equal words share a list."""
+        words = [*dict.fromkeys(chain.from_iterable(sentences))]
+        ids = self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else words)
+        known = {word: own or [self.special.unseen] for word, own in zip(words, ids, strict=True)}
+        return [[known[word] for word in of_text] for of_text in sentences]
 
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config.sections import TextConfig, num_subwords, with_tokenizer
-from heed.data.batch import frame_size, plan_batches
+from heed.data.batch import frame_size, plan_batches, plan_pass
 from heed.data.embedded.generated import Split
-from heed.data.examples import Example, Sentence, Text, label_order
+from heed.data.examples import Example, Sentence, Text, label_order, take
 from heed.data.findings import found_table
 from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits.stored import StoredExamples, label_sets_in, lengths_of, sample_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
@@ -25,6 +30,7 @@ from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task
+from heed.tasks.base.training_set import MOST_COUNTED, Encoding, sampled, some_of
 from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
 from heed.tasks.base.vocabulary import (
     Coverage,
@@ -43,6 +49,10 @@ from heed.training.processes import current
 from heed.visible import escaped
 
 _TOKENIZER = "tokenizer.json"
+_MEASURED = 1_000
+"""Examples on disk whose costs are compared with the number of tokens of their words."""
+_SAMPLE = 10_000_000
+"""Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
 C = TypeVar("C", bound=TextConfig)
 E = TypeVar("E", bound=Example)
@@ -69,7 +79,8 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def __init__(self, config: C, tokenizer: TextTokenizer, splits: Splits[E] | None) -> None:
         super().__init__(config, splits)
         self.tokenizer = tokenizer
-        self._encoded: dict[str, list[T]] = {}
+        self._encoded: dict[str, Sequence[T]] = {}
+        self._costs: dict[str, NDArray[np.int64]] = {}
 
     @classmethod
     def prepare(cls, config: C, given: Mapping[str, Sequence[E]] | None = None) -> Self:
@@ -80,12 +91,16 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         splits = cls.read_splits(config, given)
         train = splits.examples["train"]
         if tokenizer_parent is None:
-            texts = [text for example in train for text in cls.texts_of(example)]
+            sample = sample_of(train, _SAMPLE)
+            texts = [text for example in sample for text in cls.texts_of(example)]
             size = partial(num_subwords, len(texts), len(set().union(*texts)))
             config = with_tokenizer(config, cls.usual_tokens, size)
-            tokenizer = cls.train_tokenizer(config, train)
+            tokenizer = cls.train_tokenizer(config, sample)
+            if len(sample) < len(train):
+                used = f"{len(sample):,} of {len(train):,} {train[0].unit}s"
+                splits.remarks.append(f"tokenizer trained on a sample of {used}; tokens are made batch by batch")
         else:
-            texts = [" ".join(cls.texts_of(example)) for example in train]
+            texts = [" ".join(cls.texts_of(example)) for example in sample_of(train)]
             least = config.tokenizer.min_count if config.tokenizer.extend else None
             tokenizer, remarks = taken(tokenizer_parent.tokenizer("tokens", cls), texts, least)
             splits.remarks += remarks
@@ -128,6 +143,10 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         """Examples to tokens, and whatever else a batch needs."""
         tokens: list[Any] = self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])
         return tokens
+
+    def encode_some(self, examples: Sequence[E]) -> list[T]:
+        """`encode` for a few of many examples."""
+        return self.encode(examples)
 
     def tokens_of(self, encoded: T) -> list[int]:
         """The tokens of an encoded example."""
@@ -188,11 +207,30 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         found = find_vectors(path, self.tokenizer, width, field)
         return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
-    def encoded(self, split: str) -> list[T]:
-        """The examples of a split as tokens."""
+    def encoded(self, split: str) -> Sequence[T]:
+        """The examples of a split as tokens, those of many examples on disk encoded on access."""
         if split not in self._encoded:
-            self._encoded[split] = self.encode(self.splits.examples[split])
+            examples = self.splits.examples[split]
+            is_large = isinstance(examples, StoredExamples) and len(examples) > MOST_COUNTED
+            self._encoded[split] = Encoding(examples, self.encode_some) if is_large else self.encode(list(examples))
         return self._encoded[split]
+
+    def costs(self, split: str) -> NDArray[np.int64]:
+        """The cost of each example of a split in a batch, `(examples,)`; for examples on disk by their words."""
+        if split not in self._costs:
+            encoded = self.encoded(split)
+            places = sampled(len(encoded), _MEASURED) if isinstance(encoded, Encoding) else range(len(encoded))
+            costs = np.array([self.cost(one)[0] for one in take(encoded, places)], dtype=np.int64)
+            if isinstance(encoded, Encoding):
+                lengths = np.clip(self.word_lengths(split), 1, costs.max())
+                rate = costs.sum() / lengths[places].sum()  # for the frame of a text, or its characters
+                costs = np.ceil(lengths * rate).astype(np.int64)
+            self._costs[split] = costs
+        return self._costs[split]
+
+    def word_lengths(self, split: str) -> NDArray[np.int32]:
+        """The number of tokens of each example on disk, without encoding it: the sum over its words."""
+        return lengths_of(self.splits.examples[split], [self.tokenizer], sys.maxsize)[:, 0]
 
     @property
     def room(self) -> int | None:
@@ -215,12 +253,18 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     def overview(self) -> str:
         read, own = self.tokens_of, self.tokenizer
-        rows = [SideCounts.of(split, "text", map(read, self.encoded(split)), own) for split in self.split_names]
+        some = {split: some_of(self.encoded(split)) for split in self.split_names}
+        rows = [SideCounts.of(split, "text", map(read, tokens), own) for split, tokens in some.items()]
         return "\n".join(
             [
                 self.splits.summary,
                 *found_table(self.splits.found),
                 *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
+                *(
+                    f"({split}: tokens of {len(tokens):,} of {len(self.encoded(split)):,})"
+                    for split, tokens in some.items()
+                    if len(tokens) < len(self.encoded(split))
+                ),
                 *([f"\n{self.vectors()[1]}"] if self.config.model.word_vectors is not None else []),
                 *self.label_lines(),
                 "\nas read and, below, as the model sees them:",
@@ -253,9 +297,10 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def report_counts(self) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for name, examples in self.splits.examples.items():
-            tokens = [self.tokens_of(e) for e in self.encoded(name)]
+            tokens = [self.tokens_of(e) for e in some_of(self.encoded(name))]
             result[name] = {
                 "examples": len(examples),
+                **({"counted": len(tokens)} if len(tokens) < len(examples) else {}),
                 **self.splits.counts[name].as_values(),
                 "tokens": sum(map(len, tokens)),
                 "unknown": sum(ids.count(self.tokenizer.special.unknown) for ids in tokens),
@@ -272,10 +317,10 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         """The cost of an example in a batch, in positions."""
         return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
 
-    def train_batches(self, epoch: int) -> list[list[int]]:
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training
-        costs = [self.cost(e) for e in self.encoded("train")]
-        return plan_batches(costs, training.batch_tokens, training.seed, epoch)
+        plan = plan_pass(self.costs("train"), training.batch_tokens, training.seed, epoch)
+        return plan if isinstance(self.encoded("train"), Encoding) else list(plan)
 
     def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
         """The batches for scoring examples."""
@@ -286,11 +331,12 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         return round(4 * self.config.training.batch_tokens * activations)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
-        return self.collate_encoded(self.encoded("train"), indices)
+        """A training batch."""
+        chosen = take(self.encoded("train"), indices)
+        return replace(self.collate_encoded(chosen, [*range(len(indices))]), indices=indices)  # type: ignore[type-var]
 
     def work(self, indices: list[int]) -> int:
-        encoded = self.encoded("train")
-        return len(indices) * max(sum(self.cost(encoded[i])) for i in indices)
+        return len(indices) * int(self.costs("train")[indices].max())
 
     @torch.no_grad()
     def scored(self, model: Any, encoded: Sequence[T], score: Callable[[B], Sequence[Any]]) -> list[Any]:
@@ -347,8 +393,10 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
     def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[L]) -> Self:
         # A subset of the training set keeps the labels of the whole.
         given_valid = isinstance(config.data.valid, list)
-        known = [*splits.examples["train"], *splits.left_out, *([] if given_valid else splits.examples["valid"])]
-        task = cls(config, tokenizer, cls.complete(label for e in known for label in cls.labels_of(e)), splits)
+        known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
+        sets = {one for some in known for one in label_sets_in(some)[0]}
+        labels = (label for one in sets if one for label in one.split("\0"))
+        task = cls(config, tokenizer, cls.complete(labels), splits)
         task.check_labels()
         return task
 
@@ -394,7 +442,14 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
     def label_counts(self, split: str) -> dict[str, int]:
         """How often each label occurs in a split."""
         counts = dict.fromkeys(self.labels, 0)
-        for example in self.splits.examples[split]:
+        examples = self.splits.examples[split]
+        if isinstance(examples, StoredExamples) and self.targets == "texts":  # then a text has each label once
+            sets, numbers = examples.label_sets
+            for one, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
+                for label in filter(None, one.split("\0")):
+                    counts[label] = counts.get(label, 0) + count
+            return counts
+        for example in examples:
             for label in self.labels_of(example):
                 counts[label] = counts.get(label, 0) + 1
         return counts

@@ -19,7 +19,7 @@ from heed.errors import DataError
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 B = TypeVar("B")
-_COUNTED = 20_000
+MOST_COUNTED = 20_000
 """Number of examples on disk that are sampled to count tokens for overviews."""
 
 
@@ -54,10 +54,14 @@ class Encoding(Lazy[T]):
 
 def some_of(tokens: Sequence[T]) -> Sequence[T]:
     """All tokens, or an even sample of those that are encoded on access."""
-    if not isinstance(tokens, Encoding) or len(tokens) <= _COUNTED:
+    if not isinstance(tokens, Encoding) or len(tokens) <= MOST_COUNTED:
         return tokens
-    places = range(0, len(tokens), -(-len(tokens) // _COUNTED))
-    return [one for chunk in in_turn(places) for one in tokens.take(chunk)]
+    return [one for chunk in in_turn(sampled(len(tokens))) for one in tokens.take(chunk)]
+
+
+def sampled(count: int, most: int = MOST_COUNTED) -> range:
+    """The places of at most `most` of some examples, evenly spread."""
+    return range(0, count, -(-count // most))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ _ERRORS = 0.5
 """Standard errors by which the loss may exceed the lowest for a smaller share of the body."""
 NAME, ALONE = "TF-IDF and a linear SVM", "the n-grams of this run alone"
 _WORDS = r"\w+|[^\w\s]"
-_MOST_CHARACTERS = 40_000_000
+MOST_FITTED = 40_000_000
 """Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
 _BYTES = 14
 """Memory of fitting for each character; 20 for IMDb and 48 for SST-2, but what training has freed is used again."""
@@ -149,7 +149,7 @@ def choose(task: Any) -> Chosen:
     characters help most with few texts, whose words are mostly new; they are tried with the best C for words.
     """
     _, head = task.model_and_head()
-    texts = task.encoded("train")
+    texts = list(task.encoded("train"))
     true = targets(task, texts)
     parts = min(_PARTS, len(texts))
     part = np.random.default_rng(0).permutation(len(texts)) % parts
@@ -186,7 +186,7 @@ def choose(task: Any) -> Chosen:
 
 def fit(task: Any, ngrams: HashedNgrams) -> Fitted:
     """Fit the n-grams of a new model to all training texts."""
-    texts, chosen = task.encoded("train"), task.chosen_ngrams
+    texts, chosen = list(task.encoded("train")), task.chosen_ngrams
     counts = _matrix(texts, ngrams.num_buckets, chosen.characters > 0)
     idf = _idf(counts)
     inputs = _scaled(counts, idf, ngrams.num_buckets)
@@ -367,9 +367,9 @@ def fitting_memory(texts: Iterable[str]) -> int:
     characters = 0
     for text in texts:
         characters += len(text)
-        if characters >= _MOST_CHARACTERS:  # a large corpus is not read to its end
+        if characters >= MOST_FITTED:  # a large corpus is not read to its end
             break
-    return _BYTES * min(characters, _MOST_CHARACTERS)
+    return _BYTES * min(characters, MOST_FITTED)
 
 
 class TfidfClassifier:
@@ -383,7 +383,7 @@ class TfidfClassifier:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.svm import LinearSVC
 
-        step = 1 + sum(map(len, texts)) // _MOST_CHARACTERS
+        step = 1 + sum(map(len, texts)) // MOST_FITTED
         texts, labels = texts[::step], labels[::step]
         self._several = several
         self._labels = sorted({label for own in labels for label in own})

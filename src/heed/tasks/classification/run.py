@@ -17,6 +17,7 @@ from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts, pair_lines
 from heed.data.kinds.texts import text_reader
+from heed.data.splits.stored import sample_of
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.attributing import Attributes
@@ -28,7 +29,7 @@ from heed.tasks.base.run import TextRun
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.classification.attribution import explain, judged
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.ngrams import ALONE, NAME, TfidfClassifier
+from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
 
@@ -102,6 +103,7 @@ class ClassificationRun(
         known = self.known()
         if known is None:
             return None
+        known = sample_of(known, MOST_FITTED)
         return TfidfClassifier([one.text for one in known], [one.labels for one in known], self.task.several_labels)
 
     def outputs(self, options: Mapping[str, Any]) -> ClassificationOutputs:

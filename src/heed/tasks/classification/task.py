@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, repeat
 from typing import Any, Self
@@ -18,7 +19,7 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
 from heed.data.embedded.texts import draw_documents
-from heed.data.examples import Text, split_sentences, without_breaks
+from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
@@ -35,6 +36,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
+from heed.tasks.base.training_set import Encoding
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
@@ -43,8 +45,8 @@ from heed.training.processes import current
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 LONGEST = 2
 """Length of the longest n-grams by default: single words and pairs."""
-_MOST_WORK = 400_000
-"""Largest number of training texts times labels for n-grams by default: fitted in a minute or two."""
+_MOST_WORK = 200_000
+"""Largest number of training texts times labels for n-grams by default: fitted in half a minute."""
 _RATE = 0.001
 """Learning rate of the body with n-grams: at 0.003 it has memorised small sets after two passes."""
 _OFTEN = 400
@@ -234,8 +236,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
+        return self.encode_some(examples, kept=True)
+
+    def encode_some(self, examples: Sequence[Text], kept: bool = False) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        return self._with_ngrams([e.text for e in examples], labels, kept=True)
+        return self._with_ngrams([e.text for e in examples], labels, kept)
 
     def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], kept: bool = False) -> list[TokenText]:
         cut = self.cut_texts(texts, kept)
@@ -326,7 +331,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def collate(self, indices: list[int], epoch: int = 0) -> TextBatch:
         """A training batch, without n-grams: the loss has their logits."""
-        return self.collate_encoded(self.encoded("train"), indices, ngrams=False)
+        chosen = self.collate_encoded(take(self.encoded("train"), indices), [*range(len(indices))], ngrams=False)
+        return replace(chosen, indices=indices)
 
     def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int], ngrams: bool = True) -> TextBatch:
         num_labels = len(self.labels) if self.several_labels else None
@@ -336,10 +342,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """The labels of texts, as in a batch."""
         return label_tensor(encoded, len(self.labels) if self.several_labels else None)
 
-    def encoded(self, split: str) -> list[TokenText]:
+    def encoded(self, split: str) -> Sequence[TokenText]:
         if split not in self._encoded:
             texts = super().encoded(split)
-            if cut := sum(text.cut > 0 for text in texts):
+            is_large = isinstance(texts, Encoding)
+            longer = self.word_lengths(split) > self.most_tokens if is_large else [text.cut > 0 for text in texts]
+            if cut := int(np.sum(longer)):
                 most = self.most_tokens
                 said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
                 self.splits.remarks.append(

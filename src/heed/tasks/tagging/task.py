@@ -11,6 +11,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
@@ -27,11 +28,12 @@ from heed.data.batch import (
     unframed,
 )
 from heed.data.embedded.texts import draw_sentences
-from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
+from heed.data.examples import OUTSIDE, Sentence, is_entity_tag, select
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, find_scheme, in_bio, may_follow, sentence_reader
 from heed.data.readers import Held, HeldTable, python_value
 from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits.stored import sample_of
 from heed.data.tables import characters_of, described
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -44,6 +46,7 @@ from heed.registry import body_class, learned_positions
 from heed.tasks import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.text_task import LabelledTask, drawn
+from heed.tasks.base.training_set import Encoding
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.training.processes import current
 
@@ -402,7 +405,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return task
 
     def learn_features(self) -> None:
-        words = [word for sentence in self.splits.examples["train"] for word in sentence.words]
+        words = [word for sentence in sample_of(self.splits.examples["train"]) for word in sentence.words]
         if self.word_features == "cnn":
             self.characters = TextTokenizer.train_characters({*words}, TokenizerConfig(normalization="nfc"))
         elif self.word_features == "affixes":
@@ -430,16 +433,21 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def _leave_out_long(self) -> None:
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
         encoded, train = self.encoded("train"), splits.examples["train"]
-        short = [i for i, e in enumerate(encoded) if len(self.tokens_of(e)) <= most]
+        is_large = isinstance(encoded, Encoding)
+        lengths = self.word_lengths("train") if is_large else [len(self.tokens_of(e)) for e in encoded]
+        short = np.flatnonzero(np.asarray(lengths) <= most)
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
-        if not short:
+        if not len(short):
             raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
         if len(short) < len(train):
             counts = splits.counts["train"]
             counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)
             counts.kept = len(short)
-            splits.examples["train"] = [train[i] for i in short]
-            self._encoded["train"] = [encoded[i] for i in short]
+            splits.examples["train"] = select(train, short)
+            self._costs.pop("train", None)
+            del self._encoded["train"]  # those of examples on disk are encoded on access
+            if not is_large:
+                self._encoded["train"] = select(encoded, short)
 
     @classmethod
     def open_splits(
@@ -478,7 +486,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         encoded = self.encode_words([e.words for e in examples])
         return [TokenWords(e.words, numbers, e.characters) for e, numbers in zip(encoded, tags, strict=True)]
 
-    def encoded(self, split: str) -> list[TokenWords]:
+    def encoded(self, split: str) -> Sequence[TokenWords]:
         if split not in self._encoded and split not in ("train", "valid"):
             self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
         return super().encoded(split)
