@@ -140,9 +140,7 @@ def was_only_begun(path: Path) -> bool:
         return False
     names = {one.name for one in path.iterdir()} - _FIRST_FILES
     checkpoints = path / "checkpoints"
-    return all(n.endswith((".json", ".part")) for n in names) and not (
-        checkpoints.is_dir() and any(checkpoints.iterdir())
-    )
+    return all(n.endswith((".json", ".part")) for n in names) and not any(checkpoints.glob("*"))
 
 
 def how_to_finish(path: Path) -> str:

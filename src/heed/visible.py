@@ -19,6 +19,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -125,17 +126,23 @@ class VisibleStream:
     Other libraries' progress bars may still return to the start of their line and move up a line.
     """
 
-    def __init__(self, plain: TextIO, keep: str = "\n\t") -> None:
-        """Characters of `keep` stay as they are."""
+    def __init__(self, plain: TextIO, keep: str = "\n\t", ignored: tuple[type[Exception], ...] = ()) -> None:
+        """Characters of `keep` stay as they are; `ignored` errors of the stream have no effect."""
         self.plain = plain
-        self._keep = keep
+        self._keep, self._ignored = keep, ignored
 
     def write(self, text: str) -> int:
         """Write a text through `escaped`."""
         start = _MOVES.match(text)
         assert start is not None  # it also matches the empty string
-        self.plain.write(start[0] + escaped(text[start.end() :], self._keep))
+        with suppress(*self._ignored):
+            self.plain.write(start[0] + escaped(text[start.end() :], self._keep))
         return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        with suppress(*self._ignored):
+            self.plain.flush()
 
     def writelines(self, texts: Iterable[str]) -> None:
         """Write texts one after the other."""

@@ -69,31 +69,13 @@ def _visible_streams() -> Iterator[None]:
 
     out, err = sys.stdout, sys.stderr
     spoken = err or open(os.devnull, "w")  # in place of number 2, which no other file may get
-    sys.stderr = cast("TextIO", VisibleStream(cast("TextIO", _Spoken(spoken))))
+    sys.stderr = cast("TextIO", VisibleStream(spoken, ignored=(OSError, ValueError)))
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
         sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
     try:
         yield
     finally:
         sys.stdout, sys.stderr = out, err
-
-
-class _Spoken:
-    """Stderr; a message that it does not take, because it is closed, changes neither results nor exit status."""
-
-    def __init__(self, plain: TextIO) -> None:
-        self._plain = plain
-
-    def write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            self._plain.write(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            self._plain.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plain, name)
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -75,12 +75,7 @@ _COSTS = {
 
 
 def check_folder(folder: Path) -> None:
-    """Make the folder of a comparison; refuse one that its files cannot be written into, before the work.
-
-    Raises:
-        ConfigError: The folder cannot be made, or something is in the way of a file.
-        DiskError: Nothing can be written there.
-    """
+    """Make the folder of a comparison; refuse one that its files cannot be written into, before the work."""
     make_folder(folder)
     for ending in _ENDINGS:
         check_output(folder / f"compare.{ending}")
