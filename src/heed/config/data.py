@@ -325,14 +325,6 @@ class HubData(HubSection, FilesData):
     """Pairs of a data set of the Hub."""
 
 
-class KeptData(OwnData):
-    """Common fields of labelled texts that may be larger than memory."""
-
-    in_memory: int = Field(200_000, ge=0)
-    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
-    cache folder (HEED_CACHE). Tokens are then made batch by batch, and tokenizers trained on a sample of 10 MB."""
-
-
 class LabelledData(OwnData):
     """Common fields of your own labelled files."""
 
@@ -352,6 +344,14 @@ class LabelledData(OwnData):
         if isinstance(values, dict) and OwnData.model_fields.keys() <= values.keys() and "hold_out" not in values:
             return {**values, "hold_out": "hash"}
         return values
+
+
+class KeptData(LabelledData):
+    """Common fields of labelled texts that may be larger than memory."""
+
+    in_memory: int = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Tokens are then made batch by batch, and tokenizers trained on a sample of 10 MB."""
 
 
 class EmbeddedLabels(EmbeddedData):

@@ -56,10 +56,10 @@ def some_of(tokens: Sequence[T]) -> Sequence[T]:
     """All tokens, or an even sample of those that are encoded on access."""
     if not isinstance(tokens, Encoding) or len(tokens) <= MOST_COUNTED:
         return tokens
-    return [one for chunk in in_turn(sampled(len(tokens))) for one in tokens.take(chunk)]
+    return [one for chunk in in_turn(sampled(len(tokens), MOST_COUNTED)) for one in tokens.take(chunk)]
 
 
-def sampled(count: int, most: int = MOST_COUNTED) -> range:
+def sampled(count: int, most: int) -> range:
     """The places of at most `most` of some examples, evenly spread."""
     return range(0, count, -(-count // most))
 

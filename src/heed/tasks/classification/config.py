@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from heed.config.data import EmbeddedLabels, HubSection, InMemory, KeptData, LabelledData, by_name
+from heed.config.data import EmbeddedLabels, HubSection, InMemory, KeptData, by_name
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
@@ -70,7 +70,7 @@ class TextOptions(Section):
         return self
 
 
-class TextsData(TextOptions, KeptData, LabelledData):
+class TextsData(TextOptions, KeptData):
     """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
 
 

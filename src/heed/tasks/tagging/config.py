@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from heed.config.data import EmbeddedLabels, InMemory, KeptData, LabelledData, TagOptions, by_name
+from heed.config.data import EmbeddedLabels, InMemory, KeptData, TagOptions, by_name
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
-class ColumnsData(TagOptions, KeptData, LabelledData):
+class ColumnsData(TagOptions, KeptData):
     """Sentences in CoNLL format: one word per line, with its tag in a column (`heed.data.kinds.tagged`)."""
 
 
