@@ -516,6 +516,8 @@ def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
     minutes = {"minutes": 2, "device": "cpu"}
     short = chosen(2 * PAIRS_A_MINUTE + 2_001, training=minutes)
     assert (short.model.size, short.training.guided_attention, short.training.minutes) == ("scarce", 1.0, 2)
+    guided = [chosen(count, training=minutes).training.guided_attention for count in (50_000, 50_001)]
+    assert guided == [1.0, 0.0]  # of more pairs, aligning the words takes minutes
     config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, "training": minutes})
     assert (
         few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"

@@ -179,6 +179,12 @@ EDITS = [
         (CLASSES("test_a_decision_against_a_label_is_as_sure_as_it_is_improbable"),),
     ),
     Edit(
+        "texts on disk: a batch counts its texts from 0, not from the place of each in the training set",
+        "        return replace(chosen, indices=indices)\n",
+        "        return chosen\n",
+        ("tests/test_large.py::test_labelled_texts_on_disk_are_those_in_memory",),
+    ),
+    Edit(
         "classification: the least confident errors come first",
         "key=lambda i: -outputs[i].probability)",
         "key=lambda i: outputs[i].probability)",
