@@ -22,6 +22,7 @@ from heed.errors import ConfigError, RunError
 from heed.storage.files import MissingFileError, check_regular, read_object
 
 CONFIG = "config.json"
+_MOST = 2**31 - 1
 _LONGEST = 200
 """Most characters of a value in a message."""
 
@@ -38,7 +39,7 @@ class Settings:
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path = path
         self.values = dict(values)
-        self.most = 2**31 - 1
+        self.most = _MOST
 
     @classmethod
     def read(cls, path: Path) -> Settings:
@@ -89,7 +90,8 @@ class Settings:
         """A field that is a whole number."""
         value = self.get(name, default)
         if value is not default and (type(value) is not int or not least <= value <= self.most):
-            raise self.wrong(name, f"a whole number from {least} to {self.most:,}")
+            why = ", the largest size of its tensors" if self.most < _MOST else ""
+            raise self.wrong(name, f"a whole number from {least} to {self.most:,}{why}")
         return value  # type: ignore[no-any-return]
 
     def number(self, name: str, default: Any = ..., most: int = 1) -> float:
@@ -292,7 +294,7 @@ class TensorFiles:
         """A tensor in float32.
 
         Raises:
-            RunError: It is damaged, or holds whole numbers.
+            RunError: It is damaged, or holds whole numbers or quantized ones.
         """
         path, own = self._own[name]
         held = self._open[path]
@@ -300,7 +302,7 @@ class TensorFiles:
             tensor: Tensor = held[own] if isinstance(held, dict) else held.get_tensor(own)
         except SafetensorError as error:
             raise RunError(f"{path} is damaged: tensor '{name}': {error}") from None
-        if not tensor.is_floating_point():
+        if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
             raise RunError(
                 f"{path}: tensor '{name}' is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, "
                 "float16 and bfloat16, and no quantized checkpoints"
