@@ -115,7 +115,7 @@ def test_word_pieces_without_their_unknown_token_are_refused(folder):
     refused(ConfigError, folder, "the vocabulary lacks the unknown token '[UNK]'")
 
 
-REPLACED = {"type": "Replace", "pattern": {"String": "\u00e9"}, "content": "\u00e9" * 900}
+REPLACED = {"type": "Replace", "pattern": {"String": "\u00e9"}, "content": "\u00e9" * 60}
 
 
 @pytest.mark.parametrize(
