@@ -30,7 +30,7 @@ MODELS = {
     "lstmn": {"model.name": "lstmn"},
     "encoder": {"model.name": "encoder"},
     "encoder [CLS]": {"model.name": "encoder", "model.pooling": "cls"},
-    "bert [CLS]": {"model.name": "bert", "model.pooling": "cls"},
+    "bert": {"model.name": "bert", "model.pooling": "first"},
 }
 
 

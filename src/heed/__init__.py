@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
+    from heed.observe.edits import Block, Force, Keep, Permute, Scale, Uniform, ZeroHead
     from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 __all__ = [
-    "HeedError", "Run", "attend", "check_run", "compare", "edit", "ensemble", "export", "import_model", "load",
-    "pack", "run_lesson", "trace", "train",
+    "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "Uniform", "ZeroHead", "attend", "check_run",
+    "compare", "edit", "ensemble", "export", "import_model", "load", "pack", "run_lesson", "trace", "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -47,6 +48,7 @@ _HOMES = {
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
+    **dict.fromkeys(("Block", "Force", "Keep", "Permute", "Scale", "Uniform", "ZeroHead"), "heed.observe.edits"),
 }
 
 

@@ -415,6 +415,10 @@ def look(
     head: Annotated[
         str, option("View", metavar="N", help="Head from 0, mean (over the heads) or all (each separately).")
     ] = "mean",
+    edits: Annotated[
+        list[str] | None,
+        option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
+    ] = None,
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
@@ -431,7 +435,7 @@ def look(
     """
     from heed.cli.show import Drawing, run_look
 
-    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, tuple(fonts or ()))
+    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, tuple(fonts or ()), tuple(edits or ()))
     run_look(run, texts or [], flags, drawing)
 
 

@@ -36,6 +36,7 @@ class Drawing:
     head: str
     force: bool = False
     fonts: tuple[Path, ...] = ()
+    edit: tuple[str, ...] = ()
 
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
@@ -84,6 +85,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
             steps=drawing.steps,
+            edits=drawing.edit,
             mechanism=drawing.mechanism,
             layer="all" if layer == "all" else number("layer", layer, "a number or all"),
             head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
@@ -101,7 +103,7 @@ def _refuse_task_without_looks(path: Path) -> None:
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
     """Refuse options that need a text."""
-    plain = {"steps": False, "mechanism": None, "layer": "-1", "head": "mean"}
+    plain = {"steps": False, "edit": (), "mechanism": None, "layer": "-1", "head": "mean"}
     given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
     if given:
         raise ConfigError(

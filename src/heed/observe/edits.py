@@ -1,25 +1,37 @@
-"""Edits: replace attention weights inside the call, on the plain path; steps and full passes behave alike."""
+"""Edits: replace attention weights inside the call, on the plain path; steps and full passes behave alike.
+
+As data, an edit is a JSON object with its name, where it applies, and its own fields; what is left out means all:
+
+    {"edit": "uniform", "mechanism": "cross", "layer": 0, "head": 3, "rows": [2, 4]}
+    {"edit": "block", "keys": [0]}    {"edit": "scale", "factor": 0.5}    {"edit": "permute", "seed": 1}
+    {"edit": "force", "position": 2, "weights": [0, 1, 0]}    {"edit": "zero"}    {"edit": "keep"}
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from heed.attention.modules import Attends, MultiHeadAttention
-from heed.errors import ConfigError
+from heed.errors import ConfigError, suggest
+from heed.storage.files import MissingFileError, read_text
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Base of edits: the mechanism, layer and head to change; None means all."""
+    """Base of edits: the mechanism, layer, head and rows (positions of queries, from 0) to change; None means all."""
 
     mechanism: str | None = None
     layer: int | None = None
     head: int | None = None
+    rows: Sequence[int] | None = None
 
     def applies(self, mechanism: str, layer: int) -> bool:
         """True if the edit applies to an attention module."""
@@ -38,14 +50,21 @@ class Edit:
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """New weights `(rows, heads, query, key)`; see `heed.attention.watch.WatchedEdit`."""
         new = self.change(weights, allowed, positions)
-        if self.head is None:
-            return new
-        chosen = torch.arange(weights.shape[1], device=weights.device) == self.head
-        return torch.where(chosen[:, None, None], new, weights)
+        if self.head is not None:
+            chosen = torch.arange(weights.shape[1], device=weights.device) == self.head
+            new = torch.where(chosen[:, None, None], new, weights)
+        return new if self.rows is None else torch.where(self._meant(positions)[:, None, :, None], new, weights)
+
+    def _meant(self, positions: Tensor) -> Tensor:
+        """True for the queries that the edit is for."""
+        if self.rows is None:
+            return torch.ones_like(positions, dtype=torch.bool)
+        return torch.isin(positions, torch.tensor(list(self.rows), device=positions.device))
 
     def reaches(self, weights: Tensor, positions: Tensor) -> bool:
         """True if the edit changes something in a call; arguments as for calling the edit."""
-        return weights.numel() > 0 and (self.head is None or self.head < weights.shape[1])
+        has_head = self.head is None or self.head < weights.shape[1]
+        return weights.numel() > 0 and has_head and bool(self._meant(positions).any())
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """The changed weights, for every head."""
@@ -158,3 +177,143 @@ class Force(Edit):
                 raise ConfigError(f"position {self.position} may not attend to padding or to the future: {self}")
             row = torch.where(may, row, 0.0)
         return torch.where(meant.unsqueeze(-1), row, weights)
+
+
+@dataclass(frozen=True)
+class Scale(Edit):
+    """Multiply all weights by a factor; they no longer sum to 1."""
+
+    factor: float = 1.0
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        return weights * self.factor
+
+
+@dataclass(frozen=True)
+class Block(Edit):
+    """Set the weights of some keys, counted from 0, to 0, and scale the others up to the same sum."""
+
+    keys: Sequence[int] = ()
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """The weights without those of the keys.
+
+        Raises:
+            ConfigError: There are no such keys.
+        """
+        beyond = [key for key in self.keys if not 0 <= key < weights.shape[-1]]
+        if beyond:
+            raise ConfigError(f"no key {beyond[0]}: there are {weights.shape[-1]}, counted from 0: {self}")
+        left = weights.clone()
+        left[..., list(self.keys)] = 0.0
+        return left * (weights.sum(-1, keepdim=True) / left.sum(-1, keepdim=True).clamp_min(1e-12))
+
+
+@dataclass(frozen=True)
+class Permute(Edit):
+    """Exchange the weights of each row at random among the keys that it may attend to.
+
+    The order is a function of seed, row and key, so that steps and full passes behave alike.
+    """
+
+    seed: int = 1
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        keys = torch.arange(weights.shape[-1], device=weights.device)
+        mixed = (positions.double().unsqueeze(-1) * 78.233 + keys * 37.719 + self.seed * 12.9898).sin() * 43758.5453
+        noise = mixed.frac().abs()[:, None].expand(weights.shape)
+        may = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand(weights.shape)
+        in_order = torch.where(may, keys, keys + len(keys)).argsort(-1)  # keys that may be attended to come first
+        drawn = torch.where(may, noise, noise + 2.0).argsort(-1)
+        return torch.zeros_like(weights).scatter(-1, drawn, weights.gather(-1, in_order))
+
+
+EDITS: dict[str, type[Edit]] = {
+    "keep": Keep,
+    "zero": ZeroHead,
+    "uniform": Uniform,
+    "scale": Scale,
+    "permute": Permute,
+    "force": Force,
+    "block": Block,
+}
+"""Edits by their names as data."""
+
+
+def edit_of(data: Mapping[str, Any], where: str = "an edit") -> Edit:
+    """An edit from data.
+
+    Raises:
+        ConfigError: There is no such edit, or a field is not one of its own or of another kind.
+    """
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    name = given.pop("edit", None)
+    if name not in EDITS:
+        raise ConfigError(f"{where} has edit {name!r}{suggest(str(name), EDITS)}")
+    known = {one.name: str(one.type) for one in fields(EDITS[name])}
+    for field, value in given.items():
+        if field not in known:
+            raise ConfigError(f"{where}: '{name}' has no field '{field}'{suggest(field, known)}")
+        wanted = next(kind for kind in _KINDS if kind in known[field])
+        if not (_KINDS[wanted](value) or (value is None and "None" in known[field])):
+            raise ConfigError(f"{where}: '{field}' is {value!r}, expected {_EXPECTED[wanted]}")
+    made: Any = EDITS[name]
+    return made(**given)  # type: ignore[no-any-return]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_KINDS = {
+    "Sequence[int]": lambda value: isinstance(value, tuple) and all(map(_is_whole, value)),
+    "Sequence[float]": lambda value: isinstance(value, tuple) and all(map(_is_number, value)),
+    "float": _is_number,
+    "int": _is_whole,
+    "str": lambda value: isinstance(value, str),
+}
+_EXPECTED = {
+    "Sequence[int]": "a list of whole numbers",
+    "Sequence[float]": "a list of numbers",
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a name",
+}
+
+
+Given = Edit | Mapping[str, Any] | str
+"""An edit, its data, or a text: JSON, or the name of a file with it."""
+
+
+def edits_of(given: Sequence[Given]) -> list[Edit]:
+    """Edits from edits, from data, and from texts: JSON, or the name of a file with it.
+
+    Raises:
+        ConfigError: It is not JSON, or names no edit.
+    """
+    edits: list[Edit] = []
+    for one in given:
+        if isinstance(one, Edit):
+            edits.append(one)
+            continue
+        where, value = "an edit", one  # type: tuple[str, Any]
+        if isinstance(one, str):
+            text = one
+            if not one.lstrip().startswith(("{", "[")):
+                try:
+                    where, text = f"'{one}'", read_text(Path(one))
+                except MissingFileError:
+                    raise ConfigError(f"'{one}' is neither an edit in JSON nor a file with one") from None
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise ConfigError(f"{where} is not JSON: {error}") from None
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, Mapping):
+                raise ConfigError(f'{where} is {item!r}, expected an object such as {{"edit": "uniform"}}')
+            edits.append(edit_of(item, where))
+    return edits

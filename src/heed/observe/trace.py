@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
-from heed.observe.edits import Edit, GivenEdit, attention_of, listing
+from heed.observe.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
 from heed.observe.maps import Axis, Map
 from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 
@@ -98,7 +99,8 @@ _EAGERLY = _Eagerly()
 class Trace:
     """Records of a running model, in order of the calls; created by `trace` and `edit`."""
 
-    def __init__(self, model: nn.Module, edits: Sequence[Edit], grad: bool, recorded: dict[str, nn.Module]) -> None:
+    def __init__(self, model: nn.Module, edits: Sequence[Given], grad: bool, recorded: dict[str, nn.Module]) -> None:
+        edits = edits_of(edits)
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
         self._recorded = {id(module): name for name, module in recorded.items()}
         self._own = [GivenEdit(given) for given in edits]
@@ -252,9 +254,9 @@ class Trace:
 
 
 def trace(
-    model: nn.Module,
+    model: nn.Module | HasModel,
     *,
-    edits: Sequence[Edit] = (),
+    edits: Sequence[Given] = (),
     grad: bool = False,
     mechanism: str | None = None,
     layer: int | None = None,
@@ -262,8 +264,8 @@ def trace(
     """Observe a model: `with heed.trace(model) as seen: model(...)`, then `seen.maps(...)`.
 
     Args:
-        model: The model; a compiled model runs eagerly inside the block.
-        edits: Edits of attention weights to apply inside the block (`heed.observe.edits`).
+        model: The model, or a run; a compiled model runs eagerly inside the block.
+        edits: Edits of attention weights to apply inside the block (`heed.observe.edits`), also as data.
         grad: Keep recorded tensors attached to the graph, for losses on attention weights.
         mechanism: Record only this attention ("cross", "encoder", "decoder"), and nothing but attention.
         layer: Record only this layer of attention, and nothing else; negative counts from the last.
@@ -276,6 +278,7 @@ def trace(
         ConfigError: The model does not have the requested or edited mechanism, layer or head; or, on leaving, an edit
             was never applied.
     """
+    model = _module_of(model)
     inner = getattr(model, "_orig_mod", model)
     if mechanism is None and layer is None:
         return Trace(model, edits, grad, dict(inner.named_modules()))
@@ -289,9 +292,23 @@ def trace(
     return Trace(model, edits, grad, recorded)
 
 
-def edit(model: nn.Module, *edits: Edit) -> Trace:
-    """Change attention weights inside the block without recording anything; otherwise like `trace`."""
-    return Trace(model, edits, grad=False, recorded={})
+def edit(model: nn.Module | HasModel, *edits: Given | Sequence[Given]) -> Trace:
+    """Change attention weights inside the block without recording anything; otherwise like `trace`.
+
+    `edits` are edits of `heed.observe.edits`, their data as JSON has it, or lists of them.
+    """
+    given = [one for some in edits for one in ([some] if isinstance(some, Edit | Mapping | str) else some)]
+    return Trace(_module_of(model), given, grad=False, recorded={})
+
+
+class HasModel(Protocol):
+    """A run."""
+
+    model: nn.Module
+
+
+def _module_of(model: nn.Module | HasModel) -> nn.Module:
+    return model if isinstance(model, nn.Module) else model.model
 
 
 # Rollout -----------------------------------------------------------------------------------------------------------

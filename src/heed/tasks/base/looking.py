@@ -19,7 +19,7 @@ from heed.data.kinds.inputs import one_pair
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.observe.edits import Edit
+from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.looks import Choice, EncoderFrame, Look, View
 from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
@@ -66,7 +66,7 @@ class LooksAtText(ABC):
         text: Any,
         *,
         steps: bool = False,
-        edits: Sequence[Edit] = (),
+        edits: Sequence[Given] = (),
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
         head: int | Literal["mean", "all"] = "mean",
@@ -81,7 +81,8 @@ class LooksAtText(ABC):
         Args:
             text: The text; if the run reads pairs, a tuple of two texts.
             steps: Show every step.
-            edits: Changes to the attention weights (`heed.observe.edits`).
+            edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them
+                is named in a note.
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
             layer: Number of a layer from 0, from the end if negative, or "all".
             head: Number of a head from 0, the "mean" of all, or "all" one by one.
@@ -100,10 +101,16 @@ class LooksAtText(ABC):
         capability(self, "look")
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
-        choice, given = Choice(mechanism, layer, head), {"edits": edits, "title": self.title, **options}
+        choice, given = Choice(mechanism, layer, head), {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
+        if given["edits"]:
+            plain = type(self).look_at(
+                self.task, self.model, self.readable(text), choice=choice, **given | {"edits": ()}
+            )
+            before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
+            look = replace(look, notes=(*look.notes, f"without the edits: {before}"))
         if attribution is not None:
-            with edit(self.model, *edits):
+            with edit(self.model, *given["edits"]):
                 run: Any = capability(self, "attribute")
                 found = run.attribute(text, method=attribution, target=attribution_for, rather_than=rather_than)
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))

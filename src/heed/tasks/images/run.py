@@ -29,7 +29,7 @@ from heed.data.readers import column_names
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError
 from heed.evaluation.measures import Outcomes, share
-from heed.observe.edits import Edit
+from heed.observe.edits import Given, edits_of
 from heed.observe.looks import Choice
 from heed.observe.page import draw
 from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
@@ -209,7 +209,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         picture: Any,
         *,
         steps: bool = False,
-        edits: Sequence[Edit] = (),
+        edits: Sequence[Given] = (),
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
         head: int | Literal["mean", "all"] = "mean",
@@ -223,7 +223,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
                 several, or a folder, for the mean attention distance of each layer over all of them.
             steps: Show every step from the picture to its label.
-            edits: Changes of the attention weights (`heed.observe.edits`).
+            edits: Changes of the attention weights (`heed.observe.edits`), also as data or JSON.
             mechanism: Only this attention ("encoder").
             layer: Which layer, from 0, from the end where negative, or "all".
             head: Which head, from 0, the "mean" of all, or "all" one by one.
@@ -245,7 +245,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             self.model,
             arrays[0],
             sources[0],
-            edits=edits,
+            edits=edits_of(edits),
             choice=Choice(mechanism, layer, head),
             maps=(map,) if isinstance(map, str) else tuple(map),
             patch=place_of(patch) if isinstance(patch, str) else patch,

@@ -1,0 +1,117 @@
+"""Edits as data: from Python, JSON and files; what each does to weights; what is refused."""
+
+import json
+
+import pytest
+import torch
+
+import heed
+from commands import call
+from heed.errors import ConfigError
+from heed.observe.edits import EDITS, edit_of, edits_of
+from small_runs import SMALL, write_data
+
+WEIGHTS = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]]])  # (1 row, 1 head, 2 queries, 3 keys)
+POSITIONS = torch.tensor([[0, 1]])
+
+
+def changed(**data):
+    return edit_of(data)(WEIGHTS, None, POSITIONS)[0, 0]
+
+
+def test_each_edit_changes_the_weights_as_it_says():
+    torch.testing.assert_close(changed(edit="keep"), WEIGHTS[0, 0])
+    torch.testing.assert_close(changed(edit="zero"), torch.zeros(2, 3))
+    torch.testing.assert_close(changed(edit="scale", factor=0.5), 0.5 * WEIGHTS[0, 0])
+    torch.testing.assert_close(changed(edit="uniform", rows=[1])[0], WEIGHTS[0, 0, 0])
+    torch.testing.assert_close(changed(edit="uniform", rows=[1])[1], torch.full((3,), 1 / 3))
+    torch.testing.assert_close(changed(edit="block", keys=[0])[0], torch.tensor([0.0, 0.6, 0.4]))
+    torch.testing.assert_close(changed(edit="force", position=1, weights=[1, 0, 0])[1], torch.tensor([1.0, 0.0, 0.0]))
+
+
+def test_a_permutation_stays_within_the_allowed_keys_and_is_the_same_in_steps():
+    torch.manual_seed(1)
+    weights, places = torch.rand(2, 3, 5, 5).tril(), torch.arange(5).expand(2, 5)
+    allowed = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 1, 5, 5)
+    edit = edit_of({"edit": "permute", "seed": 3})
+    whole = edit(weights, allowed, places)
+    assert torch.equal(whole.triu(1), torch.zeros_like(whole)) and not torch.equal(whole, weights)
+    torch.testing.assert_close(whole.sort(-1).values, weights.sort(-1).values)
+    for t in range(5):  # one query at a time, over the keys so far
+        step = edit(weights[:, :, t : t + 1, : t + 1], allowed[:, :, t : t + 1, : t + 1], places[:, t : t + 1])
+        torch.testing.assert_close(step, whole[:, :, t : t + 1, : t + 1])
+    assert not torch.equal(edit_of({"edit": "permute", "seed": 4})(weights, allowed, places), whole)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"edit": "unifrom"}, "an edit has edit 'unifrom'; did you mean 'uniform'?"),
+        ({"mechanism": "cross"}, "an edit has edit None; valid: block, force, keep, permute, scale, uniform, zero"),
+        ({"edit": "zero", "heads": 1}, "an edit: 'zero' has no field 'heads'; did you mean 'head'?"),
+        ({"edit": "zero", "head": "1"}, "an edit: 'head' is '1', expected a whole number"),
+        ({"edit": "uniform", "rows": 2}, "an edit: 'rows' is 2, expected a list of whole numbers"),
+        ({"edit": "scale", "factor": float("nan")}, "an edit: 'factor' is nan, expected a number"),
+        ({"edit": "force", "weights": [True]}, "an edit: 'weights' is (True,), expected a list of numbers"),
+        ({"edit": "uniform", "mechanism": 3}, "an edit: 'mechanism' is 3, expected a name"),
+    ],
+)
+def test_wrong_data_is_named(data, message):
+    with pytest.raises(ConfigError) as refused:
+        edit_of(data)
+    assert str(refused.value) == message
+
+
+def test_texts_are_json_or_files_with_it(tmp_path):
+    path = tmp_path / "edits.json"
+    path.write_text(json.dumps([{"edit": "zero", "head": 0}, {"edit": "block", "keys": [0]}]))
+    assert edits_of([str(path), '{"edit": "keep"}', EDITS["uniform"]("cross")]) == [
+        EDITS["zero"](head=0),
+        EDITS["block"](keys=(0,)),
+        EDITS["keep"](),
+        EDITS["uniform"]("cross"),
+    ]
+    with pytest.raises(ConfigError, match="an edit is not JSON: "):
+        edits_of(['{"edit": '])
+    with pytest.raises(ConfigError, match="an edit is 3, expected an object"):
+        edits_of(["[3]"])
+    with pytest.raises(ConfigError, match=r"none\.json' is neither an edit in JSON nor a file with one"):
+        edits_of([str(tmp_path / "none.json")])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write_data(folder)
+    SMALL["translation"].trained(folder, folder / "run")
+    return heed.load(folder / "run")
+
+
+def test_the_same_edit_acts_from_python_json_and_the_command_line(run, capsys, tmp_path):
+    plain = run.look("one two").look
+    edit = {"edit": "block", "mechanism": "cross", "keys": [0]}
+    shown = run.look("one two", edits=[edit]).look
+    (before,), (after,) = ([one for one in look.maps if one.mechanism == "cross"] for look in (plain, shown))
+    assert float(before.weights[0, 0]) > 0.01 and float(after.weights[0, 0]) == 0.0
+    assert any(note.startswith(f"without the edits: {plain.target}") for note in shown.notes)
+    path = tmp_path / "edit.json"
+    path.write_text(json.dumps(edit))
+    for given in (json.dumps(edit), str(path)):
+        code, out, err = call(capsys, "look", run.folder, "one two", "--edit", given, "--as", "json")
+        assert code == 0, err
+        (again,) = [one for one in json.loads(out)["maps"] if one["mechanism"] == "cross"]
+        torch.testing.assert_close(torch.tensor(again["weights"]), after.weights.float(), atol=1e-6, rtol=0)
+    with heed.edit(run, edit):
+        assert run.predict("one two").log_prob != pytest.approx(plain.decoder[0].top[0][1])
+    with heed.edit(run, heed.Keep()), heed.trace(run) as seen:
+        run.predict("one two")
+    assert seen.mechanisms()
+
+
+def test_an_edit_that_reaches_nothing_says_what_there_is(run, capsys):
+    code, _, err = call(capsys, "look", run.folder, "one two", "--edit", '{"edit": "zero", "head": 7}')
+    assert code == 2 and "changes nothing: the model has cross layer 0 (1 heads)" in err
+    code, _, err = call(capsys, "look", run.folder, "one two", "--edit", '{"edit": "uniform", "rows": [99]}')
+    assert code == 2 and "changed nothing: queries were at positions 0 to" in err
+    code, _, err = call(capsys, "look", run.folder, "--edit", '{"edit": "zero"}')
+    assert code == 2 and "--edit needs a text to look at" in err
