@@ -46,7 +46,7 @@ def edit(path, **fields):
         ("layer_norm_eps", "1e400", "layer_norm_eps is Infinity, expected a number from 0 to 1"),
         ("layer_norm_eps", float("nan"), "layer_norm_eps is NaN, expected a number from 0 to 1"),
         ("hidden_dropout_prob", -0.1, "hidden_dropout_prob is -0.1, expected a number from 0 to 1"),
-        ("hidden_size", 10**13, "hidden_size is 10000000000000, expected a whole number from 1 to 98, the largest"),
+        ("hidden_size", 10**13, "hidden_size is 10000000000000, expected a whole number from 1 to 98"),
         ("intermediate_size", 4 * 10**9, "intermediate_size is 4000000000, expected a whole number from 1 to 98"),
         ("num_hidden_layers", 10**13, "num_hidden_layers is 10000000000000, expected a whole number from 1 to 98"),
         ("num_hidden_layers", 90, r"num_hidden_layers is 90, expected at most \d+: the checkpoint has \d+ tensors"),
@@ -115,7 +115,7 @@ def test_word_pieces_without_their_unknown_token_are_refused(folder):
     refused(ConfigError, folder, "the vocabulary lacks the unknown token '[UNK]'")
 
 
-REPLACED = {"type": "Replace", "pattern": {"String": "\u00e9"}, "content": "\u00e9" * 60}
+REPLACED = {"type": "Replace", "pattern": {"String": "\u00e9"}, "content": "\u00e9" * 900}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,6 @@ def test_an_id_that_no_vocabulary_has_is_refused(whole, tmp_path):
         ("tokenizer_config.json", {"extra_special_tokens": [5]}),
         ("tokenizer_config.json", {"added_tokens_decoder": {"1": {}}}),
         ("tokenizer_config.json", {"added_tokens_decoder": ["<x>"]}),
-        ("tokenizer_config.json", {"added_tokens_decoder": {"1": "special"}}),
         ("special_tokens_map.json", {"mask_token": []}),
         ("added_tokens.json", {"<x>": "1"}),
         ("added_tokens.json", {"<x>": [1]}),
@@ -214,11 +213,10 @@ NAME = "bert.embeddings.LayerNorm.weight"
         ({NAME: torch.eye(12).to_sparse()}, f"'{NAME}' is "),
         ({NAME: torch.zeros(12, device="meta")}, f"'{NAME}' is "),
         ({NAME: torch.zeros(12, dtype=torch.complex64)}, f"'{NAME}' is of complex64"),
-        ({NAME: torch.zeros(12, dtype=torch.float8_e4m3fn)}, f"'{NAME}' is of float8_e4m3fn"),
         ({NAME: torch.zeros(())}, f"'{NAME}' has shape ()"),
         ({NAME: torch.zeros(1).expand(10**6, 10**6)}, f"'{NAME}' has shape (1000000, 1000000)"),
     ],
-    ids=["number", "sparse", "meta", "complex", "float8", "scalar", "expanded"],
+    ids=["number", "sparse", "meta", "complex", "scalar", "expanded"],
 )
 def test_a_pickle_of_odd_tensors_is_refused(folder, changes, said):
     torch.save(load_file(folder / "model.safetensors") | changes, folder / "pytorch_model.bin")

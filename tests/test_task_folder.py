@@ -185,3 +185,12 @@ def test_no_string_outside_of_tasks_names_a_task():
         allowed = MEANS_SOMETHING_ELSE.get(name, set())
         found += [one for one in names_a_task(path) if one.rsplit(" ", 1)[1] not in allowed]
     assert not found
+
+
+def test_help_with_one_more_task_fits_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("heed.cli.options._MANY", 1)  # headings as long as can be
+    sys.modules.pop("heed.cli.app", None)
+    for command in ("train", "predict", "evaluate", "look", "compare", "check"):
+        code, out, _ = call(capsys, command, "-h")
+        assert code == 0 and [line for line in out.splitlines() if len(line) > 80] == [], command

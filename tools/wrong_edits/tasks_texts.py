@@ -336,6 +336,12 @@ EDITS = [
         ("tests/test_classification_ngrams.py",),
     ),
     Edit(
+        "images: after a broken picture, the other half of the files has no answer",
+        "return self._labelled(pictures[:half], problems) + self._labelled(pictures[half:], problems)",
+        "return self._labelled(pictures[:half], problems) + [NOTHING] * (len(pictures) - half)",
+        ("tests/test_odd_inputs.py",),
+    ),
+    Edit(
         "classification: an imported run reads texts without the blanks around them",
         "return text if self.is_imported else text.strip()",
         "return text.strip()",

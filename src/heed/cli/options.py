@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import pkgutil
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -93,7 +94,7 @@ class HelpCommand(TyperCommand):
         width = max((len(name) for name in names if len(name) <= _WIDEST), default=0)
         for group, rows in groups.items():
             if rows:
-                with formatter.section(group):
+                with formatter.section(textwrap.fill(group, formatter.width - 1)):
                     formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
 
 

@@ -22,7 +22,7 @@ from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, 
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
 from heed.tasks import capability
-from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line
+from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word
@@ -47,7 +47,7 @@ class Unseen:
     def add(self, pieces: Sequence[str]) -> None:
         """Count pieces."""
         self._total += len(pieces)
-        for piece in pieces:
+        for piece in (shown for one in pieces for shown in some_pieces([one])):
             if piece in self._counts or len(self._counts) < _DISTINCT:
                 self._counts[piece] += 1
 
@@ -318,7 +318,7 @@ def ask(outputs: TextOutputs) -> None:
             continue
         _show(outputs, text)
         if unknown := outputs.unknown_in(text):
-            print(f"never seen in training: {' '.join(dict.fromkeys(unknown))}")
+            print(f"never seen in training: {' '.join(some_pieces(unknown))}")
         for note in outputs.notes():
             if note not in said:
                 print(note)

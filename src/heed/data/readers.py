@@ -37,7 +37,7 @@ from heed.config import HubSection
 from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Counts, Findings
-from heed.data.tables import Guess, Row, Table, described
+from heed.data.tables import Guess, Row, Table, described, has_items
 from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
@@ -330,7 +330,7 @@ class HeldTable(Table):
     def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
         """A list of rows, all dicts with the same fields or all of the same width."""
         one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
-        if isinstance(data, str | bytes) or not isinstance(data, Iterable):
+        if isinstance(data, str | bytes) or not has_items(data):
             forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
             raise DataError(f"{self.split} is {described(data)}, expected {forms}")
         rows = list(data)
@@ -515,13 +515,15 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
     columns = column_names(data)
     if columns is not None:
         known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
+        if not known and not columns:
+            raise DataError(f"{what} has no columns, expected one called '{names[0]}'")
         if not known:
             raise DataError(
                 f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one column, "
                 f"such as data['{columns[0]}']"
             )
         data = data[known[0]]
-    if isinstance(data, bytes | Mapping) or not isinstance(data, Iterable):
+    if isinstance(data, bytes | Mapping) or not has_items(data):
         raise DataError(f"{what} is {described(data)}, expected a text or a list of texts")
     values = _listed(data)
     for i, value in enumerate(values):

@@ -32,11 +32,17 @@ _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tup
 
 def described(value: Any) -> str:
     """Type and beginning of a value: "the text 'Hi'", "the number 3", "missing (None)"."""
-    if value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
+    shape = getattr(value, "shape", ())
+    if not shape and (value is None or value != value or type(value).__name__ == "NAType"):  # nan differs from itself
         return f"missing ({value})"
     shown = " ".join(repr(value).split())
     kind = _KINDS.get(type(value), type(value).__name__)
     return f"the {kind} {shown if len(shown) <= 40 else shown[:37] + '...'}"
+
+
+def has_items(value: Any) -> bool:
+    """True for a list, an array and whatever else has items to go through; not for a single number of NumPy."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 def kind_of(value: Any) -> str:

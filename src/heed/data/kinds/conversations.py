@@ -23,7 +23,7 @@ from heed.data.columns import Column
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Held, Reader
-from heed.data.tables import Head, JsonTable, Row, characters_of, described
+from heed.data.tables import Head, JsonTable, Row, characters_of, described, has_items
 from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError, suggest
 
@@ -259,7 +259,7 @@ def hold_conversations(data: Any, split: str, columns: ConversationColumns, find
     Raises:
         DataError: An item is not a conversation; the message names its position.
     """
-    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
+    if isinstance(data, str | bytes | Mapping) or not has_items(data):
         raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")
 
     def conversation(numbered: tuple[int, Any]) -> Conversation:

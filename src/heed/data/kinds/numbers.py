@@ -23,7 +23,7 @@ from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_o
 from heed.data.examples import Example, Lazy
 from heed.data.findings import Findings
 from heed.data.readers import HeldTable, column_names, python_value
-from heed.data.tables import SEPARATORS, Head, described
+from heed.data.tables import SEPARATORS, Head, described, has_items
 from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest
 from heed.storage.files import damaged, read_object
@@ -427,6 +427,8 @@ def hold_numbers(data: Any, split: str, wanted: Sequence[int | str] | None, labe
     labels: list[Any] | None = None
     if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
         data, given = data
+        if not has_items(given):
+            raise DataError(f"{split}: the labels are {described(given)}, expected a list of one for each row")
         labels = list(given.tolist() if hasattr(given, "tolist") else given)
     names, columns = _columns(data, split)
     if label == "label" and labels is None and tuple(names) == _unnamed(len(names)):
@@ -510,7 +512,7 @@ def _columns(data: Any, split: str) -> tuple[list[str], list[list[Any]]]:
                     raise DataError(f"{split}[{n}] {shown}, expected {width} numbers")
             return [*_unnamed(width)], [list(column) for column in zip(*rows, strict=True)]
     table = HeldTable(data, split, ("row",))
-    return list(table.names), [table.column(i) for i in range(table.width)]
+    return [*(table.names or _unnamed(table.width))], [table.column(i) for i in range(table.width)]
 
 
 def _unnamed(width: int) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ from heed.data.pictures.files import (
 )
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
-from heed.data.tables import CsvTable, Head, Row, described, is_table
+from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest
 
@@ -246,7 +246,7 @@ def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
         DataError: A picture cannot be read; the message names it, as in "pictures[3]".
     """
     single = isinstance(data, str | bytes | PathLike | Image.Image) or getattr(data, "ndim", 0) == 2
-    values = [data] if single else list(data) if isinstance(data, Iterable) else None
+    values = [data] if single else list(data) if has_items(data) else None
     if values is None:
         raise DataError(f"pictures is {described(data)}, {_FORMS}, or a list of these")
     held: list[Any] = []

@@ -22,7 +22,6 @@ from heed.errors import ConfigError, RunError
 from heed.storage.files import MissingFileError, check_regular, read_object
 
 CONFIG = "config.json"
-_MOST = 2**31 - 1
 _LONGEST = 200
 """Most characters of a value in a message."""
 
@@ -39,7 +38,7 @@ class Settings:
     def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
         self.path = path
         self.values = dict(values)
-        self.most = _MOST
+        self.most = 2**31 - 1
 
     @classmethod
     def read(cls, path: Path) -> Settings:
@@ -90,8 +89,7 @@ class Settings:
         """A field that is a whole number."""
         value = self.get(name, default)
         if value is not default and (type(value) is not int or not least <= value <= self.most):
-            why = ", the largest size of its tensors" if self.most < _MOST else ""
-            raise self.wrong(name, f"a whole number from {least} to {self.most:,}{why}")
+            raise self.wrong(name, f"a whole number from {least} to {self.most:,}")
         return value  # type: ignore[no-any-return]
 
     def number(self, name: str, default: Any = ..., most: int = 1) -> float:
@@ -294,7 +292,7 @@ class TensorFiles:
         """A tensor in float32.
 
         Raises:
-            RunError: It is damaged, or holds whole numbers or quantized ones.
+            RunError: It is damaged, or holds whole numbers.
         """
         path, own = self._own[name]
         held = self._open[path]
@@ -302,7 +300,7 @@ class TensorFiles:
             tensor: Tensor = held[own] if isinstance(held, dict) else held.get_tensor(own)
         except SafetensorError as error:
             raise RunError(f"{path} is damaged: tensor '{name}': {error}") from None
-        if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        if not tensor.is_floating_point():
             raise RunError(
                 f"{path}: tensor '{name}' is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, "
                 "float16 and bfloat16, and no quantized checkpoints"

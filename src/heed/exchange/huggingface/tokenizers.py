@@ -126,9 +126,7 @@ class TokenizerFolder:
     @property
     def _decoder(self) -> Mapping[str, Any]:
         value = self.settings.get("added_tokens_decoder") or {}
-        if not isinstance(value, dict) or not all(
-            re.fullmatch("[0-9]{1,18}", i) and isinstance(token, dict) for i, token in value.items()
-        ):
+        if not isinstance(value, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in value):
             raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
         return value
 

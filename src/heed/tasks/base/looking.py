@@ -25,6 +25,7 @@ from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
 from heed.tasks import capability
+from heed.tasks.base.predictions import some_pieces
 from heed.threads import sparing, threads_for
 
 _GATES = ("reset", "update", "input", "forget", "output")
@@ -297,7 +298,7 @@ READ_AS = f"; read as the unknown token, marked {UNSEEN}"
 def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", read_as: str = READ_AS) -> list[str]:
     """Notes on any look: words never seen in training, what is not shown, edits."""
     return [
-        *([f"never seen in training: {' '.join(dict.fromkeys(unknown))}{read_as}"] if unknown else []),
+        *([f"never seen in training: {' '.join(some_pieces(unknown))}{read_as}"] if unknown else []),
         *([hidden] if hidden else []),
         *(["edited: " + "; ".join(map(str, edits))] if edits else []),
     ]

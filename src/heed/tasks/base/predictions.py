@@ -83,7 +83,7 @@ class Scores(dict[str, Any]):
 
     def __repr__(self) -> str:
         count = self["examples"]
-        return "\n".join([f"<scores of {count:,} example{'' if count == 1 else 's'}", *self._lines(self)]) + ">"
+        return "\n".join([f"scores of {count:,} example{'' if count == 1 else 's'}", *self._lines(self)])
 
 
 def data_frame(rows: Any, **options: Any) -> Any:
@@ -104,6 +104,16 @@ def short(text: str, most: int = 60) -> str:
     """A text in quotes, cut at the end if it is long."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[: most - 3] + "...")
+
+
+def some_pieces(pieces: Iterable[str], most: int = 20) -> list[str]:
+    """The first different pieces of a text, long ones cut, for a notice of bounded length; "..." if there are more."""
+    every = [piece if len(piece) <= _LONGEST else piece[: _LONGEST - 3] + "..." for piece in dict.fromkeys(pieces)]
+    return [*every[:most], *(["..."] if len(every) > most else [])]
+
+
+_LONGEST = 60
+"""Most characters of a piece in a notice."""
 
 
 def check_choices(choices: Sequence[str], what: str, place: str = "") -> None:

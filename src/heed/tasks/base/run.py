@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +26,7 @@ from heed.memory import explain_methods
 from heed.observe.shown import ShownCurves
 from heed.tasks import CAPABILITIES, MissingCapabilityError, missing
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs
+from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
 from heed.threads import sparing
@@ -177,22 +180,23 @@ class Run(ABC, Generic[T, M]):
         """Score a split of the run's data, or other examples.
 
         Args:
-            split: "test", "valid", or another split that the data has ("unseen"); or files, as `Path` objects; or data
-                in one of the forms that `heed.train` takes, with the correct output of each example.
+            split: "test", "valid", or another split that the data has ("unseen"); or a file or several; or data in one
+                of the forms that `heed.train` takes, with the correct output of each example.
 
         Raises:
             ConfigError: The data has no such split.
             DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
         """
-        files = [split] if isinstance(split, Path) else split
-        if isinstance(files, list | tuple) and files and all(isinstance(one, Path) for one in files):
+        several = isinstance(split, list | tuple)
+        files = split if several else [split]
+        if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
             return self.score(self.read(files))
         if not isinstance(split, str):
             return self.score(self.held(split))
         splits = self.task.split_names
         if split not in splits:
             hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
-            raise ConfigError(f"the data has no split '{split}'{hint}")
+            raise ConfigError(f"the data has no split {short(split)}{hint}")
         return self.score(self.examples(split))
 
     @property
@@ -233,6 +237,12 @@ class Run(ABC, Generic[T, M]):
         return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
 
 
+def _is_path(value: Any, exists: bool) -> bool:
+    """True for a text that names a file: with a folder, or with an ending, which no split has; it may have to exist."""
+    named = isinstance(value, str) and (os.path.dirname(value) or os.path.splitext(value)[1])
+    return bool(named) and (not exists or os.path.exists(value))
+
+
 explain_methods(Run)
 
 
@@ -267,8 +277,25 @@ class TextRun(Run[T, M], Generic[T, M, P]):
 
     text_columns: ClassVar[tuple[str, ...]] = ("text",)
     """Possible names of the data-frame column with the texts to predict, best first."""
-    options: ClassVar[frozenset[str] | None] = None
-    """Keywords of `predictions`; None if they are not checked."""
+    options: ClassVar[Mapping[str, Any] | None] = None
+    """Keywords of `predictions` with their defaults; None if they are not checked."""
+
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Show the keywords in the signature of `predict`."""
+        super().__init_subclass__(**others)
+        if "options" in vars(cls):
+            method = cls.predict
+
+            @functools.wraps(method)
+            def predict(*args: Any, **options: Any) -> Any:
+                return method(*args, **options)
+
+            shown, keyword = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+            parameters = [one for one in shown.parameters.values() if one.kind < keyword]
+            options = cls.options or {}
+            parameters += [inspect.Parameter(name, keyword, default=value) for name, value in options.items()]
+            predict.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+            cls.predict = predict  # type: ignore[method-assign]
 
     @overload
     def predict(self, text: str, **options: Any) -> P: ...

@@ -342,6 +342,11 @@ Baselines = Mapping[str, Callable[[Sequence[str]], list[str]]]
 """Functions that write the output of a baseline for each input, by the baseline's name."""
 
 
+SEARCH: dict[str, Any] = dict.fromkeys(("beam_size", "length_penalty", "min_length", "max_length", "sampling"))
+SEARCH |= {"num_best": 1, "with_baseline": False}
+"""Keywords of `predict` of a run that writes, with their defaults; None stands for the configuration's."""
+
+
 class WritingRun(TextRun[T, M, WrittenText]):
     """A run that writes a text, and can write that of a baseline beside it."""
 

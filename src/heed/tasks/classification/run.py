@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from markupsafe import Markup
 from torch import Tensor
@@ -43,7 +43,7 @@ class ClassificationRun(
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
 
     task_class = Classification
-    options = frozenset()
+    options: ClassVar = {}
     ensemble = classmethod(label_ensemble)
     look_at = staticmethod(look_at_text)
     explain = staticmethod(explain)

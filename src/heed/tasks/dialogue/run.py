@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
-from heed.data.tables import RepeatedKeyError, load_json
+from heed.data.tables import RepeatedKeyError, described, has_items, load_json
 from heed.data.text_files import Numbered, with_gaps
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
@@ -33,6 +33,7 @@ from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
+    SEARCH,
     Baselines,
     NearestSentence,
     WritingExaminer,
@@ -352,8 +353,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
     task_class = Dialogue
     targets = "response tokens"
     text_columns = ("turns", "text")
-    options = frozenset(("speaker", "beam_size", "length_penalty", "min_length", "max_length", "sampling", "num_best"))
-    options |= {"with_baseline"}
+    options: ClassVar = {"speaker": None, **SEARCH}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     names = ("conversation", "responses")
@@ -489,6 +489,8 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         self.check_options(options)
         if isinstance(conversation, str | Mapping | Conversation):
             return self.predictions([conversation], **options)[0]
+        if isinstance(conversation, bytes) or not has_items(conversation):
+            raise DataError(f"conversation is {described(conversation)}, expected a text or a list of turns")
         several = list(conversation)
         if several and all(isinstance(one, str) for one in several):
             return self.predictions([several], **options)[0]
@@ -527,9 +529,15 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         findings = Findings.of(self.task.config.data, strict=True)
         found = [one for one in read_conversations(files, self.task.config.data, findings) if not one.blank]
         self.reading = findings.lines()
+        return self._with_responses(found, ", ".join(map(str, files)))
+
+    def held(self, data: Any) -> list[Conversation]:
+        return self._with_responses([*super().held(data)], "examples")
+
+    def _with_responses(self, found: list[Conversation], where: str) -> list[Conversation]:
         if not any(map(self.task.responses, found)):
             respond = self.task.config.data.respond
-            raise DataError(f"{', '.join(map(str, files))}: no conversation has a response (data.respond {respond})")
+            raise DataError(f"{where}: no conversation has a response (data.respond {respond})")
         return found
 
     def answers(self, conversations: Iterable[Conversation], **options: Any) -> list[list[WrittenText]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +40,7 @@ from heed.tasks import capability
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
-from heed.tasks.base.report import interval, label_body, shown_errors
+from heed.tasks.base.report import counted, interval, label_body, shown_errors
 from heed.tasks.images.look import MOST_PICTURES, Looking, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
@@ -189,6 +190,8 @@ def _row(values: Sequence[object]) -> str:
 
 _TOGETHER = 256
 """Pictures decoded and kept in memory together, in addition to a batch."""
+_NAMED = 5
+"""Pictures named in a warning."""
 NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
@@ -237,6 +240,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         """
         capability(self, "look")
         arrays, sources = self.opened(picture)
+        if not arrays:
+            raise DataError("no picture was given to look at")
         title = self.task.title
         if len(arrays) != 1:
             return look_at_distances(self.task, self.model, arrays, title)
@@ -262,7 +267,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         if all(isinstance(one, str | Path) for one in several):
             texts = list(map(str, several))
             named = [pair for text in texts for pair in self._named(text)]
-            named = named[:: -(-len(named) // MOST_PICTURES)]
+            named = named[:: -(-len(named) // MOST_PICTURES) or 1]
             # `_named` has opened the run's data if one of its pictures is named.
             return self.task.access.pixels.read([place for place, _ in named]), [name for _, name in named]
         given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
@@ -304,16 +309,37 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
                 "path".
             **options: Not supported; any keyword is refused.
 
+        Of several files, those that cannot be read have a prediction without a label, and a warning names them.
+
         Raises:
-            DataError: A picture cannot be read; the message says which and why.
+            DataError: A picture cannot be read, or none of several files; the message says which and why.
         """
         if options:
             raise UnknownKeywordError(f"predict has no keyword '{next(iter(options))}'; this task has no options")
-        several = _several(pictures)
-        pixels = Pixels.of(self.config.data)
-        examples = pictures_of([pictures] if several is None else several, pixels)
-        made = [self.task.prediction(row) for row in self.probabilities(examples, pixels)]
+        several, problems = _several(pictures), list[DataError]()
+        made = self._labelled([pictures] if several is None else several, problems)
+        if problems:
+            if len(problems) == len(made):
+                raise problems[0]
+            said = "; ".join(str(one).removeprefix("pictures[0] ") for one in problems[:_NAMED])
+            what = f"{counted(len(problems), 'picture')} of {len(made):,} cannot be read and have no label"
+            warnings.warn(f"{what}: {said}{'; ...' if len(problems) > _NAMED else ''}", stacklevel=2)
         return made[0] if several is None else Predictions(made)
+
+    def _labelled(self, pictures: Sequence[Any], problems: list[DataError]) -> list[LabelPrediction]:
+        """The label of each picture; `NOTHING` for a file that cannot be read, whose error is added to `problems`."""
+        pixels = Pixels.of(self.config.data)
+        try:
+            examples = pictures_of(pictures, pixels)
+            return [self.task.prediction(row) for row in self.probabilities(examples, pixels)]
+        except DataError as error:
+            if not all(isinstance(one, str | Path) for one in pictures):  # arrays are scaled together
+                raise
+            if len(pictures) == 1:
+                problems.append(error)
+                return [NOTHING]
+        half = len(pictures) // 2
+        return self._labelled(pictures[:half], problems) + self._labelled(pictures[half:], problems)
 
     def predict_files(self, places: Sequence[str]) -> tuple[list[LabelPrediction], list[str]]:
         """The label of the picture at each place (`NOTHING` if it cannot be read), and the reading errors in order."""

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from markupsafe import Markup
@@ -69,9 +69,11 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], 
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)
     text_columns = ("prompt", "text")
-    options = frozenset(
-        ("length", "min_length", "beam_size", "length_penalty", "sampling", "stop", "repetition_penalty", "num_best")
-    )
+    options: ClassVar = dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")) | {
+        "stop": (),
+        "repetition_penalty": 1.0,
+        "num_best": 1,
+    }
 
     def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
         """Continue each prompt; an empty one begins a document.

@@ -15,7 +15,7 @@ from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.tokens.special import BLANK, CONTINUED, MASK, Special, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
-from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces
 from heed.tasks.pretraining.rows import FOLLOWS
 from heed.threads import threads_for
 
@@ -278,10 +278,8 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     blank = " " if tokenizer.is_of_bytes and tokenizer.masks_spaces and before[-1:].isspace() else ""
     pieces = tokenizer.encode(blank + choice.strip()).ids
     if tokenizer.special.unknown in pieces or not pieces:
-        unknown = ", ".join(map(repr, tokenizer.unknown_in(choice))) or repr(choice)
-        raise ConfigError(
-            f"the choice {choice!r} cannot be scored: {unknown} is unknown to the tokenizer (never seen in training)"
-        )
+        unknown = ", ".join(map(repr, some_pieces(tokenizer.unknown_in(choice)))) or short(choice)
+        raise ConfigError(f"the choice {short(choice)} cannot be scored: {unknown} is unknown to the tokenizer")
     return pieces
 
 

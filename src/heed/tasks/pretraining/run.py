@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from markupsafe import Markup
@@ -135,7 +135,7 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
     task_class = Pretraining
     body = staticmethod(body)
     names = ("text", "length")
-    options = frozenset(("most",))
+    options: ClassVar = {"most": 5}
     look_at = staticmethod(look_at_row)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:

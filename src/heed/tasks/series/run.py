@@ -170,7 +170,7 @@ class SeriesRun(Run[Series, Forecaster]):
         else:
             try:
                 values = np.asarray(rows, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 values = hold_numbers(rows, "series", None).values  # its error names the value that is not a number
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from heed.config import FilesData
 from heed.data.examples import Pair, split_sentences
@@ -138,7 +138,7 @@ class SummarisationRun(PairRun):
     targets = "summary tokens"
     task: Summarisation
     text_columns = DOCUMENT_NAMES
-    options = PairRun.options - {"engine"}
+    options: ClassVar = {name: default for name, default in PairRun.options.items() if name != "engine"}
     body = staticmethod(body)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from markupsafe import Markup
@@ -18,9 +18,9 @@ from heed.data.examples import Sentence
 from heed.data.findings import Findings
 from heed.data.kinds.contents import content_of
 from heed.data.kinds.tagged import ColumnFile, read_sentences
-from heed.data.tables import Head
+from heed.data.tables import Head, described, has_items
 from heed.data.tokens.special import join_words, split_words
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.tasks import suggest_task
@@ -150,7 +150,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
 
     task_class = Tagging
     names = ("text", "tags")
-    options = frozenset()
+    options: ClassVar = {}
     look_at = staticmethod(look_at_tags)
     explain = staticmethod(explain)
     body = staticmethod(body)
@@ -171,6 +171,9 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
 
     def predict_words(self, sentences: Sequence[Sequence[str]]) -> list[TagPrediction]:
         """The tags of texts given as words."""
+        for n, words in enumerate(sentences):
+            if not has_items(words) or not all(isinstance(word, str) for word in words):
+                raise DataError(f"texts[{n}] is {described(words)}, expected a list of words")
         return self._predictions([join_words(words) for words in sentences])
 
     def tagged(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor]]:

@@ -43,8 +43,7 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
     @classmethod
     def _generation(cls, checkpoint: Checkpoint) -> dict[str, Any]:
         path = checkpoint.folder / GENERATION
-        own = checkpoint.settings
-        given = Settings.read(path) if os.path.lexists(path) else Settings(own.path, own.values)  # lengths are no sizes
+        given = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
         banned = given.get("bad_words_ids", [])
         unknown = [checkpoint.tokenizers["target"].special.unknown]
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.

@@ -37,6 +37,7 @@ from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.verdicts import Judged, Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
+    SEARCH,
     Baselines,
     NearestSentence,
     Reread,
@@ -239,9 +240,7 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, At
     task_class = Translation
     names = ("source", "reference")
     text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
-    options = frozenset(
-        ("beam_size", "length_penalty", "min_length", "max_length", "sampling", "prefix", "num_best", "engine")
-    ) | {"with_baseline"}
+    options: ClassVar = {**SEARCH, "prefix": "", "engine": "torch"}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)

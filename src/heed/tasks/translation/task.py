@@ -30,6 +30,7 @@ from heed.models.base import Memory, PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
 from heed.tasks import suggest_task
+from heed.tasks.base.predictions import short
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.task import check_positions
 from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
@@ -474,7 +475,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if writer is not None and given.same_words:
             raise ConfigError(f"engine '{writer.name}' does not support generation.same_words=true; use engine 'torch'")
         if unknown := self.target_tokenizer.unknown_in(prefix):
-            raise ConfigError(f"prefix {prefix!r} has {unknown[0]!r}, which was never seen in training targets")
+            what = f"prefix {short(prefix)} has {short(unknown[0])}"
+            raise ConfigError(f"{what}, which was never seen in training targets")
         begun = beginning(self.target_tokenizer, prefix)
         fields: dict[str, Any] = {"renormalize": given.renormalize, "early_stopping": given.early_stopping}
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
