@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import heed
+import marian
 from heed.data.tokens.special import MASK
 
 transformers = pytest.importorskip("transformers")
@@ -83,6 +84,18 @@ def test_a_mask_is_filled_as_by_transformers(made, family, text):
     (found,) = run.predict([text], most=5)
     best = scores.topk(5)
     assert [one.probability for one in found.masks[0]] == pytest.approx(best.values.tolist(), abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Recommended")
+def test_sources_of_translations_are_read_as_by_transformers(tmp_path, monkeypatch):
+    pytest.importorskip("sentencepiece")
+    marian.write_model(tmp_path, marian.write_tokenizers(tmp_path, marian.train_pieces(tmp_path)))
+    run = heed.import_model(tmp_path, tmp_path / "run", quiet=True)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    texts, read = [" the", "\x85the\u2028", "the\n.\x85", " \n "], []
+    monkeypatch.setattr(run.task, "write", lambda model, sources, *_: read.extend(sources) or [[None]] * len(sources))
+    run.task.translate(run.model, texts)
+    assert read == [tokenizer(text)["input_ids"] for text in texts[:3]]  # a blank text is not read
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,10 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """True if the run was imported: it has no data of its own, and reads a text as its tokenizer does."""
         return getattr(self.config.data, "imported", None) is not None
 
+    def stripped(self, text: str) -> str:
+        """A text without surrounding blanks, as in training; that of an imported run as it is."""
+        return text if self.is_imported else text.strip()
+
     def validated_part(self, examples: Sequence[X]) -> Sequence[X]:
         """What `validate` scores of the validation examples, or of what belongs to each: `valid_share` of them."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))

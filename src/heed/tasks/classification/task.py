@@ -318,10 +318,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
-    def stripped(self, text: str) -> str:
-        """A text without surrounding blanks, as in training; that of an imported run as it is."""
-        return text if self.is_imported else text.strip()
-
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
         """Texts without labels to tokens."""
         return self._with_ngrams([self.stripped(text) for text in texts], repeat([]))

@@ -144,7 +144,7 @@ def look_at(
     Raises:
         ConfigError: The model lacks the mechanism, layer or head.
     """
-    source, choice = source.strip(), choice or Choice()
+    source, choice = task.stripped(source), choice or Choice()
     read = task.framed(task.source_tokenizer.encode(source).ids)
     with edit(model, *edits):
         written = task.translate(model, [source], beam_size=beam_size)[0][0] if target is None else target

@@ -458,7 +458,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
         Args:
             model: The model that writes.
-            texts: Sources; spaces around them are removed.
+            texts: Sources; spaces around them are removed, except for an imported run.
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
@@ -480,7 +480,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         begun = beginning(self.target_tokenizer, prefix)
         fields: dict[str, Any] = {"renormalize": given.renormalize, "early_stopping": given.early_stopping}
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
-        texts = [text.strip() for text in texts]  # a space at either end would be read as an unknown word
+        # A space at either end could be read as an unknown word.
+        texts = [self.stripped(text) if text.strip() else "" for text in texts]
         encoded = self.source_tokenizer.encode_all([text for text in texts if text])
         sources = [self.framed(ids) for ids in encoded]
         if writer is None:
