@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import heed
 from commands import call
@@ -114,3 +115,16 @@ def test_hierarchical_maps_are_judged_in_their_sentences(tmp_path):
     assert len(sentences.rows[0].weights) == 3
     for one in (*words.rows, *sentences.rows):
         assert one.weights.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_change_under_uniform_weights_is_that_of_the_edit(tmp_path):
+    write_data(tmp_path)
+    run = SMALL["classification"].untrained(tmp_path, tmp_path, "rnn", {})
+    with torch.no_grad():
+        run.model.output.weight.mul_(100.0)
+    text = "one two three four five six seven"
+    plain = run.predict(text)
+    with heed.edit(run, heed.Uniform("pooling")):
+        edited = run.predict(text).probabilities[plain.label]
+    change = run.verdicts(text)["pooling layer 0"].uniform
+    assert change == pytest.approx(abs(plain.probability - edited), rel=1e-3) and change > 1e-5

@@ -390,4 +390,35 @@ EDITS = [
         "return [*pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings)]",
         ("tests/test_recognised.py",),
     ),
+    # attributions, verdicts, edits
+    Edit(
+        "ig: the left end of each step, not its middle",
+        "(torch.arange(number, device=vectors.device) + 0.5) / number",
+        "torch.arange(number, device=vectors.device) / number",
+        ("tests/test_attribution.py",),
+    ),
+    Edit(
+        "attribution: a tied output layer reads the virtual table",
+        "(tokens,), tie_weights=False)",
+        "(tokens,), tie_weights=True)",
+        ("tests/test_attribution.py",),
+    ),
+    Edit(
+        "verdict: rows that disagree on the first word are supported",
+        "if above <= _LEVEL and agree >= len(judged) / 2:",
+        "if above <= _LEVEL:",
+        ("tests/test_verdict.py",),
+    ),
+    Edit(
+        "verdict: uniform weights are judged with the weights as they are",
+        "with edit(scored.model, Uniform(mechanism, layer)):",
+        "with edit(scored.model):",
+        ("tests/test_verdict.py",),
+    ),
+    Edit(
+        "block: the other weights keep their size",
+        "return left * (weights.sum(-1, keepdim=True) / left.sum(-1, keepdim=True).clamp_min(1e-12))",
+        "return left",
+        ("tests/test_edits_as_data.py",),
+    ),
 ]
