@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -64,6 +65,16 @@ class DiskError(HeedError):
 
 class HeedWarning(UserWarning):
     """A warning to the user that stops nothing; commands print it in one line."""
+
+
+def refuse_huge(name: str, value: int) -> None:
+    """Refuse a number that no seed, size or tensor can hold.
+
+    Raises:
+        ConfigError: It has more than 64 bits.
+    """
+    if abs(value) >= 2**63:
+        raise ConfigError(f"{name} has {int(math.log10(abs(value))) + 1} digits, but must be less than 2 ** 63")
 
 
 def nearest(wrong: str, valid: Iterable[str]) -> str:

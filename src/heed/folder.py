@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
@@ -98,9 +99,9 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
             warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
         return found
     path = Path(run)
-    if path.is_file():
+    if os.path.isfile(path):
         return unpacked(path, partial(_check_packed, path))
-    if not path.is_dir():
+    if not os.path.isdir(path):
         runs = [str(found.parent) for place in (path.parent, _RUNS) for found in place.glob(f"*/{CONFIG}")]
         raise RunError(f"no run folder '{run}'{nearest(str(path), [*runs, 'last'] if runs else ())}")
     return path
@@ -235,7 +236,7 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
         RunError: The folder exists.
         DiskError: The disk is full or writing fails; no folder is left.
     """
-    there = out is not None and Path(out).exists()
+    there = out is not None and os.path.exists(out)
     path = _claim(out, config, "give another --out")
     try:
         with write_folder(path, needed) as part:
@@ -288,9 +289,9 @@ def check_free(path: Path, instead: str = "give another --out, or resume the run
         RunError: It has files, or another process is training in it.
     """
     check_not_owned(path)
-    if path.is_dir() and was_only_begun(path):
+    if os.path.isdir(path) and was_only_begun(path):
         return
-    if path.exists() and (not path.is_dir() or {p.name for p in path.iterdir()} - {LOCK}):
+    if os.path.exists(path) and (not os.path.isdir(path) or {p.name for p in path.iterdir()} - {LOCK}):
         raise _not_free(path, instead)
 
 

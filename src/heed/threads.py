@@ -295,6 +295,16 @@ class Learned:
             os.replace(part, self._path)
 
 
+def _in_fork() -> None:
+    """Use one thread in a forked process: torch's other threads are not there, and would be waited for without end."""
+    _here.limit = 1
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_fork)
+
+
 class _Here(threading.local):
     """State of the running thread."""
 

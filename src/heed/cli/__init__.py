@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn, TextIO, cast
 
-_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """Error numbers of a failed write."""
 
 
@@ -39,10 +40,20 @@ def _run(arguments: list[str] | None) -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
-        if error.filename is not None or error.errno not in _REFUSED:
+        if error.filename is not None and error.strerror:  # a name too long, a folder without permission
+            print(f"heed: cannot use '{os.fsdecode(error.filename)}': {error.strerror}", file=sys.stderr)
+            sys.exit(HeedError.exit_code)
+        if error.errno not in _REFUSED:
             _say_memory_or_raise(error)
         _give_up_stdout()
         print(f"heed: cannot write to stdout: {error.strerror}", file=sys.stderr)
+        sys.exit(DiskError.exit_code)
+    except UnicodeEncodeError as error:
+        if error.encoding == "utf-8":  # files are UTF-8, so any other encoding is that of stdout
+            raise
+        _give_up_stdout()
+        lacking = f"stdout is {sys.stdout.encoding}, which lacks {error.object[error.start]!a}"
+        print(f"heed: {lacking}; set PYTHONIOENCODING=utf-8", file=sys.stderr)
         sys.exit(DiskError.exit_code)
     except Exception as error:
         _say_memory_or_raise(error)
@@ -63,19 +74,30 @@ def _say_memory_or_raise(error: Exception) -> NoReturn:
 def _visible_streams() -> Iterator[None]:
     """Make control characters visible on stderr, and on stdout if it is a terminal.
 
-    They may come from a label, the name of a file or a word typed. Output to pipes and files is unchanged.
+    They may come from a label, the name of a file or a word typed. Output to pipes and files is unchanged, names of
+    files that are not UTF-8 included. A closed stdin is empty, a closed stdout refuses what is written.
     """
     from heed.visible import MARKS, VisibleStream
 
-    out, err = sys.stdout, sys.stderr
+    given, out, err = sys.stdin, sys.stdout or _Closed(), sys.stderr
+    sys.stdin, sys.stdout = given or io.TextIOWrapper(io.BytesIO()), out
     spoken = err or open(os.devnull, "w")  # in place of number 2, which no other file may get
     sys.stderr = cast("TextIO", VisibleStream(spoken, ignored=(OSError, ValueError)))
+    if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
+        out.reconfigure(errors="surrogateescape")
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
         sys.stdout = cast("TextIO", VisibleStream(out, "\n\t" + MARKS))
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = out, err
+        sys.stdin, sys.stdout, sys.stderr = given, out, err
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a closed stdout."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
 
 
 def _notes(error: BaseException) -> list[str]:

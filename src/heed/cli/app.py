@@ -333,7 +333,10 @@ def compare(
         float | None, option("Training", metavar="N", help="Time budget of each run in minutes.")
     ] = None,
     seeds: Annotated[
-        int, option("Training", metavar="N", help="Runs per model, seeds 1 to N; tests then cover seeds too.", min=1)
+        int,
+        option(
+            "Training", metavar="N", help="Runs per model, seeds 1 to N; tests then cover seeds too.", min=1, max=1_000
+        ),
     ] = 1,
     size: Annotated[
         str | None,
@@ -350,10 +353,12 @@ def compare(
         option("Comparison", metavar="RUN", help="Run to test the others against; the first by default."),
     ] = None,
     beam: Annotated[
-        int | None, option("Comparison", metavar="N", help="Beam size for all runs; each run's own by default.", min=1)
+        int | None,
+        option("Comparison", metavar="N", help="Beam size for all runs; each run's own by default.", min=1, max=1_000),
     ] = None,
     threads: Annotated[
-        int | None, option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1)
+        int | None,
+        option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1, max=1_024),
     ] = None,
     device: Annotated[
         str,
@@ -366,6 +371,7 @@ def compare(
             metavar="N",
             help="Resamples for intervals (evaluation.bootstrap by default) and trials of tests (10,000 by default).",
             min=1,
+            max=1_000_000,
         ),
     ] = None,
     out: Annotated[

@@ -17,7 +17,7 @@ from typer import Argument, BadParameter, Option
 from typer.core import TyperCommand
 
 import heed.models
-from heed.errors import ConfigError
+from heed.errors import ConfigError, refuse_huge
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
 
@@ -43,11 +43,15 @@ class HelpCommand(TyperCommand):
         """
         words = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except BadParameter as error:
             if (problem := self._problem(ctx, words, error.param)) is None:
                 raise
             raise ConfigError(problem) from None
+        for name, value in ctx.params.items():
+            if isinstance(value, int):
+                refuse_huge(f"--{name.replace('_', '-')}", value)
+        return rest
 
     def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
         """Describe the wrong value of an option that is a number or has choices; None for other options and errors."""
@@ -86,7 +90,7 @@ class HelpCommand(TyperCommand):
                 groups["Arguments"].append((param.metavar or param.name or "", param.help))  # type: ignore[attr-defined]
             elif (record := param.get_help_record(ctx)) is not None:
                 name, text = record
-                text = text.replace("[x>=", "[at least ").replace("; x>=", ", at least ")
+                text = text.replace("[x>=", "[at least ").replace("; x>=", ", at least ").replace("<=x<=", " to ")
                 groups.setdefault(getattr(param, "rich_help_panel", None) or _REST, []).append((name, text))
         rest = groups.pop(_REST)  # the last of all, with --help in it
         groups[_REST if any(group != "Arguments" for group in groups) else "Options"] = rest
@@ -155,7 +159,7 @@ def _files(incomplete: str) -> list[str]:
         return []
     folder, _, name = incomplete.rpartition("/")
     found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
-    return [f"{path}/" if path.is_dir() else str(path) for path in found]
+    return [f"{path}/" if os.path.isdir(path) else str(path) for path in found]
 
 
 RunArgument = Annotated[
@@ -295,7 +299,7 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
     start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task except"
     words = (f"--{flag.name}", f"{start} {' and '.join(named.rsplit(', ', 1))}")
-    described = option(*words, metavar=metavar, help=flag.help, min=flag.least)
+    described = option(*words, metavar=metavar, help=flag.help, min=flag.least, max=flag.most)
     switch = kind is bool
     return inspect.Parameter(
         _key(flag),
@@ -327,13 +331,13 @@ def split_files(files: list[str] | None) -> list[str] | None:
     """The files of an option; `--valid a --valid b` and `--valid a,b` are the same."""
     if files is None:
         return None
-    return [name for given in files for name in ([given] if Path(given).exists() else given.split(","))]
+    return [name for given in files for name in ([given] if os.path.exists(given) else given.split(","))]
 
 
 def held_out(files: list[str] | None) -> list[str] | int | None:
     """Validation files, or the number of examples to hold out."""
     names = split_files(files)
-    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not Path(names[0]).exists()
+    is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not os.path.exists(names[0])
     return int(names[0]) if names and is_number else names
 
 

@@ -8,6 +8,7 @@ several candidates or `--json`.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -272,7 +273,13 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     run: Run[Any, Any] = open_together(names, given.force)
     outputs = outputs_of(run, flags)
     source, out = given.input, given.out
-    if source is not None and source.is_file() and out is not None and out.exists() and out.samefile(source):
+    if (
+        source is not None
+        and os.path.isfile(source)
+        and out is not None
+        and os.path.exists(out)
+        and out.samefile(source)
+    ):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
     findings = given.findings(run)
     if isinstance(outputs, FileOutputs):
@@ -285,7 +292,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     else:
         assert isinstance(outputs, TextOutputs)
         answering = Answering(outputs, findings, strict=given.bad_lines == "error")
-        if source is not None and source.is_dir() and not outputs.takes_folders:
+        if source is not None and os.path.isdir(source) and not outputs.takes_folders:
             _folder(answering, given)
         elif given.texts:
             if not outputs.takes_folders:
@@ -334,7 +341,7 @@ def _show(outputs: TextOutputs, text: str) -> None:
 
 def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
     """Write the output for a file that is read as a whole."""
-    if given.texts or given.input is None or not given.input.is_file():
+    if given.texts or given.input is None or not os.path.isfile(given.input):
         raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
     if given.bad_lines == "skip":
         raise ConfigError(f"--bad-lines skip does not apply: {outputs.reads} is used as a whole")
@@ -377,7 +384,7 @@ def _folder(answering: Answering, given: Given) -> None:
     if out is None:
         raise ConfigError(f"'{folder}' is a folder; name the folder for the outputs with --out")
     entries = sorted(folder.iterdir())
-    files = [path for path in entries if path.is_file() and not path.name.startswith(".")]
+    files = [path for path in entries if os.path.isfile(path) and not path.name.startswith(".")]
     if not files:
         raise ConfigError(f"folder '{folder}' contains no files")
     if out.resolve() == folder.resolve():

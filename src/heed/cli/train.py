@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -39,8 +40,8 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         if files:
             raise ConfigError(f"'{files[0]}' is not section.key=value, and '{first}' names its own files")
         values, where = with_paths(read_config(first), Path(first).absolute().parent), first
-    elif Path(first).is_dir():
-        if (Path(first) / CONFIG).is_file():
+    elif os.path.isdir(first):
+        if os.path.isfile(Path(first) / CONFIG):
             resume = f"heed train {shell_word(first)} --resume"
             raise ConfigError(f"'{first}' is a run folder; to resume the run: {resume}")
         raise ConfigError(f"'{first}' is a folder; give a YAML file, or --resume to resume a run")
@@ -70,7 +71,7 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
         hint = suggest(first, task_names())
         if first == "last":
             hint = "; to resume a run: heed train last --resume"
-        elif Path(first).exists():
+        elif os.path.exists(first):
             tasks = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
             example = f"heed train {DEFAULT} {' '.join(map(shell_word, words))}"
             hint = f"; name its task first ({tasks}), for example: {example}"
@@ -82,13 +83,13 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
 
 def _is_field(word: str) -> bool:
     name, equals, _ = word.partition("=")
-    return bool(equals) and "." in name and not Path(word).exists()
+    return bool(equals) and "." in name and not os.path.exists(word)
 
 
 def _refuse_field_without_section(word: str, task: str) -> None:
     """Refuse `learning_rate=0.1`, which would count as a file, with the section of the field where it is known."""
     name, equals, _ = word.partition("=")
-    if not equals or not name.isidentifier() or Path(word).exists():
+    if not equals or not name.isidentifier() or os.path.exists(word):
         return
     sections = {key: field.annotation for key, field in config_class(task).model_fields.items()}
     meant = [f"{key}.{word}" for key, section in sections.items() if name in getattr(section, "model_fields", ())]
@@ -107,7 +108,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         DataError: The data cannot be trained on. If the reason is bad lines, a report on the data without them is
             printed first, which lists all of them and not only the first.
     """
-    if words[0] == "last" or Path(words[0]).is_dir() or folder.is_packed(words[0]):
+    if words[0] == "last" or os.path.isdir(words[0]) or folder.is_packed(words[0]):
         if out is not None:
             raise ConfigError(f"--out writes a page of data samples, but '{words[0]}' is a run folder; omit --out")
         state = check_run(words[0])
@@ -148,7 +149,7 @@ def run_train(
             f"'{words[0]}' is a packed run, which has no checkpoints to resume; start a new run from it: "
             f"heed train TASK FILE... --from {shell_word(words[0])}"
         )
-    if resume and (words[0] == "last" or Path(words[0]).is_dir()):
+    if resume and (words[0] == "last" or os.path.isdir(words[0])):
         if out is not None:
             raise ConfigError(f"--resume continues in '{words[0]}' itself; omit --out")
         out = folder.find(words[0], folder.State.BEGUN)

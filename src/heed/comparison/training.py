@@ -399,9 +399,9 @@ def _is_finished(path: Path) -> bool:
 def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
     """The folder's plan with the runs requested now; runs that it already has must have the same settings."""
     if (
-        folder.exists()
+        os.path.exists(folder)
         and not is_comparison(folder)
-        and (not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir()))
+        and (not os.path.isdir(folder) or any(path.name != LOCK for path in folder.iterdir()))
     ):
         raise RunError(f"'{folder}' exists and is not a comparison; give another --out")
     plan = _read_plan(folder) if is_comparison(folder) else {}

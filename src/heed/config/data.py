@@ -182,7 +182,7 @@ class OwnData(Section):
     encoding: str = "utf-8"
     """Encoding of lines that are not UTF-8: windows-1252, iso-8859-2, gb18030 or another that includes ASCII; such
     lines are counted. With utf-8 they are bad lines. Decided line by line: a line in UTF-8 is always read as UTF-8."""
-    max_line: int = Field(100_000, gt=0)
+    max_line: int = Field(100_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line."""
     duplicates: Literal["keep", "drop"] = "keep"
     """Repeated training examples: keep them all, or drop all but the first of each."""
@@ -331,7 +331,7 @@ class LabelledData(OwnData):
     train: list[DataPath] = Field(min_length=1)
     """Training files (for classification also folders); several are read one after the other. Relative to the
     configuration."""
-    max_line: int = Field(1_000_000, gt=0)
+    max_line: int = Field(1_000_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line; a line may be a whole document."""
     hold_out: Literal["labels", "hash"] = "labels"
     """Choice of the examples to hold out if data.valid names no files: labels takes a share of each label, never all of
@@ -458,7 +458,7 @@ class DocumentFiles(DocumentReading, CorpusData):
 
     train: list[DataPath] = Field(min_length=1)
     """Training files and folders. Relative to the configuration."""
-    max_line: int = Field(10_000_000, gt=0)
+    max_line: int = Field(10_000_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line; a line may be a whole document."""
     in_memory: int = Field(100_000, ge=0)
     """Splits with more documents than this, or of more than 1 GiB, are kept in the cache folder (HEED_CACHE)."""
@@ -534,7 +534,7 @@ class DialogueOptions(Section):
 class ConversationFiles(DialogueOptions, OwnData):
     """Your own conversations: JSON lines with a list of turns, or text (`heed.data.kinds.conversations`)."""
 
-    max_line: int = Field(1_000_000, gt=0)
+    max_line: int = Field(1_000_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line; a line may be a whole conversation."""
     train: list[DataPath] = Field(min_length=1)
     """Training files; several are read one after the other. Relative to the configuration."""

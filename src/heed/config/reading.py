@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
@@ -17,7 +18,11 @@ import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
 from heed.config.sections import IsPath, ModelSection, RunConfig
-from heed.errors import ConfigError
+from heed.errors import ConfigError, RunError
+from heed.storage.files import REMEDY, MissingFileError, plain, read_text
+
+_LARGEST = 1 << 20
+"""Largest size in bytes of a user's YAML file, which is read in seconds."""
 
 
 class RepeatedFieldError(yaml.constructor.ConstructorError):
@@ -50,12 +55,9 @@ def load_yaml(text: str) -> Any:
 
     Raises:
         yaml.YAMLError: It is not YAML, or a mapping in it has a key twice.
+        ValueError: Its values are nested too deep, expand to too many, or are not values of their type.
     """
-    loader = _OnceLoader(text)
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
+    return plain(text, partial(yaml.load, Loader=_OnceLoader))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -65,14 +67,14 @@ def read_config(path: str | Path) -> dict[str, Any]:
         ConfigError: The file is missing, is not YAML, or has no fields.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        text = read_text(Path(path), _LARGEST, links=True)
+    except MissingFileError:
         raise ConfigError(f"no file '{path}'") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
+    except RunError as error:
+        raise ConfigError(str(error).removesuffix(f"; {REMEDY}")) from None
     try:
         values = load_yaml(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"'{path}'" + (f" line {mark.line + 1}" if mark is not None else "")
         problem = getattr(error, "problem", error)
@@ -163,11 +165,13 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
         if not equals or not name:
             raise ConfigError(f"'{word}' is neither a file nor section.key=value")
         try:
-            set_field(result, name, yaml.safe_load(text))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"'{word}': {text!r} is not YAML: {getattr(error, 'problem', error)}") from None
+            set_field(result, name, plain(text, yaml.safe_load))
+        except UnicodeEncodeError:
+            raise ConfigError(f"'{word}' is not UTF-8, as config.yaml must be; rename the file") from None
         except ConfigError as error:
             raise ConfigError(f"'{word}': {error}") from None
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigError(f"'{word}': {text!r} is not YAML: {getattr(error, 'problem', error)}") from None
     return result
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, g
 
 from pydantic import BaseModel, ConfigDict, Field, Tag, ValidationError, field_validator, model_validator
 
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, refuse_huge, suggest
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class TrainingConfig(Section):
     draws are parts of larger ones. Validation and test sets are not reduced; null for all training examples."""
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
-    threads: int | None = Field(None, gt=0)
+    threads: int | None = Field(None, gt=0, le=1_024)
     """Processor threads; by default OMP_NUM_THREADS, or the fastest in a half-second probe, fewer on busy cores."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
@@ -196,13 +196,13 @@ class TrainingConfig(Section):
 class GenerationConfig(Section):
     """Generation of outputs."""
 
-    beam_size: int = Field(1, gt=0)
+    beam_size: int = Field(1, gt=0, le=1_000)
     """Sequences kept per source; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, le=100)
     """Hypotheses are compared by log-probability / length ** length_penalty."""
-    min_length: int = Field(0, ge=0)
+    min_length: int = Field(0, ge=0, le=100_000)
     """Smallest number of tokens."""
-    max_length: int | None = Field(None, gt=0)
+    max_length: int | None = Field(None, gt=0, le=100_000)
     """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
     before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
     replace_unknown: bool = True
@@ -214,7 +214,7 @@ class EvaluationConfig(Section):
 
     select_by: str = "auto"
     """Validation score that chooses the best checkpoint; each task has its own scores."""
-    bootstrap: int = Field(1_000, gt=0)
+    bootstrap: int = Field(1_000, gt=0, le=1_000_000)
     """Resamples of the test set for the intervals."""
 
 
@@ -305,11 +305,20 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
     Raises:
         ConfigError: All problems, one line each, after `where` (a file, "command line", "model").
     """
+    _refuse_huge(values, where, ())
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         lines = [_explain(problem, kind) for problem in error.errors()]
         raise ConfigError(f"{where}: " + "; ".join(_merged(lines))) from None
+
+
+def _refuse_huge(value: Any, where: str, path: tuple[str, ...]) -> None:
+    if isinstance(value, dict | list | tuple):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            _refuse_huge(one, where, (*path, str(key)))
+    elif isinstance(value, int):
+        refuse_huge(f"{where}: {'.'.join(path)}", value)
 
 
 def _merged(lines: list[str]) -> list[str]:

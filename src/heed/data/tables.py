@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -550,7 +551,7 @@ class Head:
         The last few heads are remembered, since several readers look at the beginning of the same file. With `excel`,
         a file that is separated by semicolons and not UTF-8 is read as Windows-1252, as Excel exports it.
         """
-        if not path.is_file():
+        if not os.path.isfile(path):
             return cls(path, (), True)
         state = path.stat()
         seen = path, (state.st_mtime_ns, state.st_size, state.st_ino)

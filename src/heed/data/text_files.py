@@ -16,6 +16,7 @@ picture has an empty answer and leads to exit status 4; only `--bad-lines error`
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import io
 import lzma
@@ -36,6 +37,8 @@ from heed.errors import DataError, HeedError
 T = TypeVar("T")
 INNER_RETURN = "carriage return inside the line, read as a space"
 _CHUNK = 1 << 16
+_ENDLESS = 1 << 28
+"""Bytes of a line that is too long after which reading stops: a compressed file may have a line without end."""
 _MARK = "\ufeff".encode()
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -69,8 +72,15 @@ def without_compression(path: Path) -> Path:
 
 
 def opened(path: Path) -> Any:
-    """The file opened for reading bytes, unpacked if its ending is that of a compression."""
-    return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+    """The file opened for reading bytes, unpacked if its ending is that of a compression.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    try:
+        return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+    except ValueError:  # a NUL or half of a surrogate pair
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
 
 
 def good_lines(path: Path, findings: Findings | None = None) -> Iterator[str]:
@@ -217,8 +227,9 @@ class _Lines:
 
     def _blocks(self, file: Chunks) -> Iterator[bytes | BadLine | None]:
         """Blocks of whole lines with their ends; a `BadLine` in place of each line that is too long."""
-        rest = held = begun = b""
+        rest, held, begun = bytearray(), b"", b""  # adding to a bytearray copies only what is added
         returns = dropping = False
+        dropped = 0
         first = True
         while (chunk := file.read1(_CHUNK)) != b"" or begun:
             if chunk is None:
@@ -239,23 +250,28 @@ class _Lines:
                 chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             end = chunk.rfind(b"\n") + 1
             if dropping:
+                dropped += len(chunk)
+                if dropped > _ENDLESS:
+                    what = f"has more than {_ENDLESS:,} bytes without a line break"
+                    raise DataError(f"{self._name} line {self.number} {what}; it is not a file of lines")
                 if not end:
                     continue
                 dropping, start = False, chunk.index(b"\n") + 1
                 if start < end:
                     yield chunk[start:end]
-                rest = chunk[end:]
+                rest[:] = chunk[end:]
             elif end:
-                yield rest + chunk[:end]
-                rest = chunk[end:]
+                yield bytes(rest) + chunk[:end]
+                rest[:] = chunk[end:]
             else:
                 rest += chunk
             if len(rest) > 4 * self._most + 4:  # no character has more than 4 bytes
-                rest, dropping = b"", True
+                rest.clear()
+                dropping, dropped = True, 0
                 self.number += 1
                 yield self._too_long()
         if not dropping and (rest or held):
-            yield rest + held.replace(b"\r", b"\n")
+            yield bytes(rest) + held.replace(b"\r", b"\n")
 
     def _refuse_what_is_no_text(self, chunk: bytes) -> None:
         for signature, meaning in _SIGNATURES.items():

@@ -22,6 +22,7 @@ rounding decides what stays in the beam). For int8, differences are counted and 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -544,7 +545,7 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
     command = f"heed export {shell_word(folder)} --to ctranslate2"
     if quantization != "float32":
         command += f" --quantization {quantization}"
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise RunError(f"'{folder}' was not exported for {engine}; export it with: {command}")
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))

@@ -55,8 +55,8 @@ class SearchOptions:
         """Check that the options are valid together.
 
         Raises:
-            ConfigError: `num_best` is larger than `beam_size`, the length penalty is negative, or the repetition
-                penalty is not a finite number above 0 or is set for a beam search.
+            ConfigError: `num_best` is larger than `beam_size`, the beam, length or length penalty is out of range, or
+                the repetition penalty is not a finite number above 0 or is set for a beam search.
         """
         self.check_repetition()
         if self.repetition_penalty != 1 and self.beam_size > 1:
@@ -66,8 +66,12 @@ class SearchOptions:
             )
         if self.num_best > self.beam_size:
             raise ConfigError(f"num_best is {self.num_best}, expected at most beam_size, {self.beam_size}")
-        if self.length_penalty < 0:
-            raise ConfigError(f"length_penalty is {self.length_penalty}, expected at least 0 (no length normalisation)")
+        if not 0 <= self.length_penalty <= 100:
+            raise ConfigError(f"length_penalty is {self.length_penalty}, expected 0 (no length normalisation) to 100")
+        longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
+        for name, value, most in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
+            if value > most:
+                raise ConfigError(f"{name} is {value}, expected at most {most:,}")
 
     def check_repetition(self) -> None:
         """Raise a ConfigError if the repetition penalty is not a finite number above 0."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
             file, field, row and the width that would be right.
     """
     paths = _paths()
-    if str(source) not in paths and Path(source).suffix not in {".yaml", ".yml"} and not Path(source).is_file():
+    if str(source) not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
         hint = suggest(str(source), [*paths, *TRAINED])
         raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
     return str(source), check_section(LessonFile, read_config(paths.get(str(source), source)), str(source))

@@ -6,6 +6,7 @@ checked character by character, and a missing one is an error that says what to 
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -74,7 +75,7 @@ def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
         ConfigError: No font has some character, or a given file is not a font.
     """
     for path in given:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise ConfigError(f"--font {path}: no such file")
         if _font(path) is None:
             raise ConfigError(f"--font {path} is not a font (.ttf, .otf or .ttc)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,7 +196,7 @@ def _names_a_file(text: str | Path) -> bool:
         return True
     if "\n" in text or len(text) > 4_000 or not text.strip():
         return False
-    return Path(text).exists() or (" " not in text and ("/" in text or _FILE_NAME.fullmatch(text) is not None))
+    return os.path.exists(text) or (" " not in text and ("/" in text or _FILE_NAME.fullmatch(text) is not None))
 
 
 def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +272,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
         ConfigError: A split differs; the message says which, and how.
     """
     where = folder / folders.CONFIG
-    if not isinstance(config.data, InMemory) or not where.is_file():
+    if not isinstance(config.data, InMemory) or not os.path.isfile(where):
         return
     began = check_config(*folders.read_settings(folder)).data
     before, now = (began.memory if isinstance(began, InMemory) else {}), config.data.memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -321,7 +322,7 @@ def train_config(
                 if processes.is_first:
                     reporter.say(how_to_go_on(Path(out), done, opened.config.training))
                 return opened, done
-            if processes.is_first and Path(out).is_dir():
+            if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
         begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
         path = processes.broadcast(begun.folder if begun is not None else Path())

@@ -7,13 +7,14 @@ remedy. Files are compared with `checksums.json`, which has the size and hash of
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -24,9 +25,9 @@ LIMIT = 1 << 26
 """Largest size in bytes of a file of settings, labels or numbers."""
 _DEPTH = 64
 """Deepest nesting of lists and objects; no file of heed has more than ten levels."""
-_VALUES = 1 << 26
-"""Most values and characters of a file with its aliases expanded: a few lines of YAML can expand to billions."""
-_REMEDY = "restore the file from a copy, or create the folder again"
+_EXPANDED = 1 << 20
+"""Most values and characters beyond twice those written: a few lines of YAML can expand to billions by aliases."""
+REMEDY = "restore the file from a copy, or create the folder again"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -69,11 +70,27 @@ def check_regular(path: Path, links: bool = False) -> os.stat_result:
                 raise RunError(f"{path} is a link to {target}, outside of its folder; put the file itself there")
         found = path.stat()
     except FileNotFoundError:
-        raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
+        raise MissingFileError(f"{path} is missing; {REMEDY}") from None
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
         raise _unreadable(path, error) from None
     _check_kind(path, found)
     return found
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file opened for reading, without ever waiting for a pipe or device.
+
+    Raises:
+        OSError: There is none of this name, it is not regular, or cannot be read; `strerror` says which.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError:  # a NUL or half of a surrogate pair
+        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
+    if kind := kind_of(os.fstat(number)):
+        os.close(number)
+        raise OSError(errno.EINVAL, f"it is {kind}, expected a file", str(path))
+    return open(number, "rb")
 
 
 def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
@@ -85,10 +102,7 @@ def read_bytes(path: Path, limit: int = LIMIT, links: bool = False) -> bytes:
     """
     size = check_regular(path, links).st_size
     try:
-        # If the file has become a pipe since the check, opening it still does not block.
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(number, "rb") as file:
-            _check_kind(path, os.fstat(number))
+        with open_regular(path) as file:
             content = b"" if size > limit else file.read(limit + 1)
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -163,25 +177,39 @@ def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any
         RunError: The text is not of that form, or its values are nested too deep.
     """
     try:
-        values = parse(text)
-        check_values(values)
-        if "\\u" in text or "\\U" in text:  # an escape may be half of a surrogate pair, which cannot be written again
-            json.dumps(values, ensure_ascii=False, default=str).encode()
-    except RecursionError:
-        raise damaged(path, "its values are nested too deep") from None
-    except UnicodeEncodeError:
-        raise damaged(path, "it contains half of a surrogate pair, which is not a character") from None
+        return plain(text, parse)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
         raise damaged(path, f"it is not {form}: {where}{getattr(error, 'problem', None) or error}") from None
-    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+    except UnicodeEncodeError:
+        raise damaged(path, "it contains half of a surrogate pair, which is not a character") from None
+    except ValueError as error:
         raise damaged(path, f"it is not {form}: {error}") from None
+
+
+def plain(text: str, parse: Callable[[str], Any]) -> Any:
+    """The plain values of a text.
+
+    Raises:
+        UnicodeEncodeError: A value contains half of a surrogate pair.
+        ValueError: The text is not of that form, or its values are nested too deep or too many.
+        yaml.YAMLError: `parse` raised it.
+    """
+    try:
+        values = parse(text)
+        check_values(values, 2 * len(text) + _EXPANDED)
+        if "\\u" in text or "\\U" in text:  # an escape may be half of a surrogate pair, which cannot be written again
+            json.dumps(values, ensure_ascii=False, default=str).encode()
+    except RecursionError:
+        raise ValueError("its values are nested too deep") from None
+    except (TypeError, AttributeError, KeyError, OverflowError) as error:  # in PyYAML
+        raise ValueError(str(error)) from None
     return values
 
 
-def check_values(values: Any) -> None:
-    """Refuse plain values that are nested too deep, contain themselves, or expand to too many values.
+def check_values(values: Any, most: int) -> None:
+    """Refuse plain values that are nested too deep, contain themselves, or are more than `most`, characters included.
 
     Raises:
         ValueError: They do; the message says which.
@@ -193,7 +221,7 @@ def check_values(values: Any) -> None:
         level = []
         for one in inside:
             total += 1 + (len(one) if isinstance(one, str) else 0)
-            if total > _VALUES:
+            if total > most:
                 raise ValueError("its aliases expand to too many values")
             if isinstance(one, dict | list | tuple):
                 level.append(one)
@@ -204,7 +232,7 @@ def check_values(values: Any) -> None:
 
 def damaged(path: Path, problem: str) -> RunError:
     """The error for a file with unusable content."""
-    return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
+    return RunError(f"{path} is damaged: {' '.join(problem.split())}; {REMEDY}")
 
 
 def _of_type(path: Path, value: Any, kind: type) -> Any:
@@ -226,7 +254,7 @@ def kind_of(found: os.stat_result) -> str:
 
 def _check_kind(path: Path, found: os.stat_result) -> None:
     if kind := kind_of(found):
-        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
+        raise RunError(f"{path} is {kind}, expected a file; {REMEDY}")
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:

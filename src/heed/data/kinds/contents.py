@@ -174,9 +174,9 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
     With the `findings` of its later reader, the beginning of a table is read once for both.
     """
     try:
-        if path.is_dir():
+        if os.path.isdir(path):
             return _of_names(_files(path), "it is a folder of pictures")
-        if not path.is_file():
+        if not os.path.isfile(path):
             return None
         if is_picture(path.name):
             return Content("pictures", "it is a picture")

@@ -17,6 +17,7 @@ out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ def document_reader(data: Any) -> Reader[Document]:
             table.findings.remark(f"{table.column_word}s: text is {found.shown}{numbered}")
 
     def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
-        root = path if path.is_dir() else None
+        root = path if os.path.isdir(path) else None
         for file in [path] if root is None else _files_below(root, findings):
             form = _ENDINGS.get(ending_of(file), "text") if kind == "auto" else kind
             name = file.name if root is None else str(file.relative_to(root))
@@ -120,9 +121,9 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.startswith("."):
             findings.note("hidden files and folders, left out", folder, path.name, unit="name")
-        elif path.is_dir():
+        elif os.path.isdir(path):
             found += _files_below(path, findings)
-        elif path.is_file():
+        elif os.path.isfile(path):
             found.append(path)
         else:
             findings.note("not a regular file, left out", folder, path.name, unit="file")

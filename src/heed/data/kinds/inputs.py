@@ -8,6 +8,7 @@ ending.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def input_texts(
         DataError: The file cannot be read, its header lacks the column, or a line is bad.
     """
     kind = ending_of(path)
-    if kind not in KINDS or not path.is_file():
+    if kind not in KINDS or not os.path.isfile(path):
         return None
     table = open_table(path, findings)
     if isinstance(table, JsonTable) and len(table.objects) <= len(table.head.filled) / 2:
@@ -184,7 +185,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     Raises:
         DataError: The file cannot be read, or has other columns.
     """
-    if ending_of(path) not in KINDS or not path.is_file():
+    if ending_of(path) not in KINDS or not os.path.isfile(path):
         return None
     table = open_table(path, findings)
     both = "text" if columns[0] is None else columns[0], 1 if columns[1] is None else columns[1]

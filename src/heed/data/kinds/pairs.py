@@ -25,6 +25,7 @@ in two orders are two sentences.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -100,7 +101,7 @@ def _pair(row: Row) -> Pair:
 
 
 def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
-    if source.exists() and target.exists() and source.samefile(target):
+    if os.path.exists(source) and os.path.exists(target) and source.samefile(target):
         findings.remark(f"warning: source and target are the same file, '{source.name}'; {COPY}")
 
     def pair(numbered: tuple[int, tuple[str | BadLine | None, str | BadLine | None]]) -> Pair:

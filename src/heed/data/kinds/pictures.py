@@ -447,9 +447,9 @@ class _Reading:
         rest = list(files)
         while rest:
             path = rest.pop(0)
-            if not Path(path).exists() and archive_in(path) is None:
+            if not os.path.exists(path) and archive_in(path) is None:
                 raise DataError(f"no file '{path}'")
-            if Path(path).is_dir() or is_archive(path) or archive_in(path) is not None:
+            if os.path.isdir(path) or is_archive(path) or archive_in(path) is not None:
                 yield from self._folders(path, findings)
             elif is_table(Path(path)):
                 entries = table_entries(Path(path), self.columns, findings, self.advice)
@@ -569,4 +569,4 @@ class _Reading:
 
 
 def _holds_labels(path: str) -> bool:
-    return Path(path).is_file() and is_idx(Path(path)) and read_idx(Path(path)).ndim == 1
+    return os.path.isfile(path) and is_idx(Path(path)) and read_idx(Path(path)).ndim == 1

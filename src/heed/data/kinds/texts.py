@@ -16,6 +16,7 @@ set. `data.format=lines` makes the first word of each line its label.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def text_reader(form: TextFormat) -> Reader[Text]:
                 f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
                 "or JSON lines"
             )
-        in_folders = form.kind == "folders" or (form.kind == "auto" and path.is_dir())
+        in_folders = form.kind == "folders" or (form.kind == "auto" and os.path.isdir(path))
         return (_folders if in_folders else _lines)(path, form, findings) if found is None else found
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
@@ -133,7 +134,7 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     """
     kind = form.kind
     if kind == "auto":
-        kind = "folders" if path.is_dir() else _ENDINGS.get(ending_of(path), "lines")
+        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "lines")
         if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
             _remark(findings, form, "lines", "lines `__label__LABEL text`")
             return None
@@ -316,7 +317,7 @@ _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text"
 
 
 def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise DataError(f"'{path}' is not a folder, but data.format is folders")
     classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not classes:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from heed.errors import DataError
 from heed.storage.cache import contents_of, find_entry, key_of, make_entry
+from heed.storage.files import open_regular
 
 
 class PictureError(DataError):
@@ -89,7 +90,7 @@ _GZIP = b"\x1f\x8b"
 def is_idx(path: Path) -> bool:
     """True if a file begins like an idx file: two zero bytes, a type, a number of dimensions."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(4)
             if head.startswith(_GZIP):
                 file.seek(0)
@@ -106,7 +107,8 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         DataError: The file cannot be read, is not an idx file of bytes, or is cut off.
     """
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
         data = gzip.decompress(data) if data.startswith(_GZIP) else data
     except FileNotFoundError:
         raise DataError(f"no file '{path}'") from None
@@ -263,10 +265,10 @@ def open_archive(path: Path) -> Archive:
         DataError: The file is missing or not an archive, or the cache folder has no room for its content.
     """
     try:
+        with open_regular(path) as file:
+            magic = file.read(6)
         if zipfile.is_zipfile(path):
             return ZipPictures(path)
-        with path.open("rb") as file:
-            magic = file.read(6)
         if magic[:2] == b"\x1f\x8b" or magic[:3] == b"BZh" or magic == b"\xfd7zXZ\0":
             return _unpacked(path)
         return _plain(path)

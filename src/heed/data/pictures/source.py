@@ -35,6 +35,7 @@ from heed.data.pictures.files import (
     split_in,
 )
 from heed.errors import DataError
+from heed.storage.files import open_regular
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,7 +120,7 @@ class Pixels:
         if mark and number.isdecimal():
             if head in self._sources:
                 return self._sources[head], number
-            if Path(head).is_file() and not Path(place).is_file():
+            if os.path.isfile(head) and not os.path.isfile(place):
                 return self._opened(head, lambda: Arrays(read_idx(Path(head)))), number
         if inside := archive_in(place):
             archive, member = inside
@@ -247,7 +248,8 @@ def bytes_of(path: Path) -> bytes:
         PictureError: The file cannot be read.
     """
     try:
-        return path.read_bytes()
+        with open_regular(path) as file:
+            return file.read()
     except FileNotFoundError:
         raise PictureError("missing file", "does not exist") from None
     except OSError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from heed.config import HubSection, OwnData
@@ -93,8 +93,8 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
 
 def sets_in(path: str, pixels: Pixels) -> dict[str, str]:
     """Split -> its folder or file, if a folder or an archive contains a training set and others; else empty."""
-    folder = Path(path).is_dir()
-    if not folder and not (is_archive(path) and Path(path).is_file()):
+    folder = os.path.isdir(path)
+    if not folder and not (is_archive(path) and os.path.isfile(path)):
         return {}
     held = bundles(path) if folder else {}
     if len(held) > 1 and "train" in held:

@@ -74,7 +74,9 @@ class ExampleStream(Generic[E]):
         self._data, self._reader, self._held_out = data, reader, held_out
         self._known: dict[str, frozenset[str]] = {}
         self._said: dict[str, Found] = {}
-        self._once = not all(file.is_file() or file.is_dir() for file in map(Path, data.train) if file.exists())
+        self._once = not all(
+            os.path.isfile(file) or os.path.isdir(file) for file in map(Path, data.train) if os.path.exists(file)
+        )
         if self._once and (processes := int(os.environ.get("WORLD_SIZE", 1))) > 1:
             raise DataError(f"{self.name} is a pipe, and {processes} processes cannot all read it; give files")
         self._begin()

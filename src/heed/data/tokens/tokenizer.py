@@ -25,7 +25,8 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -59,7 +60,7 @@ from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
 from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, learn, learn_characters, learn_words
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, InputError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
@@ -84,6 +85,23 @@ def encode_in_parts(
         together = [parts[n] for n in chunk]
         encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
     return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+
+@contextmanager
+def _of_characters(*texts: str) -> Iterator[None]:
+    """Explain the error of the library for a text with half of a surrogate pair.
+
+    Raises:
+        InputError: A text has one, which typed bytes that are not UTF-8 become.
+    """
+    try:
+        yield
+    except (TypeError, UnicodeEncodeError):
+        for text in texts:
+            if isinstance(text, str) and (found := re.search("[\ud800-\udfff]", text)):
+                what = f"has {found[0]!a} at position {found.start() + 1}, which is not a character"
+                raise InputError(f"the text {text[:40]!a} {what}; give it in UTF-8") from None
+        raise
 
 
 def character_table(tokens: Sequence[str], unknown: int) -> NDArray[np.int32]:
@@ -261,12 +279,14 @@ class TextTokenizer:
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        with _of_characters(text):
+            encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return Encoded(encoding.ids, encoding.offsets)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end."""
-        return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        with _of_characters(*texts):
+            return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """Many texts to ids, without start and end, int32: `encode_all` for long texts.
@@ -281,7 +301,8 @@ class TextTokenizer:
             self._table = self._make_table()
         table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
         codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
-        return [table[np.minimum(code, len(table) - 1)] for code in codes]
+        with _of_characters(*texts):
+            return [table[np.minimum(code, len(table) - 1)] for code in codes]
 
     def _make_table(self) -> NDArray[np.int32]:
         """The id of each byte, or of each character up to the last known one, with the unknown id for others."""
@@ -299,7 +320,8 @@ class TextTokenizer:
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""
         normal = self._tokenizer.normalizer
-        return text if normal is None else str(normal.normalize_str(text))
+        with _of_characters(text):
+            return text if normal is None else str(normal.normalize_str(text))
 
     @property
     def lowercases(self) -> bool:
@@ -558,14 +580,16 @@ class MappedTokenizer(TextTokenizer):
 
     def encode(self, text: str) -> Encoded:
         code, rest = self._split(text)
-        encoding = self._tokenizer.encode(rest, add_special_tokens=False)
+        with _of_characters(text):
+            encoding = self._tokenizer.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
         ids = self._numbered(encoding, rest)
         return Encoded([self._code(code), *ids], [(0, len(code)), *spans]) if code else Encoded(ids, spans)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         rests = [self._split(text)[1] for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
+        with _of_characters(*texts):
+            encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
         for text, rest, encoding in zip(texts, rests, encodings, strict=True):
             ids = [self._ids[i] for i in encoding.ids]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -199,7 +200,7 @@ class Origin:
             RunError: The file is damaged or has another format; the message says how to make it again.
         """
         path = folder / ORIGIN
-        if not path.is_file():
+        if not os.path.isfile(path):
             return None
         values = read_json(path)
         again = (
@@ -264,11 +265,11 @@ def find_checkpoint(source: str | Path) -> tuple[Path, str]:
         ConfigError: It is a name, and huggingface_hub is not installed.
     """
     path = Path(source)
-    if path.is_dir():
+    if os.path.isdir(path):
         return path, f"folder {path}"
-    if path.is_file() and path.suffix in PLAIN:
+    if os.path.isfile(path) and path.suffix in PLAIN:
         return path, f"file {path}"
-    if path.exists():
+    if os.path.exists(path):
         plain = f"a file of a ResNet ({', '.join(PLAIN)})"
         raise RunError(f"{path} is a file; a checkpoint is a folder with {CONFIG}, tensors and a tokenizer, or {plain}")
     name = str(source)

@@ -17,6 +17,7 @@ class Flag:
     help: str  # one line
     default: Any = None  # the value if it is not given
     least: int | None = None  # the smallest allowed number
+    most: int | None = None  # the largest allowed number
     keyword: str | None = None  # keyword of the Python method, if it is not the name
     several: bool = False  # may be given several times; the value is then a tuple
     file: bool = False  # a text that is the name of a file
@@ -46,14 +47,16 @@ class TaskSpec:
 
 
 JSON = Flag("predict", "json", bool, "One JSON object per output.", default=False)
-NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", default=1, least=1)
+NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", default=1, least=1, most=1_000)
 SORT = Flag("predict", "sort", ("uncertainty",), "Least certain inputs first, for labelling.")
 ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, least=0)
-BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1)
+BEAM = Flag("predict", "beam", int, "Beam size; the run's by default.", least=1, most=1_000)
 CHOICE = Flag(
     "predict", "choice", str, "A continuation (pretraining: a word at the mask) to rank; repeatable.", several=True
 )
-LENGTH = Flag("predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1)
+LENGTH = Flag(
+    "predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1, most=100_000
+)
 WITH_BASELINE = Flag(
     "predict",
     "with-baseline",
@@ -61,7 +64,7 @@ WITH_BASELINE = Flag(
     "Add the output of the best baseline by the run's report: for TEXT on a further line, else after a tab.",
     default=False,
 )
-LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, keyword="beam_size")
+LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, most=1_000, keyword="beam_size")
 GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
 ATTRIBUTION = (
     Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds to a score."),

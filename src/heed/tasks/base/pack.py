@@ -8,6 +8,7 @@ What was learned (weights, tokenizers, labels) is copied byte for byte.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     final = Path(f"{name}.zip" if out is None else out)
     if not folders.is_packed(final):
         raise ConfigError(f"--out is '{final}', expected a name that ends in .zip")
-    if final.exists():
+    if os.path.exists(final):
         raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
     config = check_config(*folders.read_settings(folder))
     uses = [with_file(use).format(run=shell_word(Path(final.name))) for use in spec_of(config.task).uses]
@@ -124,6 +125,6 @@ def with_file(use: str) -> str:
 def _card(path: Path, uses: Sequence[str]) -> str:
     """The model card of a packed run: its command first, and the other commands with the zip file's name."""
     section = "\n".join(command_lines(uses, "the directory that holds the zip file")) + "\n"
-    card = _COMMANDS.sub(lambda _: section, _USE.sub("", read_text(path) if path.is_file() else ""))
+    card = _COMMANDS.sub(lambda _: section, _USE.sub("", read_text(path) if os.path.isfile(path) else ""))
     version = metadata.version("heed-attention")
     return f"To use this model: {code_span(uses[0])} (heed {version} or newer)\n\n{card}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -38,7 +39,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
     run, translator = name.rpartition("/")[2], "opus" in name
     steps = [
         "" if find_spec("sentencepiece" if translator else "huggingface_hub") else "pip install -e '.[hf]'",
-        "" if Path(run).exists() else f"heed import {name} --out {run}",
+        "" if os.path.exists(run) else f"heed import {name} --out {run}",
         f"heed train {' '.join(map(shell_word, words))} --from {run}{f' tokenizer.from={run}' if translator else ''}",
     ]
     few = f"{counted(len(examples), spec.unit)} are few for a model trained from scratch"

@@ -20,13 +20,13 @@ class DialogueModel(ModelSection):
 class ResponseConfig(Section):
     """Writing of a response."""
 
-    beam_size: int = Field(1, gt=0)
+    beam_size: int = Field(1, gt=0, le=1_000)
     """Candidates that a beam search keeps for each response; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, le=100)
     """Candidates are ranked by log-probability / length ** length_penalty."""
-    min_length: int = Field(0, ge=0)
+    min_length: int = Field(0, ge=0, le=100_000)
     """Smallest number of tokens."""
-    max_length: int | None = Field(None, gt=0)
+    max_length: int | None = Field(None, gt=0, le=100_000)
     """Largest number of tokens; by default 1.5 times the longest training response plus 20, but at most 100."""
 
 

@@ -47,9 +47,9 @@ def places_of(names: Iterable[str]) -> list[str]:
 
 def _places(name: str) -> Sequence[str]:
     path = Path(name)
-    if path.is_dir():
+    if os.path.isdir(path):
         return _inside(path)
-    if path.is_file():
+    if os.path.isfile(path):
         if is_archive(path):
             found = [one for one in open_archive(path).names if is_picture(one) and not is_hidden(one.split("/"))]
             if not found:
@@ -62,7 +62,7 @@ def _places(name: str) -> Sequence[str]:
         matching = sorted(glob.glob(name, recursive=True))
         if not matching:
             raise ConfigError(f"no file matches '{name}'")
-        return [place for one in matching for place in ([one] if Path(one).is_file() else _inside(Path(one)))]
+        return [place for one in matching for place in ([one] if os.path.isfile(one) else _inside(Path(one)))]
     return [name]
 
 

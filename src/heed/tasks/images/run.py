@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,7 +133,7 @@ class PictureOutputs(TextOutputs):
         return places_of(texts)
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        if path.is_dir() or path.suffix.lower() not in _LISTS:
+        if os.path.isdir(path) or path.suffix.lower() not in _LISTS:
             places = places_of([str(path)])
             return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
         data = self.run.task.config.data
@@ -282,7 +283,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         """
         found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
         own: Sequence[Picture] = ()
-        if Path(text).exists():  # the run's data stays closed: an imported run has none
+        if os.path.exists(text):  # the run's data stays closed: an imported run has none
             pass
         elif found is not None:
             splits = self.task.split_names
@@ -451,7 +452,7 @@ def most(prediction: LabelPrediction) -> set[str]:
 def _several(pictures: Any) -> Sequence[Any] | None:
     """The pictures as a sequence if several are given; None for a single picture."""
     if isinstance(pictures, str | Path):
-        return places_of([str(pictures)]) if Path(pictures).is_dir() else None
+        return places_of([str(pictures)]) if os.path.isdir(pictures) else None
     if isinstance(pictures, list | tuple):
         return pictures
     if (names := column_names(pictures)) is not None:

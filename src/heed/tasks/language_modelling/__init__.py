@@ -26,7 +26,7 @@ SPEC = TaskSpec(
         LOOK_BEAM,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),
-        Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1),
+        Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),
     ),
     uses=(
         "heed predict {run} PROMPT",

@@ -98,13 +98,13 @@ class LanguageModelTraining(TrainingConfig):
 class ContinuationConfig(Section):
     """How the model continues a text."""
 
-    beam_size: int = Field(1, gt=0)
+    beam_size: int = Field(1, gt=0, le=1_000)
     """Continuations kept per prompt; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0)
+    length_penalty: float = Field(1.0, ge=0, le=100)
     """Continuations are compared by log-probability / length ** length_penalty."""
-    min_length: int = Field(0, ge=0)
+    min_length: int = Field(0, ge=0, le=100_000)
     """Smallest number of tokens to write."""
-    max_length: int = Field(100, gt=0)
+    max_length: int = Field(100, gt=0, le=100_000)
     """Largest number of tokens to write."""
     first_token: bool = True
     """Put the token that precedes documents (end, or start) before a prompt; false does not, as in the programs of many

@@ -24,7 +24,7 @@ class SeriesData(Section):
     """Columns to read and forecast, by name or by number from 0; all by default."""
     window: int = Field(48, gt=1)
     """Rows read before the first forecast row, and rows of a training example."""
-    horizon: int = Field(12, gt=0)
+    horizon: int = Field(12, gt=0, le=100_000)
     """Rows to forecast; each forecast row is fed back to forecast the next."""
     season: int | None = Field(None, gt=0)
     """Period of the series in rows (12 for monthly data); adds the seasonal naive forecast as a baseline."""

@@ -155,11 +155,13 @@ class SeriesRun(Run[Series, Forecaster]):
             `(horizon, columns)`; `to_frame()` converts it to a data frame.
 
         Raises:
-            ConfigError: The series has no rows, or the wrong number of columns.
+            ConfigError: The series has no rows, or the wrong number of columns; or the horizon is too long.
             DataError: A value is not a number, or a column is missing.
         """
         values = self._values(rows)
         horizon = horizon or self.task.config.data.horizon
+        if not 1 <= horizon <= 100_000:
+            raise ConfigError(f"horizon is {horizon}, expected 1 to 100,000 rows")
         return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], self.task.standard.columns)
 
     def _values(self, rows: Any) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -347,7 +348,7 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, At
         data = self.task.config.data
         if not isinstance(data, FilesData) or isinstance(data, HubSection) or data.shuffle_source is not None:
             return []
-        if not all(Path(file).is_file() for file in data.train):
+        if not all(os.path.isfile(file) for file in data.train):
             return []
         try:
             findings = Findings("skip", data.encoding, data.max_line)
