@@ -14,8 +14,10 @@ test: $(VENV)/.dev
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
-fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints
-	HEED_FUZZ=500 $(BIN)/python -m pytest -n auto tests/test_fuzz_runs.py tests/test_fuzz_checkpoints.py
+SEED = 1
+fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints; make fuzz SEED=7
+	HEED_FUZZ=500 HEED_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto \
+	  tests/test_fuzz_runs.py tests/test_fuzz_checkpoints.py tests/test_fuzz_options.py
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tools/mutants.py

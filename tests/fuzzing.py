@@ -1,7 +1,8 @@
-"""Fuzzing of run folders: after random damage, heed must answer as before or with a one-line error.
+"""Fuzzing of run folders and command lines: heed must answer as before or with a one-line error.
 
 `damages` draws one change: to the bytes of a file, to a value in a JSON or YAML file, or a replacement of a whole file.
-`answer` runs a command on the damaged folder in this process and reports unacceptable results.
+`odd_words` draws a command with an odd number, name or setting in it. `answer` runs a command in this process and
+reports unacceptable results.
 """
 
 import contextlib
@@ -27,8 +28,12 @@ import yaml
 from hypothesis import strategies as st
 
 from heed.cli import main
+from heed.cli.app import app
+from heed.config.sections import _data_kinds
+from heed.registry import bodies_of
 from heed.storage.disk import write_checksums
 from heed.storage.files import CHECKSUMS
+from heed.tasks import config_class
 
 SECONDS = 60
 """Time after which a command counts as hanging; the slowest takes a second on a busy machine."""
@@ -47,6 +52,30 @@ VALUES: list[Any] = [
     "/dev/zero", "/dev/stdin", "../../../etc/passwd", "x" * 5000, [], {}, [[]], [{}], [None], ["a"],
     ["a", "a"], {"a": 1}, {"": None}, [1, 2, 3], [1.0, "x"], {"name": []},
 ]  # fmt: skip
+
+
+NUMBERS = (
+    "0", "-1", "7", "1.5", "nan", "inf", "-inf", "1e400", "1e308", "1e-400", "9" * 20, "-" + "9" * 20, "9" * 5000,
+    "2147483648", "9223372036854775807", "9223372036854775808", "1e18", "\u0663", "1_0", "", " ", "x", "0x10", "null",
+)  # fmt: skip
+NAMES = (
+    "", ".", "..", "x" * 256, "x" * 5000, "x/" * 3000, "caf\udce9", "caf\udce9.txt", "\ud800", "a\0b", "~", "-",
+    "\x1b[31m", "\u202e.svg", "loop", "loop.csv", "zero", "zero.png", "zero.yaml", "pipe.yaml", "gone/x", "folder",
+    *(f"{'x' * 300}{end}" for end in (".yaml", ".zip", ".html", ".png", ".json", ".csv", "!a.png", "#1")), "file",
+    "file/x", "hub:" + "x" * 300, "a," * 50_000, "a=" + "x" * 300, "data.train=" + "x" * 300,
+)  # fmt: skip
+"""Names, some of them of files that `odd_files` writes."""
+ALIASES = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}], " for n in range(1, 10))
+SETTINGS = (
+    "[", "[" * 100_000, "[" * 900 + "]" * 900, "2001-99-99", "2001-01-01", "12:61:61", "&a [*a]", "[*a]",
+    f"{{a0: &a0 [x, x, x, x, x, x, x, x, x], {ALIASES}}}", "!!python/object/apply:os.system [ls]", "!!timestamp x",
+    "!!int x", "!!float x", "!!bool x", "!!binary x", "!!set {a}", "!!omap [a]", "!!pairs [a]", "!!str [a]", "!x y",
+    "{a: b}", "[1, 2]", "[a, 9999999999999999999999]", ".nan", ".inf", "-.inf", '"\\ud800"', '"\\UFFFFFFFF"',
+    '"a\\0b"', "{? [a] : b}", "{1: 2}", "<<: x", "{<<: x}", "{=: x}", "? a", "[]", "{}", "[[]]", "[null]", "\t", "%",
+    "@", "`", "''", "0b2", "1__0", "0o9", "=", "- a", "*", "&", "|", ">", "--- a\n--- b", "true",
+    *(json.dumps(name) for name in NAMES),
+)  # fmt: skip
+ENCODINGS = ("utf-8", "ascii", "latin-1", "cp1252", "utf-16")
 
 
 class Hanging(BaseException):
@@ -233,10 +262,87 @@ def _limited(seconds: int):
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def answer(words: list[str], patch: Any) -> Answer:
-    """Run a command in this process, with empty standard input."""
+def odd_files(folder: Path) -> None:
+    """Write files that some of the `NAMES` are of."""
+    (folder / "folder").mkdir()
+    (folder / "file").write_text("one two\n")
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("one two\n")
+    os.mkfifo(folder / "pipe.yaml")
+    for name in ("loop", "loop.csv"):
+        (folder / name).symlink_to(name)
+    for name in ("zero", "zero.png", "zero.yaml"):
+        (folder / name).symlink_to("/dev/zero")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A command line, with the YAML file and the encoding of standard output that belong to it."""
+
+    words: list[str]
+    yaml: str = ""
+    encoding: str = "utf-8"
+
+    def __repr__(self) -> str:
+        return f"{[word[:70] for word in self.words]}, yaml {self.yaml[:200]!r}, {self.encoding}"
+
+
+@st.composite
+def odd_words(draw: st.DrawFn, commands: dict[str, list[str]], fields: list[str], task: str, files: str) -> Asked:
+    """A command with an odd value: of an option, in place of a word, of a field, or in a configuration of its own."""
+    name = draw(st.sampled_from(sorted(commands)))
+    words = [*commands[name]]
+    way = draw(st.sampled_from(("option", "option", "word") if name not in TRAINS else ("option", "field", "yaml")))
+    encoding = draw(st.sampled_from(("utf-8",) * 3 + ENCODINGS))
+    if way == "option":
+        named = [one for one in options_of_command(words[0]) if one[0] not in ("--resume", "--open")]
+        option, is_number = draw(st.sampled_from(named))
+        return Asked(
+            [*words, option, draw(st.sampled_from(NUMBERS if is_number else (*NUMBERS, *NAMES)))], "", encoding
+        )
+    if way == "word":
+        words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from((*NAMES, *NUMBERS)))
+        return Asked(words, "", encoding)
+    field = draw(st.sampled_from(fields))
+    if name == "train" and field in ENDLESS:
+        field = "training.seed"
+    value = draw(st.sampled_from((*NUMBERS, *SETTINGS)))
+    if way == "field":
+        return Asked([*words, f"{field}={value}"], "", encoding)
+    section, key, *_ = field.split(".")
+    own = f"  {key}: {value}\n" if section == "data" else f"{section}:\n  {key}: {value}\n"
+    text = draw(st.sampled_from((f"task: {task}\ndata:\n  train: [{files}]\n{own}",) * 3 + (value,)))
+    return Asked(["check", "own.yaml"] if name == "check data" else ["train", "own.yaml", "--dry-run"], text, encoding)
+
+
+TRAINS = ("check data", "dry run", "train")
+"""Commands that take fields."""
+ENDLESS = ("training.steps", "training.epochs", "training.minutes", "training.accumulate", "training.micro_batches")
+"""Fields by which training may take as long as is asked for."""
+
+
+def options_of_command(name: str) -> list[tuple[str, bool]]:
+    """The options of a command that take a value, each with True if that is a number."""
+    params = typer.main.get_command(app).commands[name].params
+    options = [one for one in params if one.param_type_name == "option" and not one.is_flag]
+    return [(max(one.opts, key=len), one.metavar in ("N", "X")) for one in options if one.name != "help"] or [
+        ("--help", False)
+    ]
+
+
+def fields_of(task: str, model: str) -> list[str]:
+    """The names of all fields of a task's configurations and of a model."""
+    kind, found = config_class(task), set()
+    for section, info in kind.model_fields.items():
+        kinds = [*_data_kinds(kind).values()] if section == "data" else []
+        for part in kinds or [info.annotation]:
+            found |= {f"{section}.{one.alias or name}" for name, one in getattr(part, "model_fields", {}).items()}
+    return sorted(found | {f"model.{name}" for body in bodies_of(model) for name in body.config_class.model_fields})
+
+
+def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
+    """Run a command in this process, with empty standard input and output in this encoding."""
     patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # uncached, it takes as long as the command
-    out, err, code, wrong = io.StringIO(), io.StringIO(), 0, ""
+    out, err, code, wrong = io.TextIOWrapper(io.BytesIO(), encoding=encoding), io.StringIO(), 0, ""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     try:
         with (
@@ -256,13 +362,15 @@ def answer(words: list[str], patch: Any) -> Answer:
     said = err.getvalue()
     if not wrong and code:
         lines = said.splitlines()
-        if code not in (1, 2, 3) or (not lines and words[0] != "check"):
-            wrong = f"exit status {code} and {len(lines)} lines"
-        elif lines and not lines[-1].startswith("heed: "):
+        if code not in (1, 2, 3, 4) or (not lines and words[0] != "check") or len(said) > 20_000:
+            wrong = f"exit status {code}, {len(lines)} lines and {len(said)} characters"
+        elif lines and not lines[-1].startswith(("heed: ", "Error: ")):
             wrong = f"not a one-line error: {lines[-3:]}"
     if not wrong and re.search(r"\w*Warning: ", said):
         wrong = f"a warning with a line of code: {said[-300:]}"
-    return Answer(code, out.getvalue(), said, wrong)
+    with contextlib.suppress(UnicodeEncodeError):  # what was not written
+        out.flush()
+    return Answer(code, out.buffer.getvalue().decode(encoding, "surrogateescape"), said, wrong)
 
 
 def seal_again(folder: Path) -> None:

@@ -14,11 +14,10 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 # The layers from bottom to top; a part imports what lies below it, and nothing beside it.
 LAYERS = [
     {"errors", "shapes", "visible"},
-    {"kernels", "memory"},
+    {"kernels", "memory", "storage"},
     {"attention"},
     {"layers"},
     {"models"},
-    {"storage"},
     {"config"},
     {"registry", "threads"},
     {"data"},

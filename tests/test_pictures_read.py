@@ -12,6 +12,7 @@ from PIL import Image
 from heed.cli import main
 from heed.config.pictures import DigitPictures, PictureData
 from heed.data.kinds.contents import picture_content
+from heed.data.pictures import source
 from heed.data.pictures.source import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
@@ -195,15 +196,31 @@ def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, kind, rule, rea
 
 
 def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
-    file, read = photos / "dog" / "2.png", type(photos).read_bytes
+    file, read = photos / "dog" / "2.png", source.open_regular
 
     def refused(path):
         if path == file:
             raise PermissionError(13, "Permission denied")
         return read(path)
 
-    monkeypatch.setattr(type(photos), "read_bytes", refused)  # tests may run as root
+    monkeypatch.setattr(source, "open_regular", refused)  # tests may run as root
     assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [("pipe", "it is a named pipe"), ("/dev/zero", "it is a device"), ("/dev/random", "it is a device")],
+)
+def test_what_would_never_end_is_not_waited_for(photos, kind, problem):
+    for name in ("dog/2.png", "dog/0-images-idx3-ubyte", "dog/0.zip"):
+        path = photos / name
+        path.unlink(missing_ok=True)
+        os.mkfifo(path) if kind == "pipe" else path.symlink_to(kind)
+    for path in (photos / "dog/2.png", photos / "dog/0-images-idx3-ubyte", photos / "dog/0.zip", photos / "dog"):
+        picture_content(path)
+    assert f"{problem}, expected a file" in refusal(photos)
+    assert f"{problem}, expected a file" in refusal(photos / "dog/0.zip")
+    assert "contains no pictures" in refusal(photos / "dog/0-images-idx3-ubyte")
 
 
 def test_one_text_among_many_pictures_is_found_in_its_place(tmp_path):

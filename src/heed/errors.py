@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import math
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -74,7 +73,7 @@ def refuse_huge(name: str, value: int) -> None:
         ConfigError: It has more than 64 bits.
     """
     if abs(value) >= 2**63:
-        raise ConfigError(f"{name} has {int(math.log10(abs(value))) + 1} digits, but must be less than 2 ** 63")
+        raise ConfigError(f"{name} has {value.bit_length()} bits, but must be less than 2 ** 63")
 
 
 def nearest(wrong: str, valid: Iterable[str]) -> str:

@@ -24,6 +24,25 @@ EDITS = [
         "        problems: dict[str, str] = {}\n        if WEIGHTS not in listed",
         ("tests/test_pack.py",),
     ),
+    # odd words
+    Edit(
+        "yaml: aliases may expand without bounds",
+        "            if total > most:",
+        "            if total > most**2:",
+        ("tests/test_odd_words.py", "tests/test_run_files.py"),
+    ),
+    Edit(
+        "pictures: pipes and devices are opened",
+        "    if kind := kind_of(os.fstat(number)):\n        os.close(number)",
+        '    if kind := "":\n        os.close(number)',
+        ("tests/test_odd_words.py", "tests/test_pictures_read.py"),
+    ),
+    Edit(
+        "numbers beyond 64 bits are used",
+        "    if abs(value) >= 2**63:",
+        "    if abs(value) >= 2**630:",
+        ("tests/test_odd_words.py",),
+    ),
     # imported ResNets, and the advice to start from a checkpoint
     Edit(
         "resnet: running means and variances are exchanged",

@@ -13,6 +13,8 @@ from typing import Any, NoReturn, TextIO, cast
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """Error numbers of a failed write."""
+_LONGEST = 10_000
+"""Most characters of an error message."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -31,6 +33,8 @@ def _run(arguments: list[str] | None) -> None:
             app(arguments, standalone_mode=True)
     except HeedError as error:
         text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever characters a name contains
+        if len(text) > _LONGEST:  # a name or value in it is of no use
+            text = f"{text[: _LONGEST // 2]} ... ({len(text):,} characters) ... {text[-_LONGEST // 2 :]}"
         print(f"heed: {text}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -93,7 +97,7 @@ def _visible_streams() -> Iterator[None]:
         sys.stdin, sys.stdout, sys.stderr = given, out, err
 
 
-class _Closed(io.TextIOBase):
+class _Closed(io.StringIO):
     """Stands for a closed stdout."""
 
     def write(self, text: str) -> int:

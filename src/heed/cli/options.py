@@ -48,9 +48,9 @@ class HelpCommand(TyperCommand):
             if (problem := self._problem(ctx, words, error.param)) is None:
                 raise
             raise ConfigError(problem) from None
-        for name, value in ctx.params.items():
-            if isinstance(value, int):
-                refuse_huge(f"--{name.replace('_', '-')}", value)
+        for param in self.params:
+            if isinstance(value := ctx.params.get(param.name or ""), int):
+                refuse_huge(max(param.opts, key=len), value)
         return rest
 
     def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:

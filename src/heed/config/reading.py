@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
@@ -18,8 +17,8 @@ import yaml
 from pydantic import BaseModel, Discriminator, Tag
 
 from heed.config.sections import IsPath, ModelSection, RunConfig
-from heed.errors import ConfigError, RunError
-from heed.storage.files import REMEDY, MissingFileError, plain, read_text
+from heed.errors import ConfigError
+from heed.storage.files import open_regular, plain
 
 _LARGEST = 1 << 20
 """Largest size in bytes of a user's YAML file, which is read in seconds."""
@@ -57,7 +56,15 @@ def load_yaml(text: str) -> Any:
         yaml.YAMLError: It is not YAML, or a mapping in it has a key twice.
         ValueError: Its values are nested too deep, expand to too many, or are not values of their type.
     """
-    return plain(text, partial(yaml.load, Loader=_OnceLoader))
+
+    def load(text: str) -> Any:
+        loader = _OnceLoader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+
+    return plain(text, load)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -67,11 +74,15 @@ def read_config(path: str | Path) -> dict[str, Any]:
         ConfigError: The file is missing, is not YAML, or has no fields.
     """
     try:
-        text = read_text(Path(path), _LARGEST, links=True)
-    except MissingFileError:
+        with open_regular(Path(path)) as file:
+            content = file.read(_LARGEST + 1)
+        text = content.decode("utf-8")
+    except FileNotFoundError:
         raise ConfigError(f"no file '{path}'") from None
-    except RunError as error:
-        raise ConfigError(str(error).removesuffix(f"; {REMEDY}")) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > _LARGEST:
+        raise ConfigError(f"'{path}' has more than {_LARGEST:,} bytes, expected a file of settings")
     try:
         values = load_yaml(text)
     except (yaml.YAMLError, ValueError) as error:

@@ -51,12 +51,20 @@ class SearchOptions:
     early_stopping: EarlyStopping = "never"  # when the beam search of a source ends
     read: tuple[tuple[int, ...], ...] | None = None  # per source, the tokens that count as read; default: the prompt
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.length_penalty <= 100:
+            raise ConfigError(f"length_penalty is {self.length_penalty}, expected 0 (no length normalisation) to 100")
+        longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
+        for name, value, most in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
+            if value > most:
+                raise ConfigError(f"{name} is {value}, expected at most {most:,}")
+
     def check(self) -> None:
         """Check that the options are valid together.
 
         Raises:
-            ConfigError: `num_best` is larger than `beam_size`, the beam, length or length penalty is out of range, or
-                the repetition penalty is not a finite number above 0 or is set for a beam search.
+            ConfigError: `num_best` is larger than `beam_size`, or the repetition penalty is not a finite number above 0
+                or is set for a beam search.
         """
         self.check_repetition()
         if self.repetition_penalty != 1 and self.beam_size > 1:
@@ -66,12 +74,6 @@ class SearchOptions:
             )
         if self.num_best > self.beam_size:
             raise ConfigError(f"num_best is {self.num_best}, expected at most beam_size, {self.beam_size}")
-        if not 0 <= self.length_penalty <= 100:
-            raise ConfigError(f"length_penalty is {self.length_penalty}, expected 0 (no length normalisation) to 100")
-        longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
-        for name, value, most in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
-            if value > most:
-                raise ConfigError(f"{name} is {value}, expected at most {most:,}")
 
     def check_repetition(self) -> None:
         """Raise a ConfigError if the repetition penalty is not a finite number above 0."""
@@ -469,8 +471,7 @@ def beam_search(
         Up to `num_best` hypotheses per source, best first, and every step of the search.
 
     Raises:
-        ConfigError: `num_best` is larger than `beam_size`, the length penalty is negative, or a repetition penalty is
-            set.
+        ConfigError: `num_best` is larger than `beam_size`, or a repetition penalty is set.
     """
     options.check()
     num_sources, width = len(prompt), options.beam_size

@@ -27,7 +27,7 @@ _DEPTH = 64
 """Deepest nesting of lists and objects; no file of heed has more than ten levels."""
 _EXPANDED = 1 << 20
 """Most values and characters beyond twice those written: a few lines of YAML can expand to billions by aliases."""
-REMEDY = "restore the file from a copy, or create the folder again"
+_REMEDY = "restore the file from a copy, or create the folder again"
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
@@ -70,7 +70,7 @@ def check_regular(path: Path, links: bool = False) -> os.stat_result:
                 raise RunError(f"{path} is a link to {target}, outside of its folder; put the file itself there")
         found = path.stat()
     except FileNotFoundError:
-        raise MissingFileError(f"{path} is missing; {REMEDY}") from None
+        raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
         raise _unreadable(path, error) from None
     _check_kind(path, found)
@@ -232,7 +232,7 @@ def check_values(values: Any, most: int) -> None:
 
 def damaged(path: Path, problem: str) -> RunError:
     """The error for a file with unusable content."""
-    return RunError(f"{path} is damaged: {' '.join(problem.split())}; {REMEDY}")
+    return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
 
 
 def _of_type(path: Path, value: Any, kind: type) -> Any:
@@ -254,7 +254,7 @@ def kind_of(found: os.stat_result) -> str:
 
 def _check_kind(path: Path, found: os.stat_result) -> None:
     if kind := kind_of(found):
-        raise RunError(f"{path} is {kind}, expected a file; {REMEDY}")
+        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:

@@ -282,7 +282,7 @@ def find_checkpoint(source: str | Path) -> tuple[Path, str]:
         raise ConfigError(
             f"no folder '{name}'; to find checkpoints of the Hugging Face Hub by name: pip install -e '.[hf]'"
         ) from None
-    with suppress(LocalEntryNotFoundError):
+    with suppress(LocalEntryNotFoundError, ValueError):  # the name may be none of the Hub's
         found = Path(snapshot_download(name, local_files_only=True))
         if (found / CONFIG).is_file() and any(any(found.glob(pattern)) for pattern in _TENSORS):
             return found, f"{name} in the cache of the Hugging Face Hub, {found}"

@@ -1,0 +1,65 @@
+"""Odd numbers, names, settings and encodings on the command line of any task: an answer, or one line that says why not.
+
+`make fuzz SEED=7` tries 500 for each task by that seed; here each task gets a few.
+"""
+
+import json
+import shutil
+
+import jaxtyping
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from fuzzing import answer, fields_of, odd_files, odd_words
+from small_runs import SMALL, write_data
+from test_fuzz_runs import MUTATIONS, SEED
+
+
+@pytest.fixture
+def plain_shapes():
+    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_odd_words_are_answered_or_refused_in_one_line(name, tmp_path, monkeypatch, plain_shapes):
+    small, whole, desk, data = SMALL[name], tmp_path / "whole", tmp_path / "desk", tmp_path / "data"
+    data.mkdir()
+    write_data(data)
+    small.trained(data, whole)
+    files, problems = str(data / small.train), []
+    own = [f"{key}={json.dumps(value)}" for key, value in small.settings.items() if value is not None]
+    commands = small.commands("run", str(whole), data, desk / "out") | {
+        "check data": ["check", name, files, *own],
+        "dry run": ["train", name, files, "--dry-run", "training.steps=1", *own],
+        "train": ["train", name, files, "training.steps=1", "training.threads=1", "evaluation.bootstrap=5", *own],
+        "input": ["predict", "run", "--input", files],
+        "align": ["align", "run", str(data / "pairs.tsv")],
+        "pack": ["pack", "run"],
+        "import": ["import", "run"],
+        "lesson": ["lesson", "lion"],
+        "models": ["models"],
+    }
+
+    @seed(f"{SEED} {name}")
+    @settings(
+        max_examples=MUTATIONS,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(odd_words(commands, fields_of(name, small.model), name, files))
+    def ask(asked):
+        shutil.rmtree(desk, ignore_errors=True)
+        desk.mkdir()
+        monkeypatch.chdir(desk)
+        odd_files(desk)
+        shutil.copytree(whole, desk / "run")
+        (desk / "own.yaml").write_bytes(asked.yaml.encode("utf-8", "surrogatepass"))
+        if wrong := answer(asked.words, monkeypatch, asked.encoding).wrong:
+            problems.append(f"{asked}: {wrong}")
+
+    ask()
+    assert not problems, f"{len(problems)} of {MUTATIONS}:\n\n" + "\n\n".join(problems[:10])

@@ -1,0 +1,222 @@
+"""Odd words on the command line and from Python: names, settings, numbers and encodings that nothing can be made of."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import heed
+from commands import call
+from fuzzing import SETTINGS
+from heed.config.sections import GenerationConfig
+from heed.errors import ConfigError, DataError, InputError
+from heed.generation.search import SearchOptions
+from heed.tasks import spec_of, task_names
+from small_runs import SMALL, write_data
+
+LONG = "x" * 300
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("desk")
+    write_data(folder)
+    SMALL["translation"].trained(folder, folder / "translation")
+    SMALL["series"].trained(folder, folder / "series")
+    return folder
+
+
+def refused(capsys, *words):
+    """The one line of a command that cannot be used."""
+    code, out, err = call(capsys, *words)
+    assert code in (2, 3) and (out, err.count("\n")) == ("", 1) and err.startswith("heed: "), (code, out, err)
+    return err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "NAME"),
+        ("train", "classification", "NAME"),
+        ("check", "tagging", "NAME"),
+        ("check", "images", "NAME"),
+        ("check", "translation", "pairs.tsv", "--valid", "NAME"),
+        ("check", "translation", "data.train=NAME"),
+        ("predict", "NAME", "one"),
+        ("predict", "translation", "--input", "NAME"),
+        ("predict", "translation", "one", "--out", "NAME"),
+        ("look", "NAME", "one"),
+        ("evaluate", "translation", "NAME"),
+        ("compare", "NAME", "translation"),
+        ("compare", "translation", "pairs.tsv", "--models", "luong", "--out", "NAME"),
+        ("import", "NAME"),
+        ("export", "translation", "--to", "huggingface", "--out", "NAME"),
+        ("pack", "translation", "--out", "NAME"),
+        ("lesson", "NAME"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", ".yaml", ".zip", ".png", "/inside"])
+def test_a_name_that_no_file_can_have_is_refused_in_one_line(desk, monkeypatch, capsys, words, end):
+    monkeypatch.chdir(desk)
+    before = {*desk.iterdir()}
+    refused(capsys, *(word.replace("NAME", LONG + end) for word in words))
+    assert {*desk.iterdir()} == before
+
+
+def test_python_refuses_such_names_too(desk):
+    for name in (LONG, "a\0b", "\ud800"):
+        with pytest.raises(heed.errors.RunError, match="no run folder"):
+            heed.load(name)
+        with pytest.raises((ConfigError, DataError)):
+            heed.train("classification", train=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (next(one for one in SETTINGS if one.startswith("{a0")), "its aliases expand to too many values"),
+        ("&a [*a]", "nested more than 64 levels deep"),
+        ("[" * 100_000, "nested too deep"),
+        ("2001-99-99", "month must be in 1..12"),
+        ("9" * 5000, "4300 digits"),
+        ("!!timestamp x", "groupdict"),
+        ('"\\UFFFFFFFF"', "too large"),
+    ],
+)
+def test_yaml_that_is_none_is_refused(tmp_path, capsys, text, problem):
+    file = tmp_path / "own.yaml"
+    file.write_text(f"task: translation\ndata:\n  train: {text}\n")
+    for words in (("check", file), ("train", file, "--dry-run")):
+        said = refused(capsys, *words)
+        assert "own.yaml'" in said and "is not YAML" in said and problem in said
+    said = refused(capsys, "check", "translation", f"data.train={text}")
+    assert "is not YAML" in said and problem in said
+
+
+def test_a_configuration_that_never_ends_is_not_waited_for(tmp_path, capsys):
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "huge.yaml").write_text("# " + "x" * 2**20)
+    assert "it is a device, expected a file" in refused(capsys, "train", tmp_path / "zero.yaml")
+    assert "it is a named pipe, expected a file" in refused(capsys, "check", tmp_path / "pipe.yaml")
+    assert "more than 1,048,576 bytes" in refused(capsys, "check", tmp_path / "huge.yaml")
+
+
+def test_a_name_that_is_not_utf_8_is_read_but_not_recorded(desk, monkeypatch, capsys):
+    monkeypatch.chdir(desk)
+    name = os.fsdecode(b"caf\xe9.txt")
+    (desk / name).write_text("one two\n")
+    assert call(capsys, "predict", "translation", "--input", name)[0] == 0
+    assert "is not UTF-8, as config.yaml must be; rename the file" in refused(capsys, "check", "classification", name)
+
+
+def test_a_text_that_is_not_utf_8_is_refused(desk, capsys):
+    run = heed.load(desk / "translation")
+    for use in (run.predict, run.look):
+        with pytest.raises(InputError, match=r"has '\\udce9' at position 4, which is not a character"):
+            use("caf\udce9")
+    assert "which is not a character" in refused(capsys, "predict", desk / "translation", "caf\udce9")
+
+
+@pytest.mark.parametrize("digits", [20, 400])
+def test_numbers_beyond_64_bits_are_refused(desk, capsys, digits):
+    number = "9" * digits
+    for option in ("--length", "--beam", "--nbest", "--seed", "--top-k", "--sort-window"):
+        assert option in refused(capsys, "predict", desk / "translation", "one", option, number)
+    assert "--horizon" in refused(capsys, "predict", desk / "series", "--input", "x.csv", "--horizon", number)
+    for field in ("training.seed", "training.steps", "model.d_hidden", "tokenizer.vocab_size", "data.max_length"):
+        said = refused(capsys, "check", "translation", desk / "pairs.tsv", f"{field}={number}")
+        assert f"{field} has {int(number).bit_length()} bits, but must be less than 2 ** 63" in said
+
+
+def test_the_longest_outputs_are_the_same_on_every_way(desk):
+    most = {"beam": 1_000, "nbest": 1_000, "length": 100_000, "horizon": 100_000}
+    for task in task_names():
+        for flag in spec_of(task).flags:
+            assert flag.most == most.get(flag.name) or (flag.command, flag.name) == ("look", "length")
+    options = SearchOptions(end_token=1, max_length=most["length"], beam_size=most["beam"])
+    options.check()
+    GenerationConfig(beam_size=most["beam"], max_length=most["length"])
+    run, series = heed.load(desk / "translation"), heed.load(desk / "series")
+    for name, value in (("beam_size", most["beam"] + 1), ("max_length", most["length"] + 1), ("length_penalty", 1e308)):
+        with pytest.raises(ConfigError, match=f"{name} is "):
+            run.predict("one", **{name: value})
+    with pytest.raises(ConfigError, match="horizon is 100001, expected 1 to 100,000 rows"):
+        series.predict([[0.1, 0.2]] * 9, horizon=most["horizon"] + 1)
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    def put(name, stream):
+        monkeypatch.setattr(sys, name, stream)
+        return stream
+
+    return put
+
+
+def test_a_letter_that_stdout_lacks_ends_in_one_line(desk, streams, monkeypatch):
+    out, err = streams("stdout", io.TextIOWrapper(io.BytesIO(), "ascii")), streams("stderr", io.StringIO())
+    monkeypatch.setattr("heed.cli.show.list_scores_text", lambda: "a\nq\u2032k")
+    with pytest.raises(SystemExit) as ended:
+        heed.cli.main(["models", "--scores"])
+    assert ended.value.code == 3
+    assert err.getvalue() == "heed: stdout is ascii, which lacks '\\u2032'; set PYTHONIOENCODING=utf-8\n"
+    assert not out.buffer.getvalue().strip(b"a\n")
+
+
+@pytest.mark.parametrize("closed", [("stdin",), ("stdout",), ("stderr",), ("stdin", "stdout", "stderr")])
+def test_closed_streams_are_no_traceback(desk, streams, closed):
+    written = {name: streams(name, None if name in closed else io.StringIO()) for name in ("stdin", "stdout", "stderr")}
+    with pytest.raises(SystemExit) as ended:
+        heed.cli.main(["predict", str(desk / "translation"), "one two"])
+    assert (ended.value.code or 0) == (3 if "stdout" in closed else 0)
+    if closed == ("stdout",):
+        assert "cannot write to stdout: it is closed" in written["stderr"].getvalue()
+    elif "stdout" not in closed:
+        assert written["stdout"].getvalue().count("\n") == 1
+
+
+def test_a_closed_stdin_has_no_lines(desk, streams):
+    out, _ = streams("stdout", io.StringIO()), streams("stdin", None)
+    with pytest.raises(SystemExit) as ended:
+        heed.cli.main(["predict", str(desk / "translation")])
+    assert not ended.value.code and out.getvalue() == ""
+
+
+def test_a_long_value_is_shortened_in_the_message(capsys):
+    said = refused(capsys, "train", "x," * 100_000)
+    assert "characters) ..." in said and len(said) < 11_000
+
+
+def test_a_forked_process_predicts_after_two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    numbers = torch.randn(4_000, 512)
+    torch.layer_norm(numbers, (512,))  # by two threads, of which a forked process has one
+    try:
+        if not (child := os.fork()):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            torch.layer_norm(numbers, (512,))
+            os._exit(torch.get_num_threads())
+        assert os.waitpid(child, 0)[1] == 1 << 8  # it ended with status 1, not by the alarm
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_the_table_of_scores_needs_no_docstrings():
+    found = subprocess.run([sys.executable, "-OO", "-m", "heed", "models", "--scores"], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "q'k / sqrt(d)" in found.stdout
+
+
+def test_one_line_without_end_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("heed.data.text_files._ENDLESS", 1 << 20)
+    (tmp_path / "one.txt").write_bytes(b"short\n" + b"a" * (1 << 22))
+    settings = ["data.max_line=1000", "data.bad_lines=skip"]
+    said = refused(capsys, "check", "language_modelling", tmp_path / "one.txt", *settings)
+    assert "line 2 has more than 1,048,576 bytes without a line break; it is not a file of lines" in said
