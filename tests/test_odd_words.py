@@ -25,8 +25,8 @@ LONG = "x" * 300
 def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("desk")
     write_data(folder)
-    SMALL["translation"].trained(folder, folder / "translation")
-    SMALL["series"].trained(folder, folder / "series")
+    SMALL["translation"].trained(folder, folder / "run")
+    SMALL["series"].trained(folder, folder / "numbers")
     return folder
 
 
@@ -47,15 +47,15 @@ def refused(capsys, *words):
         ("check", "translation", "pairs.tsv", "--valid", "NAME"),
         ("check", "translation", "data.train=NAME"),
         ("predict", "NAME", "one"),
-        ("predict", "translation", "--input", "NAME"),
-        ("predict", "translation", "one", "--out", "NAME"),
+        ("predict", "run", "--input", "NAME"),
+        ("predict", "run", "one", "--out", "NAME"),
         ("look", "NAME", "one"),
-        ("evaluate", "translation", "NAME"),
-        ("compare", "NAME", "translation"),
+        ("evaluate", "run", "NAME"),
+        ("compare", "NAME", "run"),
         ("compare", "translation", "pairs.tsv", "--models", "luong", "--out", "NAME"),
         ("import", "NAME"),
-        ("export", "translation", "--to", "huggingface", "--out", "NAME"),
-        ("pack", "translation", "--out", "NAME"),
+        ("export", "run", "--to", "huggingface", "--out", "NAME"),
+        ("pack", "run", "--out", "NAME"),
         ("lesson", "NAME"),
     ],
 )
@@ -110,24 +110,24 @@ def test_a_name_that_is_not_utf_8_is_read_but_not_recorded(desk, monkeypatch, ca
     monkeypatch.chdir(desk)
     name = os.fsdecode(b"caf\xe9.txt")
     (desk / name).write_text("one two\n")
-    assert call(capsys, "predict", "translation", "--input", name)[0] == 0
+    assert call(capsys, "predict", "run", "--input", name)[0] == 0
     assert "is not UTF-8, as config.yaml must be; rename the file" in refused(capsys, "check", "classification", name)
 
 
 def test_a_text_that_is_not_utf_8_is_refused(desk, capsys):
-    run = heed.load(desk / "translation")
+    run = heed.load(desk / "run")
     for use in (run.predict, run.look):
         with pytest.raises(InputError, match=r"has '\\udce9' at position 4, which is not a character"):
             use("caf\udce9")
-    assert "which is not a character" in refused(capsys, "predict", desk / "translation", "caf\udce9")
+    assert "which is not a character" in refused(capsys, "predict", desk / "run", "caf\udce9")
 
 
 @pytest.mark.parametrize("digits", [20, 400])
 def test_numbers_beyond_64_bits_are_refused(desk, capsys, digits):
     number = "9" * digits
     for option in ("--length", "--beam", "--nbest", "--seed", "--top-k", "--sort-window"):
-        assert option in refused(capsys, "predict", desk / "translation", "one", option, number)
-    assert "--horizon" in refused(capsys, "predict", desk / "series", "--input", "x.csv", "--horizon", number)
+        assert option in refused(capsys, "predict", desk / "run", "one", option, number)
+    assert "--horizon" in refused(capsys, "predict", desk / "numbers", "--input", "x.csv", "--horizon", number)
     for field in ("training.seed", "training.steps", "model.d_hidden", "tokenizer.vocab_size", "data.max_length"):
         said = refused(capsys, "check", "translation", desk / "pairs.tsv", f"{field}={number}")
         assert f"{field} has {int(number).bit_length()} bits, but must be less than 2 ** 63" in said
@@ -141,7 +141,7 @@ def test_the_longest_outputs_are_the_same_on_every_way(desk):
     options = SearchOptions(end_token=1, max_length=most["length"], beam_size=most["beam"])
     options.check()
     GenerationConfig(beam_size=most["beam"], max_length=most["length"])
-    run, series = heed.load(desk / "translation"), heed.load(desk / "series")
+    run, series = heed.load(desk / "run"), heed.load(desk / "numbers")
     for name, value in (("beam_size", most["beam"] + 1), ("max_length", most["length"] + 1), ("length_penalty", 1e308)):
         with pytest.raises(ConfigError, match=f"{name} is "):
             run.predict("one", **{name: value})
@@ -172,7 +172,7 @@ def test_a_letter_that_stdout_lacks_ends_in_one_line(desk, streams, monkeypatch)
 def test_closed_streams_are_no_traceback(desk, streams, closed):
     written = {name: streams(name, None if name in closed else io.StringIO()) for name in ("stdin", "stdout", "stderr")}
     with pytest.raises(SystemExit) as ended:
-        heed.cli.main(["predict", str(desk / "translation"), "one two"])
+        heed.cli.main(["predict", str(desk / "run"), "one two"])
     assert (ended.value.code or 0) == (3 if "stdout" in closed else 0)
     if closed == ("stdout",):
         assert "cannot write to stdout: it is closed" in written["stderr"].getvalue()
@@ -183,7 +183,7 @@ def test_closed_streams_are_no_traceback(desk, streams, closed):
 def test_a_closed_stdin_has_no_lines(desk, streams):
     out, _ = streams("stdout", io.StringIO()), streams("stdin", None)
     with pytest.raises(SystemExit) as ended:
-        heed.cli.main(["predict", str(desk / "translation")])
+        heed.cli.main(["predict", str(desk / "run")])
     assert not ended.value.code and out.getvalue() == ""
 
 
