@@ -53,7 +53,9 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.length_penalty <= 100:
-            raise ConfigError(f"length_penalty is {self.length_penalty}, expected 0 (no length normalisation) to 100")
+            raise ConfigError(
+                f"length_penalty is {self.length_penalty}, expected at least 0 (no length normalisation), at most 100"
+            )
         longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
         for name, value, most in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
             if value > most:

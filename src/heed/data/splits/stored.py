@@ -277,9 +277,9 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
     """Approximate number of bytes in files and folders, unpacked."""
     total = 0
     for path in map(Path, paths):
-        if path.is_dir():
+        if os.path.isdir(path):
             total += bytes_of(path.iterdir())
-        elif path.is_file():
+        elif os.path.isfile(path):
             total += path.stat().st_size * (4 if path.suffix in (".gz", ".xz") else 1)
     return total
 
