@@ -337,7 +337,7 @@ EDITS = [
     ),
     Edit(
         "run folder: one that was only begun is not begun again",
-        "    if path.is_dir() and was_only_begun(path):\n        return\n",
+        "    if os.path.isdir(path) and was_only_begun(path):\n        return\n",
         "",
         ("tests/test_dead_ends.py::test_a_folder_whose_run_was_killed_before_its_settings_is_begun_again",),
     ),
