@@ -12,9 +12,11 @@ from transformers import AutoTokenizer
 import heed
 from checkpoints import refused
 from heed.errors import ConfigError, HeedError, RunError
+from heed.exchange.huggingface.tokenizers import read_tokenizer
 from heed.runs.checkpoints import import_checkpoint
 from test_checkpoints_bert import bert, roberta
 from test_checkpoints_vit import vit
+from tokenizer_folders import GPT2, ROBERTA, merges_txt
 
 
 @pytest.fixture
@@ -107,6 +109,15 @@ def test_a_vocabulary_that_lacks_rows_is_refused_or_said(folder):
     (folder / "vocab.txt").write_text("".join(f"{name}\n" for name in twice))
     said = str(import_checkpoint(folder, folder.parent / "run"))
     assert f"1 of 98 rows of the embedding have no token ({spare[0]}): the vocabulary is shorter, or names" in said
+
+
+@pytest.mark.parametrize("family", ["gpt2", "roberta"])
+def test_merges_that_were_cut_short_are_refused(tmp_path, family):
+    vocabulary, merges = GPT2 if family == "gpt2" else ROBERTA
+    merges_txt(tmp_path / "theirs", vocabulary, merges[: len(merges) // 2])
+    config = {"model_type": family, "vocab_size": len(vocabulary)}
+    with pytest.raises(RunError, match=r"merges\.txt: no merge makes \d+ of \d+ tokens; it was cut short"):
+        read_tokenizer(tmp_path / "theirs", config)
 
 
 def test_word_pieces_without_their_unknown_token_are_refused(folder):

@@ -214,6 +214,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 
 _PIECES = "sentencepiece.bpe.model"
+_MOST_LOST = 0.1
+"""Largest share of tokens that no merge makes: a few are added or spare."""
 _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"}
 
 
@@ -297,6 +299,9 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
         for path in names:
             check_regular(path, links=True)
         vocabulary, merges = models.BPE.read_file(*map(str, names))
+        made = {left + right for left, right in merges} | {*files.roles().values()}
+        if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
+            raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
     check_ids(vocabulary)
     library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     prefix = flag(files, "add_prefix_space", False) is True
