@@ -140,8 +140,7 @@ def was_only_begun(path: Path) -> bool:
     if (path / CONFIG).exists() or not (path / _FORMAT_FILE).is_file() or (path / CHECKSUMS).exists():
         return False
     names = {one.name for one in path.iterdir()} - _FIRST_FILES
-    checkpoints = path / "checkpoints"
-    return all(n.endswith((".json", ".part")) for n in names) and not any(checkpoints.glob("*"))
+    return all(n.endswith((".json", ".part")) for n in names) and not any((path / "checkpoints").glob("*"))
 
 
 def how_to_finish(path: Path) -> str:

@@ -9,10 +9,7 @@ from typing import Any
 
 
 def outline(path: Path) -> dict[str, dict[str, Any]]:
-    """The constants of each class of a Python file, by its name, and of the file itself, as ""; not inherited ones.
-
-    `bases` are the names of a class's bases.
-    """
+    """The constants of each class of a Python file, with the names of its `bases`, and of the file itself, as ""."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: dict[str, dict[str, Any]] = {"": dict(_constants(tree.body))}
     for node in tree.body:

@@ -331,7 +331,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         return round(4 * self.config.training.batch_tokens * activations)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
-        """A training batch."""
         chosen = take(self.encoded("train"), indices)
         return replace(self.collate_encoded(chosen, [*range(len(indices))]), indices=indices)  # type: ignore[type-var]
 
