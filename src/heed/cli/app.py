@@ -255,6 +255,20 @@ def evaluate(
     run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
 
 
+@app.command(cls=called("RUN"))
+def heads(
+    run: RunArgument,
+    split: Annotated[str, option(metavar="NAME", help="The set to score: valid, test.")] = "valid",
+    most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
+    as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
+    force: ForceOption = False,
+) -> None:
+    """Score a run without each of its attention heads, and say what each looks at."""
+    from heed.cli.evaluate import run_heads
+
+    run_heads(run, split, most, as_json, force)
+
+
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))
 def align(
     run: RunArgument,

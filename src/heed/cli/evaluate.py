@@ -9,8 +9,9 @@ from typing import Any
 from heed.cli.options import options_of
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
-from heed.errors import ConfigError
+from heed.errors import ConfigError, suggest
 from heed.runs.card import scores_text
+from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
@@ -69,6 +70,18 @@ def run_evaluate(
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
+
+
+def run_heads(name: str, split: str, most: int, as_json: bool, force: bool) -> None:
+    """Score a run without each of its heads; progress goes to stderr."""
+    run = load(name, force=force)
+    if split not in run.task.split_names:
+        raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
+    found = score_heads(run, split, most, say=lambda line: say([line]))
+    if as_json:
+        print(to_json(found.to_json(), indent=1))
+    else:
+        show(found.text())
 
 
 def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:

@@ -80,6 +80,11 @@ def attention_of(model: nn.Module) -> dict[str, Attends]:
     return {name: module for name, module in model.named_modules() if isinstance(module, Attends)}
 
 
+def heads_of(model: nn.Module) -> dict[tuple[str, int], int]:
+    """The number of heads of each mechanism and layer of a model."""
+    return {(one.mechanism, one.layer): _heads(one) for one in attention_of(model).values()}
+
+
 def listing(model: nn.Module) -> str:
     """List of a model's attention, for messages."""
     have = attention_of(model).values()
