@@ -558,8 +558,15 @@ def test_an_option_with_a_wrong_value_names_it_and_what_is_expected(call):
 
 def test_the_public_names():
     assert heed.__all__ == [
+        "Block",
+        "Force",
         "HeedError",
+        "Keep",
+        "Permute",
         "Run",
+        "Scale",
+        "Uniform",
+        "ZeroHead",
         "attend",
         "check_run",
         "compare",

@@ -95,6 +95,8 @@ def _visible_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdin, sys.stdout, sys.stderr = given, out, err
+        if spoken is not err:
+            spoken.close()
 
 
 class _Closed(io.StringIO):

@@ -263,7 +263,10 @@ def heads(
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
 ) -> None:
-    """Score a run without each of its attention heads, and say what each looks at."""
+    """Score a run without each of its heads.
+
+    One line for each attention head: the change of the score, and what the head looks at.
+    """
     from heed.cli.evaluate import run_heads
 
     run_heads(run, split, most, as_json, force)
