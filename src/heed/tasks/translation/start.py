@@ -116,8 +116,9 @@ FEW_PAIRS = 10_000
 PAIRS_A_MINUTE = 2_000
 """Settings for few pairs also apply from this number of training pairs of text for each minute of a time budget on a
 CPU: they learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
-_MOST_ALIGNED = 50_000
-"""Largest number of pairs whose words are aligned by default, about a kilobyte each: some half a minute's work."""
+_MOST_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
+"""Largest number of pairs whose words are aligned by default, in all or for each minute of a time budget: about a
+kilobyte and half a millisecond each, so a tenth of the budget."""
 _FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
     "tokenizer": {"lowercase": "source"},
     "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
@@ -152,7 +153,8 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     for name, fields in _FOR_FEW_PAIRS.items():
         section = getattr(config, name)
         free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
-        if config.tokenizer.sampling or config.training.alignment.given or num_pairs > _MOST_ALIGNED:
+        aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
+        if config.tokenizer.sampling or config.training.alignment.given or num_pairs > aligned:
             free.pop("guided_attention", None)
         if config.tokenizer.shared or config.tokenizer.from_ is not None:
             free.pop("lowercase", None)
