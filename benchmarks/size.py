@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from machine import print_machine
 from numpy.typing import NDArray
 
 WORDS = 30_000
@@ -176,6 +177,7 @@ def main() -> None:
     if given.measure:
         train(given.measure[0], given.measure[1:])
         return
+    print_machine()
     print("| task | examples | files | first update | processor time | memory |\n|---|---|---|---|---|---|", flush=True)
     for task in given.tasks:
         for rows in given.rows:
