@@ -328,7 +328,7 @@ def count_opened(event, given):
 sys.addaudithook(count_opened)  # which cannot be removed
 NUMBERED = [(f"{n / 7:.3f}", f"{n % 5}", ("a", "b")[n % 2]) for n in range(60)]
 OPENS = {
-    "classification": ([("descr", "kind"), *ROWS], "rnn", 2, 3),
+    "classification": ([("descr", "kind"), *ROWS], "rnn", 3, 3),
     "translation": ([("source", "target"), *ROWS], "bahdanau", 3, 3),
     "summarisation": ([("document", "summary"), *ROWS], "bahdanau", 3, 3),
     "table": ([("x", "y", "label"), *NUMBERED], "mlp", 2, 3),

@@ -215,9 +215,8 @@ def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_pat
         real(*args)
 
     monkeypatch.setattr(weights, "save_file", full)
-    pattern = (
-        r"bytes \(.* MiB\) are needed, .* bytes \(.* MiB\) are free.*stopped at update 4, the last checkpoint is step-2"
-    )
+    sizes = r"bytes \(.* MiB\) and room for .* are needed, .* bytes \(.* MiB\) were free.*"
+    pattern = rf"{sizes}stopped at update 4, the last checkpoint is step-2"
     with pytest.raises(DiskError, match=pattern):
         train(tmp_path / "run", translation())
     assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]

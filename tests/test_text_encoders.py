@@ -8,6 +8,7 @@ from torch.testing import assert_close
 import reference as ref
 from equations import array
 from heed.data.batch import TokenText, collate_texts
+from heed.data.tokens.special import OWN
 from heed.errors import ShapeError
 from heed.layers.ragged import length_groups
 from heed.models.bag import Bag, BagConfig
@@ -121,7 +122,9 @@ def test_encoder_is_the_papers_equations(norm):
 )
 def test_a_classifier_knows_the_order_of_words_by_positions_or_recurrence_only(body, fields, same):
     torch.manual_seed(0)
-    model = Classifier(body(body.config_class(vocab_size=11, **fields)), ClassificationHead(pooling="mean"), 3).eval()
+    model = Classifier(
+        body(body.config_class(vocab_size=11, **fields)), ClassificationHead(pooling="mean"), 3, OWN
+    ).eval()
     logits = model(TOKENS[:1], MASK[:1])
     for seed in range(5):
         order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import webbrowser
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from heed.comparison.training import (
     train_and_compare,
 )
 from heed.config import apply_overrides
-from heed.errors import ConfigError
+from heed.errors import ConfigError, HeedError
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
@@ -74,8 +76,15 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         settings = settings_from(words, [*fields, *device])
         planned = plan_runs(settings, split_models(options.models or ""), options.seeds, sizes)
         out = out or default_folder(settings)
+        new = [folder for folder in (out, *out.parents) if not os.path.lexists(folder)]
         check_folder(out)
-        trained = train_and_compare(planned, out, how, options.baseline, reporter)
+        try:
+            trained = train_and_compare(planned, out, how, options.baseline, reporter)
+        except HeedError:
+            for folder in new:  # nothing is left of a comparison that could not begin
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
         if trained is None:
             print("interrupted; saved. Resume with the same command", file=sys.stderr)
             raise SystemExit(130)

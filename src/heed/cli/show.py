@@ -85,10 +85,10 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
             steps=drawing.steps,
-            edits=drawing.edit,
             mechanism=drawing.mechanism,
             layer="all" if layer == "all" else number("layer", layer, "a number or all"),
             head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
+            **({"edits": drawing.edit} if drawing.edit else {}),
             **options_of(run.config.task, "look", flags),
         )
 

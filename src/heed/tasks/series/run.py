@@ -191,6 +191,7 @@ class SeriesRun(Run[Series, Forecaster]):
         mechanism: str | None = None,
         layer: int | str = -1,
         head: int | str = "mean",
+        edits: Sequence[Any] = (),
     ) -> ShownLook:
         """Show gates and states of the network for each row that a forecast is made from.
 
@@ -200,11 +201,12 @@ class SeriesRun(Run[Series, Forecaster]):
             mechanism: Not applicable: the model has no attention.
             layer: As `mechanism`.
             head: As `mechanism`.
+            edits: As `mechanism`.
 
         Raises:
-            ConfigError: `mechanism`, `layer` or `head` is given, or the series has no rows.
+            ConfigError: One of these is given, or the series has no rows.
         """
-        if mechanism is not None or layer != -1 or head != "mean":
+        if mechanism is not None or layer != -1 or head != "mean" or edits:
             raise ConfigError(f"model {self.config.model.name} has no attention; a look shows its gates")
         is_file = isinstance(text, str | Path)
         values = self.task.read(Path(text)).values if is_file else self._values(text)
