@@ -143,6 +143,7 @@ def test_what_cannot_be_written_is_said_and_pictures_of_its_shape_are_the_same(t
         ({"do_center_crop": True, "size": {"shortest_edge": 16}}, "at least the 32 pixels of crop_size"),
         ({"do_center_crop": True, "do_resize": False}, "do_resize is false"),
         ({"resample": 5}, "resample is 5, expected one of Pillow's filters 0 (nearest)"),
+        ({"resample": [2]}, "resample is [2], expected one of Pillow's filters 0"),
         ({"image_mean": [0.5]}, "image_mean is [0.5], expected 3 numbers, as num_channels in config.json is 3"),
         ({"image_std": [0.5, 0, 0.5]}, "image_std is [0.5, 0, 0.5], expected"),
         ({"rescale_factor": 0}, "rescale_factor is 0, expected a number above 0"),

@@ -253,7 +253,7 @@ def _image_size(config: Settings) -> tuple[int, int]:
 
 def _sizing(settings: Settings, height: int, width: int, channels: int) -> Sizing:
     number = settings.get("resample", 2)
-    if number not in _FILTERS:
+    if not isinstance(number, int) or number not in _FILTERS:
         known = ", ".join(f"{one} ({name})" for one, name in _FILTERS.items())
         raise settings.wrong("resample", f"one of Pillow's filters {known}")
     resample = _FILTERS[number]
