@@ -60,12 +60,12 @@ class HelpCommand(TyperCommand):
         kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
         number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
         choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
-        if not isinstance(value, str) and not (value is None and choices):
-            return None
         name = max(param.opts, key=len)
-        if choices:
+        if choices and (value is None or isinstance(value, str)):
             found = "missing" if value is None else f"'{value}'"
             return f"{name} is {found}, expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
+        if not isinstance(value, str):
+            return None
         if number is None:
             return None
         try:
