@@ -122,7 +122,7 @@ def content_of(path: Path) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _settled_content(path: Path, identity: tuple[int, ...]) -> dict[str, Any]:
     """The checksum of a file that has not changed for a while."""
-    memory = cache_folder() / "contents" / hashlib.blake2b(str(path).encode(), digest_size=16).hexdigest()
+    memory = cache_folder() / "contents" / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
     large = path.stat().st_size >= _LARGE
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text(encoding="utf-8")) if large else {}
