@@ -49,6 +49,12 @@ def test_the_change_is_that_of_the_scores_with_and_without_the_head(data, tmp_pa
         assert one.change.low <= one.change.high
 
 
+def test_pictures_are_looked_at_in_the_runs_own_files(data, tmp_path):
+    run = SMALL["images"].untrained(data, tmp_path, "vit", {})
+    found = score_heads(run, "valid", 3, say=lambda line: None)
+    assert {one.mechanism for one in found.heads} == {"encoder"} and found.examples == 3
+
+
 @pytest.mark.parametrize("name", ["translation", "language_modelling", "tagging", "pretraining", "dialogue"])
 def test_runs_of_every_kind_have_heads(name, data, tmp_path, capsys):
     SMALL[name].trained(data, tmp_path / "run")

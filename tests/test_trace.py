@@ -525,11 +525,15 @@ class Compilable(nn.Module):
         return self.inner(x.sin(), causal=True).cos()
 
 
+def compilable(backend):
+    """A model, the same compiled, and an input."""
+    model = Compilable().eval()
+    return model, torch.compile(model, backend=backend), torch.randn(2, 5, 24)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_model_runs_eagerly_inside_and_compiled_outside(as_installed, counting_backend):
-    model = Compilable().eval()
-    compiled = torch.compile(model, backend=counting_backend)
-    x = torch.randn(2, 5, 24)
+    model, compiled, x = compilable(counting_backend)
     with torch.no_grad():
         expected = compiled(x)
         runs = counting_backend.runs
@@ -546,9 +550,7 @@ def test_a_compiled_model_runs_eagerly_inside_and_compiled_outside(as_installed,
 
 @pytest.mark.filterwarnings("ignore")
 def test_traces_that_overlap_in_two_threads_leave_a_model_compiled(as_installed, counting_backend):
-    model = Compilable().eval()
-    compiled = torch.compile(model, backend=counting_backend)
-    x = torch.randn(2, 5, 24)
+    model, compiled, x = compilable(counting_backend)
     with torch.no_grad():
         compiled(x)
         runs = counting_backend.runs

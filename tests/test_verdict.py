@@ -111,7 +111,7 @@ def test_hierarchical_maps_are_judged_in_their_sentences(tmp_path):
     run = SMALL["classification"].untrained(tmp_path, tmp_path, "han", {})
     words, sentences = type(run).judged(run.task, run.model, "One two three. Four five! Six seven one two.", Choice())
     assert (words.mechanism, sentences.mechanism) == ("words", "sentences")
-    assert [len(one.weights) for one in words.rows] == [3, 2, 4] or len(words.rows) == 3
+    assert [len(one.weights) for one in words.rows] == [4, 3, 5]
     assert len(sentences.rows[0].weights) == 3
     for one in (*words.rows, *sentences.rows):
         assert one.weights.sum() == pytest.approx(1.0, abs=1e-5)
@@ -127,4 +127,4 @@ def test_the_change_under_uniform_weights_is_that_of_the_edit(tmp_path):
     with heed.edit(run, heed.Uniform("pooling")):
         edited = run.predict(text).probabilities[plain.label]
     change = run.verdicts(text)["pooling layer 0"].uniform
-    assert change == pytest.approx(abs(plain.probability - edited), rel=1e-3) and change > 1e-5
+    assert change == pytest.approx(abs(plain.probability - edited), rel=0.02) and change > 1e-5

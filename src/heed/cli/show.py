@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import tempfile
 import textwrap
 import webbrowser
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from heed import folder
 from heed.cli.options import options_of, read_as_texts
-from heed.cli.outline import outline, with_inherited
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
 from heed.config import read_config
 from heed.errors import ConfigError, RunError, suggest
@@ -144,7 +145,7 @@ def lesson_titles() -> dict[str, str]:
     """`heed.lessons.list_lessons` without importing the lessons, and torch with them."""
     folder = Path(__file__).parents[1] / "lessons"
     worked = {path.stem: read_config(path).get("title") for path in sorted(folder.glob("*.yaml"))}
-    trained = {path.stem: outline(path)[""].get("TITLE") for path in sorted(folder.glob("*.py"))}
+    trained = {path.stem: _outline(path)[""].get("TITLE") for path in sorted(folder.glob("*.py"))}
     return {name: str(title) for name, title in (worked | trained).items() if title is not None}
 
 
@@ -190,10 +191,10 @@ def models_table() -> str:
     from heed import models
 
     folder = Path(models.__path__[0])
-    base, found = outline(folder / "base" / "body.py"), []
+    base, found = _outline(folder / "base" / "body.py"), []
     for path in sorted(folder.glob("*.py")):
-        classes = outline(path)
-        found += [(path.stem, with_inherited(one, base | classes)) for one in classes if "paper" in classes[one]]
+        classes = _outline(path)
+        found += [(path.stem, _with_inherited(one, base | classes)) for one in classes if "paper" in classes[one]]
     blocks = []
     for task in task_names():
         default = config_class(task).model_fields["model"].default.name
@@ -270,3 +271,32 @@ def _wrapped(start: str, text: str, indent: int) -> list[str]:
     return textwrap.wrap(
         text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
     ) or [start.rstrip()]
+
+
+def _outline(path: Path) -> dict[str, dict[str, Any]]:
+    """The constants of each class of a Python file, with the names of its `bases`, and of the file itself, as "".
+
+    They are read from the source: importing models or lessons takes seconds, for torch.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = {"": dict(_constants(tree.body))}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
+            found[node.name] = {"bases": bases, **dict(_constants(node.body))}
+    return found
+
+
+def _constants(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Any]]:
+    for node in body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    yield target.id, node.value.value
+
+
+def _with_inherited(name: str, classes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The constants of a class, with those of its bases among `classes`."""
+    own = classes.get(name, {})
+    inherited = [_with_inherited(base, classes) for base in reversed(own.get("bases", []))]
+    return {key: value for constants in (*inherited, own) for key, value in constants.items()}

@@ -23,6 +23,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
 from heed.evaluation.significance import SEED, Interval, interval, resampled
 from heed.observe.edits import Edit, Keep, ZeroHead, heads_of
+from heed.observe.maps import Map
 from heed.observe.trace import edit
 from heed.threads import sparing
 
@@ -137,8 +138,9 @@ def _looks_at(run: Any, examples: Sequence[Any], mechanism: str, layer: int, num
     counts: list[Counter[str]] = []
     rows = 0
     for example in examples:
-        shown = run.look(example.source, mechanism=mechanism, layer=layer, head="all").look
-        maps = [one for one in shown.maps if (one.mechanism, one.layer) == (mechanism, layer)]
+        shown = run.look(run.input_of(example), mechanism=mechanism, layer=layer, head="all").look
+        text_maps = (one for one in shown.maps if isinstance(one, Map))  # patches of pictures have no names
+        maps = [one for one in text_maps if (one.mechanism, one.layer) == (mechanism, layer)]
         counts = counts or [Counter() for _ in maps]
         for own, one in zip(counts, maps, strict=True):
             own.update(_places(one.weights, one.mask if one.mask is not None else torch.ones_like(one.weights) > 0))

@@ -101,6 +101,10 @@ class Run(ABC, Generic[T, M]):
         """The examples of a split of the run's data."""
         return self.task.splits.examples[split]
 
+    def input_of(self, example: Any) -> Any:
+        """The input of an example, as `look` takes it."""
+        return example.source
+
     def known(self) -> Sequence[Any] | None:
         """The training examples; None for a stream, or if they can no longer be read."""
         try:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from heed.data.examples import evenly
@@ -54,16 +53,15 @@ def judged_rows(scored: Scored, mechanism: str, layer: int, rows: Sequence[tuple
 
     Each row has its weights, `(parts,)`, and the tokens of each part.
     """
-    found = []
+    found, whole = [], scored.of_tokens(scored.tokens.unsqueeze(0)).double().cpu()
     for weights, parts in rows:
         left = leave_one_out(scored, parts)
-        changes = (torch.tensor(left.score) - left.values).sigmoid() - torch.tensor(left.score).sigmoid()
+        changes = (whole - left.values).sigmoid() - whole.sigmoid()
         values = (one.abs().double().cpu().numpy() for one in (weights, left.values, changes))
         found.append(Row(*values))
-    whole = scored.of_tokens(scored.tokens.unsqueeze(0))
 
     def changed(tokens: Tensor) -> Values:
-        change: Values = (scored.of_tokens(tokens).sigmoid() - whole.sigmoid()).double().cpu().numpy()
+        change: Values = (scored.of_tokens(tokens).double().cpu().sigmoid() - whole.sigmoid()).numpy()
         return change
 
     def together(several: list[list[int]]) -> Values:

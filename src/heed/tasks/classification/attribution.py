@@ -31,6 +31,7 @@ def explain(
     Raises:
         ConfigError: The run has no such label.
     """
+    text = task.stripped(text)
     (encoded,) = task.encode_texts([text])
     (probabilities,) = task.classify(model, [encoded])
     label = target if target is not None else task.labels[int(probabilities.argmax())]
@@ -93,6 +94,7 @@ def judged(task: Classification, model: Classifier, text: str, choice: Choice) -
 
     The network alone is judged, without the n-grams beside it.
     """
+    text = task.stripped(text)
     (encoded,) = task.encode_texts([text])
     words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
     without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)

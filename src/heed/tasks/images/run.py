@@ -261,6 +261,9 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         )
         return ShownPicture(look, steps)
 
+    def input_of(self, example: Picture) -> str:
+        return example.place
+
     def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
         """The pixels and the name of each of the given pictures."""
         pixels = self.task.access.pixels

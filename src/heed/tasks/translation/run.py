@@ -178,6 +178,7 @@ def explain(
     task: Translation, model: PairDecoder, source: str, target: str | None = None, rather_than: str | None = None
 ) -> Explained:
     """The log-probability of the output, or of one token of it, as `explain_output` has it."""
+    source = task.stripped(source)
     read = task.framed(task.source_tokenizer.encode(source).ids)
     typed, names = InputSpans.of(task.source_tokenizer, source, len(task.frame[0])), boundaries(task.source_tokenizer)
     _, words = side_of(task.source_tokenizer, read, "source", names, typed)
@@ -191,6 +192,7 @@ def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -
     The output stays as it is. Each of its tokens is a row, and the rows are judged together; the change under uniform
     weights is the mean over the tokens.
     """
+    source = task.stripped(source)
     read, names = task.framed(task.source_tokenizer.encode(source).ids), boundaries(task.source_tokenizer)
     _, words = side_of(task.source_tokenizer, read, "source", names, None)
     parts = [word for word in words.tokens if read[word.start] not in names]
