@@ -34,7 +34,7 @@ def test_a_map_whose_first_word_decides_is_supported_and_one_that_avoids_it_cont
     effects[4] = 3.0
     assert judge([row(away, effects)]).word == CONTRADICTED
     other = judge([row(peak(4), peak(9))], uniform=0.01)
-    assert other.word == RANDOM and "another word than the most attended one decides" in other.line
+    assert other.word == RANDOM and "a word other than the most attended one decides" in other.line
     assert other.line.endswith("by 0.010: this output does not depend on these weights")
 
 
@@ -42,7 +42,7 @@ def test_what_cannot_be_judged_says_why():
     nothing = judge([row(peak(4), np.full(30, 0.01))])
     assert nothing.word == UNJUDGED and nothing.why == "no word left out changes the probability by 0.05"
     short = judge([row(peak(4, 12), peak(4, 12))])
-    assert short.word == UNJUDGED and short.why.startswith("a row of 12 is too short to be judged alone")
+    assert short.word == UNJUDGED and short.why.startswith("a row of 12 keys is too short to be judged alone")
     assert judge([row(peak(4, 12), peak(4, 12))] * 5).word == SUPPORTED  # together they can be
     half = [row(peak(4, 12), peak(4, 12))] * 4 + [row(peak(4, 12), peak(6, 12))] * 6
     assert judge(half).word != SUPPORTED  # fewer than half of the rows agree on the first word

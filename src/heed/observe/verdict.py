@@ -118,7 +118,7 @@ def _judged(
         count = len(judged[0].weights)
         return (
             UNJUDGED,
-            f"a row of {count} is too short to be judged alone; {_FEWEST} are enough, or several texts",
+            f"a row of {count} keys is too short to be judged alone; {_FEWEST} are enough, or several texts",
             None,
         )
     observed = sum(float(row.weights @ row.effects) for row in judged)
@@ -139,7 +139,7 @@ def _judged(
         else (
             "the most attended word is the one that decides"
             if agree
-            else "another word than the most attended one decides"
+            else "a word other than the most attended one decides"
         )
     )
     if above <= _LEVEL and agree >= len(judged) / 2:
