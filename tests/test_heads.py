@@ -7,7 +7,6 @@ import torch
 
 import heed
 from commands import call
-from heed.runs import heads
 from heed.runs.heads import score_heads
 from small_runs import SMALL, write_data
 
@@ -17,18 +16,6 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     return folder
-
-
-def test_what_a_head_looks_at_is_its_largest_weight_in_each_row():
-    allowed = torch.ones(4, 4, dtype=torch.bool).tril()
-    previous = torch.eye(4).roll(1, 0)
-    previous[0] = torch.tensor([1.0, 0, 0, 0])
-    names = heads._places(previous, allowed)
-    assert names.count("previous") == 3  # the first row has one key and is left out
-    assert heads._places(torch.eye(4), allowed).count("same") == 3
-    wide = torch.zeros(2, 5)
-    wide[:, 4] = 1.0
-    assert heads._places(wide, torch.ones(2, 5, dtype=torch.bool)) == ["last", "last"]
 
 
 def test_the_change_is_that_of_the_scores_with_and_without_the_head(data, tmp_path):

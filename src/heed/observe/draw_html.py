@@ -20,6 +20,7 @@ from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import FIXED_VECTOR, Axis, Map, Traces, axis_name, place_name, plural, unmasked
 from heed.observe.number_tables import NumberTable, table_to_html
 from heed.observe.page import Cell, Row, draw, look_page, packed
+from heed.observe.remarks import remarks
 from heed.visible import clean, visible
 
 CELLS_IN_A_TABLE = 64 * 64
@@ -52,7 +53,7 @@ def map_to_html(map: Map, number: int) -> Markup:
     large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
     turned = any(len(visible(label)) > 3 for label in map.key.labels)
     words = "" if large else shaded_words(map.key)
-    return draw("map", map, f"map-{number}", large, turned, _map_hint(map), words, _data(map, large))
+    return draw("map", map, f"map-{number}", large, turned, _map_hint(map), words, _data(map, large), remarks(map))
 
 
 def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> Markup:

@@ -13,6 +13,7 @@ from torch import Tensor
 from heed.observe import palette
 from heed.observe.looks import Shading
 from heed.observe.maps import Axis, Map, axes_line, axis_name, cell_name, cut
+from heed.observe.remarks import remarks
 from heed.observe.scene import HATCH, MASKED, Box, Image, Item, Label, Path, Scene, ramp
 from heed.visible import clean, visible
 
@@ -48,6 +49,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     step = 1 if cell >= _FONT else -(-_FONT * 5 // (4 * cell))  # between two labels
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption + ("" if small else _PIXELS))]
+    header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.")]
     upright = all(len(_label(label)) * _ADVANCE <= cell for label in map.key.labels)
     turned = int(_extent(map.key) * 0.87)
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.observe.maps import Axis, Map, Part
+from heed.observe.remarks import remarks
 from heed.visible import to_json
 
 
@@ -265,7 +266,8 @@ def plain_values(value: Any) -> Any:
         return {name: plain_values(item) for name, item in value.items()}
     if isinstance(value, Map):
         names = ["title", "mechanism", "layer", "head", "caption", "query", "key", "weights", "scores", "mask"]
-        return {name: plain_values(getattr(value, name)) for name in names}
+        found = {"remarks": found} if (found := plain_values(remarks(value))) else {}
+        return {name: plain_values(getattr(value, name)) for name in names} | found
     if isinstance(value, Shading):
         names = ["title", "axis", "weights", *(("tags", "others") if value.tags else ())]
         names += [name for name in ("spans", "signed") if getattr(value, name)]

@@ -78,6 +78,7 @@ class Map:
     scores: Tensor | None = None  # `(query, key)` before the softmax, or None
     mask: Tensor | None = None  # `(query, key)`, True = may attend, or None where everything may
     caption: str = ""  # how to read the map
+    links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -86,7 +87,7 @@ class Map:
 
     def __post_init__(self) -> None:
         expected = (len(self.query), len(self.key))
-        for name in ("weights", "scores", "mask"):
+        for name in ("weights", "scores", "mask", "links"):
             tensor = getattr(self, name)
             if tensor is not None and tuple(tensor.shape) != expected:
                 raise ShapeError(

@@ -42,6 +42,7 @@ from heed.observe.maps import (
     text_of,
     unmasked,
 )
+from heed.observe.remarks import remarks
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
@@ -315,7 +316,8 @@ _BLOCKS = 4
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
-    return "\n".join(head + _body(map, width, color))
+    found = [f"remark: {one.text}" for one in remarks(map)]
+    return "\n".join([*head, *_body(map, width, color), *found])
 
 
 def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:

@@ -15,15 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from heed.data.examples import evenly
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
 from heed.evaluation.significance import SEED, Interval, interval, resampled
 from heed.observe.edits import Edit, Keep, ZeroHead, heads_of
 from heed.observe.maps import Map
+from heed.observe.remarks import MOST as SHARE
+from heed.observe.remarks import counted_rows, looks_at
 from heed.observe.trace import edit
 from heed.threads import sparing
 
@@ -31,8 +30,6 @@ MOST = 500
 """Most examples that are scored."""
 _NAMED = 20
 """Examples whose maps are read to name a head."""
-_SHARE = 0.5
-"""Share of the rows that names a head."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class HeadEffect:
     layer: int
     head: int
     change: Interval  # of the score; below 0 the run is worse without the head, if higher scores are better
-    looks_at: str  # "previous", "next", "same", "first", "last", or "" for none of these
+    looks_at: str  # "previous", "next", "same", "first", "last", "separator", "alignment" or ""
     share: float  # of the rows whose largest weight is there
 
     @property
@@ -117,11 +114,11 @@ def score_heads(run: Any, split: str = "valid", most: int = MOST, say: Callable[
     named = {place: _looks_at(run, some, *place, number) for place, number in places.items()}
     found = []
     for mechanism, layer in places:
-        for head, (looks_at, share) in enumerate(named[mechanism, layer]):
+        for head, (name, share) in enumerate(named[mechanism, layer]):
             cut = _measured(run, examples, ZeroHead(mechanism, layer, head))
             both = resampled([[whole], [cut]], run.config.evaluation.bootstrap, SEED)
             change = Interval(cut.score() - whole.score(), *interval(both[1] - both[0]))
-            found.append(HeadEffect(mechanism, layer, head, change, looks_at, share))
+            found.append(HeadEffect(mechanism, layer, head, change, name, share))
         say(f"{mechanism} layer {layer}: {len(named[mechanism, layer])} heads scored")
     return Heads(whole.label, whole.score(), 100.0 if whole.is_share else 1.0, len(examples), found)
 
@@ -143,24 +140,12 @@ def _looks_at(run: Any, examples: Sequence[Any], mechanism: str, layer: int, num
         maps = [one for one in text_maps if (one.mechanism, one.layer) == (mechanism, layer)]
         counts = counts or [Counter() for _ in maps]
         for own, one in zip(counts, maps, strict=True):
-            own.update(_places(one.weights, one.mask if one.mask is not None else torch.ones_like(one.weights) > 0))
+            own.update({name: int(at.sum()) for name, at in looks_at(one).items()})
         if maps:
-            mask = maps[0].mask
-            rows += len(maps[0].query) if mask is None else int((mask.sum(-1) > 1).sum())
+            rows += int(counted_rows(maps[0]).sum())
     found = []
     for own in counts:
         name, number = max(own.items(), key=lambda one: one[1], default=("", 0))
         share = number / max(1, rows)
-        found.append((name, share) if share >= _SHARE else ("", share))
+        found.append((name, share) if share >= SHARE else ("", share))
     return found or [("", 0.0)] * num_heads
-
-
-def _places(weights: Tensor, allowed: Tensor) -> list[str]:
-    """What each row of `(queries, keys)` looks at; rows with one key are left out, and a row may have two names."""
-    queries = torch.arange(len(weights), device=weights.device)
-    several, best = allowed.sum(-1) > 1, weights.argmax(-1)
-    last = allowed.shape[-1] - 1 - allowed.flip(-1).int().argmax(-1)
-    named = {"first": best == 0, "last": best == last}
-    if weights.shape[0] == weights.shape[1]:
-        named |= {"same": best == queries, "previous": best == queries - 1, "next": best == queries + 1}
-    return [name for name, rows in named.items() for _ in range(int((rows & several).sum()))]

@@ -35,7 +35,7 @@ from heed.evaluation.alignment import symmetrize as symmetrized
 from heed.evaluation.significance import shown
 from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder
-from heed.tasks.base.looking import Words, watched
+from heed.tasks.base.looking import InputSpans, Words, watched
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.translation.supervision import source_attention
@@ -249,6 +249,35 @@ def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair])
         found = aligned_characters(best, query_spans, key_spans, pair.links or ())
         right[known[n]], linked[known[n]] = found
     return right, linked
+
+
+def known_links(task: Translation, source: str, target: str, words: Sequence[Words]) -> torch.Tensor | None:
+    """The true alignment of a pair as cells of a map of its words, `(target, source)` of bool; None if not known.
+
+    It is known for validation and test examples of embedded data. `words` are those of the target and of the source.
+    """
+    links = task.links_held_out.get((source, target))
+    if links is None:
+        return None
+    typed = (
+        InputSpans.of(task.target_tokenizer, target),
+        InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0])),
+    )
+    spans = [_word_spans(text.spans, of_text) for text, of_text in zip(typed, words, strict=True)]
+    found = torch.zeros(len(spans[0]), len(spans[1]), dtype=torch.bool)
+    for link in links:
+        rows, columns = (
+            torch.tensor([min(end, known[1]) > max(start, known[0]) for start, end in each])
+            for each, known in zip(spans, (link.target, link.source), strict=True)
+        )
+        found |= rows.unsqueeze(1) & columns
+    return found
+
+
+def _word_spans(tokens: Sequence[Span], words: Words) -> list[Span]:
+    """The characters of each word; an empty span for those that are not text."""
+    inside = [tokens[word.start : word.stop] for word in words.tokens]
+    return [(min(start for start, _ in each), max(end for _, end in each)) if each else (0, 0) for each in inside]
 
 
 def written_weights(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> Array:

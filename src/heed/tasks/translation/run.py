@@ -53,7 +53,7 @@ from heed.tasks.base.writing_run import (
     signature_lines,
     views_of_sides,
 )
-from heed.tasks.translation.alignment import AlignsWords, aligned_counts, unknown_words
+from heed.tasks.translation.alignment import AlignsWords, aligned_counts, known_links, unknown_words
 from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation
 from heed.tasks.translation.word_order import Trigrams, learn_trigrams
 from heed.tasks.translation.word_order import baselines as word_order_baselines
@@ -160,13 +160,18 @@ def look_at(
         views_of_sides(trace, choice, sides, _AXES, lambda maps: (maps, _CAPTIONS[maps.mechanism]))
         for trace in (seen.reading, seen.writing)
     )
+    links = known_links(task, source, seen.text, (sides["target"][1], sides["source"][1])) if decoder else None
+    maps = [
+        replace(view.map, links=links if view.map.mechanism == "cross" else None)
+        for view in (*encoder_words, *decoder_words)
+    ]
     tokens = sides["source"][0]
     notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
     return Look(
         title or task.title,
         source,
         seen.text,
-        tuple(view.map for view in (*encoder_words, *decoder_words)),
+        tuple(maps),
         encoder_frames(networks(seen.reading, len(tokens.axis)), tokens, seen.layer_states, encoder),
         seen.frames(decoder, sides["target"][0].axis, task.target_tokenizer),
         (f"output: {seen.score}", *notes),

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
-from heed.data.examples import Pair, Span, select, take
+from heed.data.examples import Link, Pair, Span, select, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import hold
@@ -336,6 +336,15 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             for side, (sampler, text, most) in enumerate(self._to_cut(pair, self.training.corpus_of(index)[1], lengths))
         )
         return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
+
+    @cached_property
+    def links_held_out(self) -> dict[tuple[str, ...], tuple[Link, ...]]:
+        """The true alignment of each validation and test pair of embedded data; empty for other data."""
+        data = self.config.data
+        if isinstance(data, FilesData):
+            return {}
+        drawn = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes seconds
+        return {pair.fields: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
 
     @cached_property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:

@@ -1,0 +1,110 @@
+"""Remarks on maps: what holds for most of their rows, each with its number. The one definition for looks and heads.
+
+Only rows that may attend to more than one key count: a row with a single key looks there whatever the model learned.
+
+Source: Voita et al. 2019, arXiv:1905.09418, section 4 (heads by the relative position of their largest weight); Xiao
+et al. 2024, arXiv:2309.17453 (sinks); Clark et al. 2019, arXiv:1906.04341 (entropy, separators).
+Differs from them: a name needs half of the rows, and the share is always said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from heed.observe.maps import Map, Traces
+from heed.visible import visible
+
+NEAR_UNIFORM = 0.95
+"""Share of the largest possible entropy from which a map is nearly uniform."""
+MOST = 0.5
+"""Share of the rows that names a map by where they look, and of the weight that makes a key a sink."""
+FEWEST_ROWS = 3
+"""Maps with fewer rows that count have no remarks."""
+SEPARATORS = frozenset({"[SEP]", "</s>", "<eos>", "end"})
+"""Labels of tokens between or after texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that holds for most of a map, with the number that shows it."""
+
+    kind: str  # "near-uniform", "sink", or a name of `looks_at`
+    value: float
+    text: str
+
+
+def counted_rows(map: Map) -> Tensor:
+    """The rows that count, `(query,)` of bool: those that may attend to more than one key and attend to any."""
+    return (_allowed(map).sum(-1) > 1) & (map.weights.sum(-1) > 0)
+
+
+def looks_at(map: Map) -> dict[str, Tensor]:
+    """For each kind of place, the rows whose largest weight is there, `(query,)` of bool; only rows that count.
+
+    "previous", "next" and "same" (diagonal) are for square maps, "first" and "last" are the first and last key that the
+    row may attend to, "separator" any key with such a label, "alignment" any key that the known alignment links. A row
+    whose largest weight is shared by several keys looks nowhere, and may be at several kinds of place.
+    """
+    weights, allowed = map.weights.detach().float(), _allowed(map)
+    if not weights.numel():
+        return {}
+    queries, best = torch.arange(len(weights), device=weights.device), weights.argmax(-1)
+    single = (weights == weights.amax(-1, keepdim=True)).sum(-1) == 1
+    found = {"first": best == allowed.int().argmax(-1),
+             "last": best == allowed.shape[1] - 1 - allowed.flip(-1).int().argmax(-1)}  # fmt: skip
+    if weights.shape[0] == weights.shape[1]:
+        found |= {"previous": best == queries - 1, "next": best == queries + 1, "same": best == queries}
+    places = torch.tensor([label in SEPARATORS for label in map.key.labels], device=best.device)
+    if bool(places.any()):
+        found["separator"] = places[best]
+    if map.links is not None:
+        found["alignment"] = map.links.to(best.device).gather(1, best.unsqueeze(1)).squeeze(1)
+    rows = counted_rows(map) & single
+    return {name: at & rows for name, at in found.items()}
+
+
+def entropy(map: Map) -> float:
+    """Mean entropy of the rows that count, as a share of the largest possible: log of the number of allowed keys."""
+    rows, weights = counted_rows(map), map.weights.detach().double()
+    if not bool(rows.any()):
+        return 0.0
+    most = _allowed(map)[rows].sum(-1).double().log()
+    return float((-torch.xlogy(weights[rows], weights[rows]).sum(-1) / most).mean())
+
+
+def remarks(map: Map) -> list[Remark]:
+    """What holds for a map; empty where nothing does, and for gates."""
+    rows = counted_rows(map)
+    number = int(rows.sum())
+    if isinstance(map, Traces) or number < FEWEST_ROWS:
+        return []
+    spread = entropy(map)
+    if spread >= NEAR_UNIFORM:
+        return [Remark("near-uniform", spread, f"near-uniform: its entropy is {spread:.2f} of the largest possible")]
+    found = []
+    share, key = map.weights.detach().double()[rows].mean(0).max(0)
+    if float(share) >= MOST:
+        label = visible(map.key.labels[int(key)])
+        said = f"sink: {float(share):.2f} of the weight is on '{label}', {map.key.kind} {int(key) + 1}"
+        found.append(Remark("sink", float(share), said))
+    for kind, at in looks_at(map).items():
+        linked = rows if kind != "alignment" or map.links is None else rows & map.links.to(rows.device).any(-1)
+        part = int((at & linked).sum()) / max(1, int(linked.sum()))
+        if kind in _SAID and part >= MOST:
+            found.append(Remark(kind, part, f"{_SAID[kind]}: {part:.2f} of the rows".format(kind=map.key.kind)))
+    return found
+
+
+_SAID = {
+    "previous": "looks at the previous {kind}",
+    "next": "looks at the next {kind}",
+    "same": "diagonal, looks at the same position",
+    "alignment": "follows the known alignment",
+}
+
+
+def _allowed(map: Map) -> Tensor:
+    return torch.ones_like(map.weights, dtype=torch.bool) if map.mask is None else map.mask
