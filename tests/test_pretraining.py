@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,17 @@ def test_the_loss_is_the_cross_entropy_at_masked_places_and_of_pairs():
     expected = one.pair_weight * float((nats * masked[asked]).sum())
     assert float(loss.parts["next"]) == pytest.approx(expected, rel=1e-4)
     assert batch.num_targets == len(batch.words)
+
+
+def test_the_loss_and_the_message_are_of_the_pass_of_the_batch():
+    """A thread that makes batches ahead may have begun the next pass, with other rows and another weight of pairs."""
+    task, model = task_and_model(small(STORIES_DATA))
+    batch, model = batch_of(task, [0, 1, 2, 3, 4]), model.eval()
+    with torch.no_grad():
+        loss, said, size = task.loss(model, batch, 0.0), task.describe([0, 1], 0), task.work([0, 1])
+        task._passes[1] = replace(task.pass_of(1), pair_weight=7.0)
+        assert task.loss(model, batch, 0.0).parts == loss.parts
+    assert (task.describe([0, 1], 0), task.work([0, 1])) == (said, size)
 
 
 @pytest.mark.parametrize(("off", "left"), [("next_sentence", "masked"), ("masked_words", "next")])

@@ -112,7 +112,7 @@ def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, ki
     assert list(light.splits.examples["valid"]) == list(heavy.splits.examples["valid"])
     indices = light.train_batches(0)[0]
     assert light.work(indices) == heavy.work(indices)
-    assert light.describe(indices) == heavy.describe(indices)
+    assert light.describe(indices, 0) == heavy.describe(indices, 0)
     assert light.report_counts()["train"] == heavy.report_counts()["train"]
 
 

@@ -112,6 +112,12 @@ EDITS = [
         (PRETRAINING("test_predict_next_takes_two_arguments_or_two_columns"),),
     ),
     Edit(
+        "pretraining: pairs of a batch are weighted as those of the pass made last",
+        'parts["next"] = batch.pair_weight *',
+        'parts["next"] = self.pass_of(max(self._passes)).pair_weight *',
+        (PRETRAINING("test_the_loss_and_the_message_are_of_the_pass_of_the_batch"),),
+    ),
+    Edit(
         "pretraining: checkpoints are selected by the masked words alone",
         'for name in ("masked_loss", "next_loss") if name in values',
         'for name in ("masked_loss",) if name in values',

@@ -72,8 +72,8 @@ class Trainable(Protocol):
     def validate(self, model: Any) -> dict[str, float]:
         """Scores on the validation set, "loss" (nats per token) among them."""
 
-    def describe(self, indices: list[int]) -> str:
-        """Describe examples for a message."""
+    def describe(self, indices: list[int], epoch: int) -> str:
+        """Describe examples of a pass for a message."""
 
     @property
     def finishing_work(self) -> float:

@@ -298,7 +298,7 @@ class Trainer:
         gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
         total, parts, norm = sums.read(gradient_norm, self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
-            examples = self.task.describe([i for batch, _ in batches for i in batch.indices])
+            examples = self.task.describe([i for batch, _ in batches for i in batch.indices], p.epoch)
             raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
         self.optimizer.step()
         self.optimizer.zero_grad()

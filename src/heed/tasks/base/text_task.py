@@ -307,7 +307,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             }
         return result
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         example = self.splits.examples["train"][indices[0]]
         return f"{len(indices)} examples, the first {example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
 

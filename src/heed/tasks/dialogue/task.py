@@ -207,7 +207,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     def work(self, indices: list[int]) -> int:
         return len(indices) * int(self.costs[indices].max(0).sum())
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         first = self.training[indices[0]][0]
         one = self.splits.examples["train"][first.conversation]
         where = one.origin or f"training conversation {first.conversation}"

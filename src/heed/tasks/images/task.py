@@ -388,7 +388,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     def work(self, indices: list[int]) -> int:
         return len(indices)
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         return f"{len(indices)} pictures, the first {self.splits.examples['train'][indices[0]].origin}"
 
     def validate(self, model: PictureClassifier) -> dict[str, float]:

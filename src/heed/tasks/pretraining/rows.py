@@ -410,6 +410,7 @@ class MaskedBatch(Batch):
         order: `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 without a second text.
         shares: `(B,)` float32, weight of each pair: its number of masked words, or 1 if no words are masked.
         num_targets: Number of masked words, or of pairs if no words are masked.
+        pair_weight: Factor of the loss of pairs, that of the batch's pass.
     """
 
     indices: list[int]
@@ -420,6 +421,7 @@ class MaskedBatch(Batch):
     order: Tensor
     shares: Tensor
     num_targets: int
+    pair_weight: float = 1.0
 
 
 def _framed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
@@ -257,19 +257,16 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     def collate(self, indices: list[int], epoch: int = 0) -> MaskedBatch:
         one = self.pass_of(epoch)
         seeds = self.config.training.seed, epoch
-        return collate_rows(
+        batch = collate_rows(
             one.passages, one.rows, indices, self.masking, seeds, self.double_separator, self.tokenizer.special
         )
+        return replace(batch, pair_weight=one.pair_weight)
 
     def work(self, indices: list[int]) -> int:
-        return len(indices) * int(self._newest.rows.lengths[indices].max())
+        return len(indices) * int(self.pass_of(0).rows.lengths[indices].max())  # costs are predicted from that pass
 
-    @property
-    def _newest(self) -> Pass:
-        return self.pass_of(max(self._passes, default=0))
-
-    def describe(self, indices: list[int]) -> str:
-        one, row = self._newest, indices[0]
+    def describe(self, indices: list[int], epoch: int) -> str:
+        one, row = self.pass_of(epoch), indices[0]
         text = self.tokenizer.decode(one.passages.ids[one.rows.first[row] : one.rows.first_end[row]].tolist())
         return f"{len(indices)} rows, the first {text[:80]!r}"
 
@@ -283,7 +280,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
             asked = batch.order != NO_QUESTION
             logits = model.order_scores(hidden, batch.mask)[asked]
             nats = cross_entropy(logits.float(), batch.order[asked], reduction="none")
-            parts["next"] = self._newest.pair_weight * (nats * batch.shares[asked]).sum()
+            parts["next"] = batch.pair_weight * (nats * batch.shares[asked]).sum()
         return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
 
     def validate(self, model: Pretrainer) -> dict[str, float]:

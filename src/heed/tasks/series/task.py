@@ -187,7 +187,7 @@ class Series(NumericTask[SeriesConfig, Part]):
     def work(self, indices: list[int]) -> int:
         return len(indices) * self.config.data.window
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         part, at = self._at(indices[0])
         return f"{len(indices)} windows, the first from row {at + 1} of {part.origin}"
 

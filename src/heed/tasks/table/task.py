@@ -195,7 +195,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     def work(self, indices: list[int]) -> int:
         return len(indices)
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
 
     def validate(self, model: RowClassifier) -> dict[str, float]:

@@ -399,7 +399,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def work(self, indices: list[int]) -> int:
         return self.training.work(indices)
 
-    def describe(self, indices: list[int]) -> str:
+    def describe(self, indices: list[int], epoch: int) -> str:
         pair = self.training.examples_at(indices[:1])[0]
         where = pair.origin or f"training example {indices[0]}"
         return f"{len(indices)} examples, the first {where}: {pair.source!r}"
