@@ -260,7 +260,10 @@ def test_every_model_and_head_learns_alike_in_any_batch_and_is_looked_at(name, m
     assert float(together.detach()) == pytest.approx(alone, rel=1e-3)
     if SMALL[name].look and "look" not in spec_of(name).why_not:
         (given,) = SMALL[name].look
-        assert run.look(given.replace("DATA/", f"{data}/")).text()
+        shown = run.look(given.replace("DATA/", f"{data}/"), steps=True)
+        shown.save(tmp_path / "look.npz")
+        again = heed.load_look(tmp_path / "look.npz")
+        assert again.text() == shown.text() and again.svg() == shown.svg() and again.html() == shown.html()
 
 
 def summed(task, model, indices):

@@ -20,10 +20,10 @@ from heed.observe import palette
 from heed.observe.draw_html import CELLS_IN_A_TABLE, look_to_html, shading_to_html
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan, look_to_json
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
 from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 from heed.observe.scene import to_svg
-from heed.observe.shown import look_to_text, map_to_text, shading_to_text
+from heed.observe.shown import ShownLook, look_to_text, map_to_text, shading_to_text
 from heed.visible import clean, visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -36,6 +36,10 @@ def map_to_svg(map, cell=30):
 
 def shading_to_svg(shading):
     return to_svg(shading_scene(shading))
+
+
+def look_to_json(look):
+    return ShownLook(look, False).json()
 
 
 VOID = {"meta", "input", "link", "br", "img"}

@@ -8,11 +8,11 @@ import torch
 import heed
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_scene
-from heed.observe.looks import Look, look_to_json
+from heed.observe.looks import Look
 from heed.observe.maps import Axis, Map, Traces
 from heed.observe.remarks import entropy, looks_at, remarks
 from heed.observe.scene import to_svg
-from heed.observe.shown import map_to_text
+from heed.observe.shown import ShownLook, map_to_text
 
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 
@@ -52,7 +52,7 @@ def test_a_remark_says_its_number_in_every_form(name):
     assert f"Remark: {found.text}." in to_svg(map_scene(map)).replace("&#x27;", "'")
     look = Look("", "", "", (map,), (), ())
     assert '<p class="remark" dir="auto">' in look_to_html(look)
-    (drawn,) = json.loads(look_to_json(look))["maps"]
+    (drawn,) = json.loads(ShownLook(look, False).json())["maps"]
     assert [(one["kind"], one["value"]) for one in drawn["remarks"]] == [(found.kind, pytest.approx(value, abs=1e-6))]
 
 
@@ -71,7 +71,7 @@ def test_a_remark_says_its_number_in_every_form(name):
 def test_nothing_is_said_where_nothing_holds(map):
     assert remarks(map) == []
     assert "remark" not in map_to_text(map)
-    assert "remarks" not in json.loads(look_to_json(Look("", "", "", (map,), (), ())))["maps"][0]
+    assert "remarks" not in json.loads(ShownLook(Look("", "", "", (map,), (), ()), False).json())["maps"][0]
 
 
 def test_rows_with_one_key_and_ties_look_nowhere():

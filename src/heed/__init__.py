@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.edits import Block, Force, Keep, Permute, Scale, Uniform, ZeroHead
+    from heed.observe.look_files import load_look
     from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "Uniform", "ZeroHead", "attend", "check_run",
-    "compare", "edit", "ensemble", "export", "import_model", "load", "pack", "run_lesson", "trace", "train",
+    "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack", "run_lesson", "trace",
+    "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -44,6 +46,7 @@ _HOMES = {
     "export": "heed.runs.checkpoints",
     "import_model": "heed.runs.checkpoints",
     "load": "heed.runs.loading",
+    "load_look": "heed.observe.look_files",
     "pack": "heed.tasks.base.pack",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",

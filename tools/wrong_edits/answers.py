@@ -368,4 +368,16 @@ EDITS = [
         "if updates >= enough:",
         ("tests/test_budget.py::test_a_handful_of_updates_is_warned_of",),
     ),
+    Edit(
+        "files of looks: a field that has a default is forgotten",
+        "return [one for one in fields(value) if one.compare]",
+        'return [one for one in fields(value) if one.compare and one.name != "others"]',
+        ("tests/test_look_files.py::test_every_field_of_a_look_is_read_back",),
+    ),
+    Edit(
+        "files of looks: the header of an array is believed, whatever follows it",
+        'if kind.kind not in "fbiu" or math.prod(shape) * kind.itemsize != len(data) - file.tell():',
+        'if kind.kind not in "fbiu":',
+        ("tests/test_look_files.py::test_a_header_that_promises_too_much_reserves_no_memory",),
+    ),
 ]

@@ -246,7 +246,7 @@ FormOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt."),
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .npz, .txt."),
 ]
 PageOption = Annotated[
     Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")

@@ -42,7 +42,7 @@ class Drawing:
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text"))
+    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "npz", "text"))
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
@@ -59,6 +59,8 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     if form == "text" and out is None:
         show_drawing(shown.text(width(), use_color()))
         return
+    if form == "npz" and not hasattr(shown, "npz"):
+        raise ConfigError("curves are not written as .npz, which is for looks; end --out in .json")
     drawn = shown.png(fonts=drawing.fonts) if form == "png" else getattr(shown, form)()
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"

@@ -18,9 +18,9 @@ from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizz
 from heed.lessons.parts import Check, Moment, Stage, Table, double
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
-from heed.observe.looks import plain_values
 from heed.observe.number_tables import table_to_html, tables_to_lines
 from heed.observe.page import page
+from heed.observe.plain import plain_values
 from heed.observe.shown import framed, save_as
 from heed.tasks.base.report import counted
 from heed.visible import clean, to_json

@@ -1,24 +1,19 @@
-"""A look at one example as data: maps, shaded words, one frame per step; which attention it shows; and as JSON.
+"""A look at one example as data: maps, shaded words, one frame per step; and which attention it shows.
 
-A Transformer has one attention per layer, head and mechanism; `Choice` selects those that a look shows. The JSON is
-complete and rounded to six decimals; equal looks give equal bytes.
+A Transformer has one attention per layer, head and mechanism; `Choice` selects those that a look shows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
-import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.observe.maps import Axis, Map, Part
-from heed.observe.remarks import remarks
-from heed.visible import to_json
 
 
 @dataclass(frozen=True)
@@ -241,50 +236,3 @@ class Choice:
             count = max(view.num_heads for view in views)
             heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
         return f"shown: {layers}, {heads}; change with --layer, --head and --mechanism"
-
-
-# JSON --------------------------------------------------------------------------------------------------------------
-
-FORMAT = "heed-look-2"
-_NAMES = {"glances": "attention"}
-"""Fields with another name in the file."""
-
-_OPTIONAL = {(EncoderFrame, "top"), (DecoderFrame, "gates"), (Axis, "parts")}
-"""Fields that are omitted if empty."""
-
-
-def plain_values(value: Any) -> Any:
-    """Tensors, dataclasses and their containers as plain values: numbers with six decimals, None if not finite."""
-    if isinstance(value, Tensor):
-        return value.tolist() if value.dtype == torch.bool else plain_values(value.detach().double().tolist())
-    if isinstance(value, float):
-        # Scores of masked keys are -inf, which JSON cannot express; adding 0.0 turns -0.0 into 0.0.
-        return round(value, 6) + 0.0 if math.isfinite(value) else None
-    if isinstance(value, list | tuple):
-        return [plain_values(item) for item in value]
-    if isinstance(value, dict):
-        return {name: plain_values(item) for name, item in value.items()}
-    if isinstance(value, Map):
-        names = ["title", "mechanism", "layer", "head", "caption", "query", "key", "weights", "scores", "mask"]
-        found = {"remarks": found} if (found := plain_values(remarks(value))) else {}
-        return {name: plain_values(getattr(value, name)) for name in names} | found
-    if isinstance(value, Shading):
-        names = ["title", "axis", "weights", *(("tags", "others") if value.tags else ())]
-        names += [name for name in ("spans", "signed") if getattr(value, name)]
-        return {name: plain_values(getattr(value, name)) for name in names}
-    if is_dataclass(value):
-        names = [one.name for one in fields(value)]
-        names = [name for name in names if (type(value), name) not in _OPTIONAL or getattr(value, name)]
-        return {_NAMES.get(name, name): plain_values(getattr(value, name)) for name in names}
-    return value
-
-
-def look_to_json(look: Look) -> str:
-    """A look as one JSON object, with a final newline.
-
-    Rows and columns of `weights` follow the labels of `query` and `key`; numbers that are not finite (scores of masked
-    keys) are null.
-    """
-    names = ("title", "source", "target", "notes", "shadings", "maps", "summary", "encoder", "decoder")
-    content = {"format": FORMAT, **{name: plain_values(getattr(look, name)) for name in names}}
-    return to_json(content, separators=(",", ":")) + "\n"

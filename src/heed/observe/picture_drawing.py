@@ -34,13 +34,12 @@ from heed.observe.picture_looks import (
     Gallery,
     PictureLook,
     PictureMap,
-    plain_distances,
-    plain_look,
 )
+from heed.observe.plain import Arrays, read_value
 from heed.observe.scene import Box as Frame
 from heed.observe.scene import Image, Item, Scene, stacked
-from heed.observe.shown import Shown
-from heed.visible import clean, to_json
+from heed.observe.shown import KeptShown
+from heed.visible import clean
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
 
@@ -380,7 +379,6 @@ def distances_to_lines(distances: Distances, width: int) -> list[str]:
 
 # Page ---------------------------------------------------------------------------------------------------------
 
-FORMAT = "heed-picture-look-1"
 _VIEWER = 480
 
 
@@ -441,8 +439,10 @@ def _packed_rows(weights: torch.Tensor) -> list[Any]:
     return [[round(float(v), 5) for v in largest], packed((shares * 1000).round().short().numpy())]
 
 
-class ShownPicture(Shown):
+class ShownPicture(KeptShown):
     """The result of `run.look(picture)`: a look, shown with or without its steps."""
+
+    form = "heed-picture-look-2"
 
     def __init__(self, look: PictureLook, steps: bool) -> None:
         self.look = look
@@ -463,17 +463,24 @@ class ShownPicture(Shown):
         """The picture and its maps; with an index, only that map."""
         return look_scene(self.look if index is None else self.look.only(index))
 
-    def json(self) -> str:
-        content = {"format": FORMAT, **plain_look(self.look)}
-        return to_json(content, separators=(",", ":")) + "\n"
+    def content(self) -> tuple[Any, dict[str, Any]]:
+        return self.look, {"shows_steps": self.steps}
+
+    @classmethod
+    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownPicture:
+        return cls(
+            read_value(PictureLook, content, arrays), read_value(bool, content.get("shows_steps"), None, "shows_steps")
+        )
 
     def __repr__(self) -> str:
         count = len(self.maps)
         return f"<look at {self.look.source!r}: {count} map{'' if count == 1 else 's'}; print it, or save it as .html>"
 
 
-class ShownDistances(Shown):
+class ShownDistances(KeptShown):
     """The mean attention distance of a model by layer over several pictures, as a plot."""
+
+    form = "heed-distances-1"
 
     def __init__(self, title: str, distances: Distances) -> None:
         self.title = title
@@ -489,9 +496,12 @@ class ShownDistances(Shown):
     def scene(self, index: int | None = None) -> Scene:
         return distances_scene(self.distances)
 
-    def json(self) -> str:
-        content = {"format": FORMAT, "title": self.title, "distances": plain_distances(self.distances)}
-        return to_json(content, separators=(",", ":")) + "\n"
+    def content(self) -> tuple[Any, dict[str, Any]]:
+        return self.distances, {"title": self.title}
+
+    @classmethod
+    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownDistances:
+        return cls(read_value(str, content.get("title"), None, "title"), read_value(Distances, content, arrays))
 
     def __repr__(self) -> str:
         layers, heads = self.distances.values.shape

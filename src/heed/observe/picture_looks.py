@@ -11,7 +11,6 @@ the weight on the class token is left out, and the rest of the row is rescaled t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ from torch import Tensor
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
-from heed.observe.looks import plain_values
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
@@ -223,36 +221,3 @@ class PictureLook:
     def only(self, index: int) -> PictureLook:
         """The look with only one of its maps, without gallery and distances."""
         return replace(self, maps=(self.maps[index],), gallery=None, distances=None)
-
-
-def plain_look(look: PictureLook) -> dict[str, Any]:
-    """A look as plain values for JSON: boxes and grids, no pixels."""
-    rows = look.gallery.rows if look.gallery is not None else ()
-    tables = [None if step.table is None else [step.table.heads, *step.table.rows] for step in look.steps]
-    steps = zip(look.steps, tables, strict=True)
-    return {
-        "title": look.title,
-        "source": look.source,
-        "picture": {"height": look.pixels[0], "width": look.pixels[1]},
-        "seen": plain_values(look.seen._asdict()),
-        "read": {"height": look.size[0], "width": look.size[1]},
-        "label": look.label,
-        "probabilities": dict(look.top),
-        "notes": look.notes,
-        "maps": [_plain_map(one) for one in look.maps],
-        "heads": [{"row": name, "maps": [_plain_map(one) for one in maps]} for name, maps in rows],
-        "distances": None if look.distances is None else plain_distances(look.distances),
-        "steps": [{"title": step.title, "prose": step.prose, "table": table} for step, table in steps],
-    }
-
-
-def _plain_map(one: PictureMap) -> Any:
-    names = ("title", "unit", "caption", "query", "outside")
-    boxes = {"area": one.area._asdict(), "marked": None if one.marked is None else one.marked._asdict()}
-    return plain_values({**{name: getattr(one, name) for name in names}, **boxes, "weights": one.weights})
-
-
-def plain_distances(distances: Distances) -> dict[str, Any]:
-    """Distances as plain values for JSON."""
-    numbers = plain_values({"even": distances.even, "layers": distances.values})
-    return {"unit": "pixels of what the model reads", "pictures": distances.pictures, **numbers}

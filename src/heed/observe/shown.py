@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from markupsafe import Markup
 from torch import Tensor
@@ -20,7 +21,7 @@ from heed.observe import palette
 from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_text
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, look_to_json
+from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import (
     FIXED_VECTOR,
     MASKED,
@@ -42,6 +43,7 @@ from heed.observe.maps import (
     text_of,
     unmasked,
 )
+from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
 from heed.observe.scene import Scene, to_svg
 from heed.storage.disk import write_outputs
@@ -81,10 +83,14 @@ class Shown(ABC):
 
         return to_png(self.scene(index), fonts)
 
-    def save(self, path: str | Path) -> None:
-        """Write .html, .svg, .png, .json or .txt, by the ending of the file name; another ending is a ConfigError."""
+    def forms(self) -> dict[str, Callable[[], str | bytes]]:
+        """The formats of `save` by the ending of the file name."""
         forms: dict[str, Callable[[], str | bytes]] = {".html": self.html, ".svg": self.svg, ".png": self.png}
-        save_as(path, {**forms, ".json": self.json, ".txt": self.text})
+        return {**forms, ".json": self.json, ".txt": self.text}
+
+    def save(self, path: str | Path) -> None:
+        """Write a file in the format of its ending, one of `forms`; another ending is a ConfigError."""
+        save_as(path, self.forms())
 
     def __str__(self) -> str:
         return self.text()
@@ -112,8 +118,38 @@ class ShownCurves(Shown):
         return to_json(asdict(self.curves), indent=1) + "\n"
 
 
-class ShownLook(Shown):
+class KeptShown(Shown):
+    """Base of looks that `heed.load_look` reads from JSON and .npz."""
+
+    form: ClassVar[str]
+    """The format of these files, with its version."""
+
+    @abstractmethod
+    def content(self) -> tuple[Any, dict[str, Any]]:
+        """The dataclass to keep, and further values by name."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> Self:
+        """Undo `content`; a ValueError if something is missing or of another type."""
+
+    def json(self) -> str:
+        value, more = self.content()
+        return json_of(self.form, value, **more)
+
+    def npz(self) -> bytes:
+        """Everything as a file of NumPy arrays; no number is rounded."""
+        value, more = self.content()
+        return npz_of(self.form, value, **more)
+
+    def forms(self) -> dict[str, Callable[[], str | bytes]]:
+        return {**super().forms(), ".npz": self.npz}
+
+
+class ShownLook(KeptShown):
     """The result of `run.look(...)`: a look, shown with or without its steps."""
+
+    form = "heed-look-3"
 
     def __init__(self, look: Look, steps: bool) -> None:
         self.look = look
@@ -143,8 +179,12 @@ class ShownLook(Shown):
             return vector_scene(self.look.summary, self.look.title, FIXED_VECTOR)
         return map_scene(self.maps[-1 if index is None else index])
 
-    def json(self) -> str:
-        return look_to_json(self.look)
+    def content(self) -> tuple[Any, dict[str, Any]]:
+        return self.look, {"shows_steps": self.steps}
+
+    @classmethod
+    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownLook:
+        return cls(read_value(Look, content, arrays), read_value(bool, content.get("shows_steps"), None, "shows_steps"))
 
     def __repr__(self) -> str:
         look = self.look
