@@ -49,7 +49,7 @@ def plain_values(value: Any, arrays: Arrays | None = None, place: str = "") -> A
     if isinstance(value, Tensor | np.ndarray):
         return _plain_array(value, arrays, place)
     if isinstance(value, float):
-        if not math.isfinite(value):
+        if not -math.inf < value < math.inf:
             return None if value == -math.inf else str(value)
         finer = round(value, 6) if abs(value) >= 1 else float(f"{value:.6g}")
         return (finer if arrays is None else value) + 0.0  # adding 0.0 turns -0.0 into 0.0
