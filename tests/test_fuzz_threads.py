@@ -1,0 +1,71 @@
+"""Threads that share runs: runs of every task predict, look and attribute at once, each answer as from one thread.
+
+`make fuzz` makes 20,000 calls (40 for each of `HEED_FUZZ`); here there are a few.
+"""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import jaxtyping
+import numpy as np
+import pytest
+
+import heed
+from heed.generation import SamplingOptions
+from heed.tasks import run_class
+from small_runs import SMALL, write_data
+from test_fuzz_runs import MUTATIONS, SEED
+
+CALLS = 40 * MUTATIONS
+TEXTS = ("one two", "three four five one", "two", "seven six one two three")
+
+
+@pytest.fixture
+def plain_shapes():
+    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_data(folder)
+    for name, small in SMALL.items():
+        small.trained(folder, folder / name)
+    return {name: heed.load(folder / name) for name in SMALL}
+
+
+def inputs(name, folder):
+    """A few inputs of a task."""
+    if name == "pretraining":
+        return [f"{text} [MASK]" for text in TEXTS]
+    if name == "images":
+        return [str(folder / "photos" / f"{'ab'[n % 2]}/{n}.png") for n in range(4)]
+    if name == "table":
+        return [{"width": 0.1 * n, "length": 0.2} for n in range(4)]
+    if name == "series":
+        return [np.random.default_rng(n).random((9, 2)).tolist() for n in range(4)]
+    return list(TEXTS)
+
+
+def asked(runs):
+    """Functions of no argument, by task, method and input, that ask a run."""
+    for name, run in runs.items():
+        for place, given in enumerate(inputs(name, run.folder.parent)):
+            options = {"length": 5, "sampling": SamplingOptions(seed=2)} if name == "language_modelling" else {}
+            yield (name, "predict", place), lambda run=run, given=given, options=options: run.predict(given, **options)
+            if SMALL[name].look:
+                yield (name, "look", place), lambda run=run, given=given: run.look(given).text()
+            if hasattr(run_class(name), "attribute"):
+                yield (name, "attribute", place), lambda run=run, given=given: run.attribute(given, method="loo")
+
+
+def test_threads_that_share_runs_answer_as_one_does(runs, plain_shapes):
+    calls = dict(asked(runs))
+    assert {name for name, _, _ in calls} == {*SMALL}
+    alone = {what: repr(call()) for what, call in calls.items()}
+    chosen = random.Random(SEED).choices(sorted(calls), k=CALLS)
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda what: repr(calls[what]()), chosen))
+    assert [what for what, found in zip(chosen, together, strict=True) if found != alone[what]] == []
