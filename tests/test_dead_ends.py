@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from heed.errors import ConfigError, DiskError, RunError
 from heed.lessons import list_lessons
 from heed.registry import list_models
 from heed.storage import disk
+from heed.tasks import config_class
 from pictures import noise
 
 SHORT = {"training.device": "cpu", "training.threads": 1, "evaluation.bootstrap": 5}
@@ -186,7 +188,7 @@ try:
     main(sys.argv[1:])
 except SystemExit as end:
     assert not end.code
-assert not {*sys.modules} & {"torch", "scipy", "numpy"}
+assert not {*sys.modules} & {"torch", "scipy", "numpy", "heed.config.sections"}
 """
     subprocess.run([sys.executable, "-c", ask, command], check=True, capture_output=True)
 
@@ -195,4 +197,7 @@ def test_the_lists_are_those_of_the_models_and_lessons_themselves():
     listed = models_table()
     for name, body in list_models():
         assert f"{name:<15}{body.summary:<39} {body.paper}" in listed
+    for block in listed.split("\n\n")[:-1]:
+        (default,) = re.findall(r"^\* (\w+)", block, flags=re.MULTILINE)
+        assert default == config_class(block.partition(":")[0]).model_fields["model"].default.name
     assert list(lesson_titles().items()) == list(list_lessons().items())

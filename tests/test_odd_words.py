@@ -2,16 +2,19 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
 import torch
+import typer.main
 
 import heed
 from commands import call
-from fuzzing import SETTINGS
+from fuzzing import SETTINGS, answer, options_of_command
+from heed.cli.app import app
 from heed.config.sections import GenerationConfig
 from heed.errors import ConfigError, DataError, InputError
 from heed.generation.search import SearchOptions
@@ -187,9 +190,91 @@ def test_a_closed_stdin_has_no_lines(desk, streams):
     assert not ended.value.code and out.getvalue() == ""
 
 
-def test_a_long_value_is_shortened_in_the_message(capsys):
-    said = refused(capsys, "train", "x," * 100_000)
-    assert "characters) ..." in said and len(said) < 11_000
+WHOLE = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (WHOLE,),
+        (f"--{WHOLE}",),
+        ("train", f"--{WHOLE}"),
+        ("train", "translation", f"data.{WHOLE}=1"),
+        ("train", "translation", f"data.train={WHOLE}"),
+        ("train", "translation", f"{WHOLE}=1"),
+        ("train", "translation", "--seed", WHOLE),
+        ("train", "x," * 100_000),
+        ("train", "x " * 100_000),
+        ("train", "\x1b" * 100_000),
+        ("check", "translation", "pairs.tsv", "--valid", WHOLE),
+        ("predict", WHOLE, "one"),
+        ("predict", "run", "one", "--out", WHOLE),
+        ("predict", "run", "--input", WHOLE),
+        ("predict", "run", "one", "--nbest", WHOLE),
+        ("export", "run", "--to", WHOLE),
+        ("models", WHOLE),
+        ("lesson", WHOLE),
+    ],
+    ids=lambda words: " ".join(words)[:40],
+)
+def test_whatever_was_typed_is_shortened_in_the_message(desk, monkeypatch, capsys, words):
+    monkeypatch.chdir(desk)
+    code, _, said = call(capsys, *words)
+    assert code in (2, 3) and 10 < len(said) < 10_500
+    assert re.search(r"(x|x,|x |\\x1b) \.\.\. \([\d,]+ characters\) \.\.\. (x|,| x|x1b|1b|b)", said), said[:300]
+    assert len(said) < 2_500 or " " in "".join(words)
+
+
+def test_python_shortens_what_it_quotes_too(desk):
+    with pytest.raises(DataError) as found:
+        heed.train("translation", train=WHOLE)
+    assert 100 < len(str(found.value)) < 1_500
+
+
+def test_a_long_text_is_drawn(desk):
+    run = heed.load(desk / "run")
+    assert "x 3000 words" in repr(run.look(" ".join(["one", "two", "three"] * 1000)).maps)
+
+
+def named_options():
+    """Every argument and option that takes a word, by command, with the words that make the rest of the command."""
+    rest = {
+        "train": ["translation", "pairs.tsv", "--dry-run"],
+        "check": ["translation", "pairs.tsv"],
+        "predict": ["run", "one"],
+        "export": ["run", "--to", "huggingface"],
+        "pack": ["run"],
+        "evaluate": ["run"],
+        "heads": ["run"],
+        "align": ["run", "pairs.tsv"],
+        "compare": ["translation", "pairs.tsv", "--models", "luong"],
+        "look": ["run", "one"],
+        "lesson": ["lion"],
+        "import": ["run"],
+        "models": [],
+        "demo": [],
+    }
+    for name in typer.main.get_command(app).commands:
+        words = rest[name]
+        for place, _ in enumerate(words):
+            if not words[place].startswith("--"):
+                yield name, [*words[:place], "NAME", *words[place + 1 :]]
+        for option, is_number in options_of_command(name):
+            if not is_number and option != "--help":
+                yield name, [*words, option, "NAME"]
+    assert {*rest} == {*typer.main.get_command(app).commands}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"), [*named_options()], ids=lambda value: " ".join(value) if isinstance(value, list) else value
+)
+def test_every_word_may_be_a_name_that_no_file_can_have(desk, monkeypatch, command, words):
+    monkeypatch.chdir(desk)
+    before = {*desk.rglob("*")}
+    for name in (LONG, "x/" * 2500 + "x", LONG + ".png", LONG + ".yaml", "y/" + "z" * 5000 + ".html"):
+        found = answer([command, *(word.replace("NAME", name) for word in words)], monkeypatch)
+        assert found.wrong == "" and len(found.err) < 6_000
+    assert {*desk.rglob("*")} == before
 
 
 def test_a_forked_process_predicts_after_two_threads():

@@ -290,12 +290,33 @@ def test_nothing_but_the_files_is_needed(tmp_path):
     assert done.stdout.split() == ["bert", "fox", "gpt2", "fox"]
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_masks_in_a_text_are_where_theirs_are(tmp_path, family):
-    if family == "bert":
-        bert(UNCASED, True)(tmp_path)
-    else:
-        saved(RobertaTokenizer(*ROBERTA, mask_token=AddedToken("<mask>", lstrip=True, normalized=False)), tmp_path)
+def with_mask(**flags):
+    """RoBERTa's files without a table of added tokens, in which the mask token has properties."""
+    mask = {"__type": "AddedToken", "content": "<mask>", **flags}
+    return lambda folder: merges_txt(folder, *ROBERTA, tokenizer_class="RobertaTokenizer", mask_token=mask)
+
+
+def in_the_map(folder):
+    merges_txt(folder, *ROBERTA)
+    (folder / "special_tokens_map.json").write_text('{"mask_token": {"content": "<mask>", "lstrip": true}}')
+
+
+MASKED = {
+    "bert": bert(UNCASED, True),
+    "roberta": lambda folder: saved(RobertaTokenizer(*ROBERTA), folder),
+    "roberta, tokenizer.json": lambda folder: saved(
+        RobertaTokenizer(*ROBERTA, mask_token=AddedToken("<mask>", lstrip=True, normalized=False)), folder
+    ),
+    "roberta, a mask that takes the blank": with_mask(lstrip=True, rstrip=False, normalized=True),
+    "roberta, a mask that does not": with_mask(lstrip=False),
+    "roberta, special_tokens_map.json": in_the_map,
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_in_a_text_are_where_theirs_are(tmp_path, name):
+    family, tmp_path = name.partition(",")[0], tmp_path / "theirs"
+    MASKED[name](tmp_path)
     configured(tmp_path, family, 1)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     ours, _ = read_tokenizer(tmp_path, {"model_type": family})

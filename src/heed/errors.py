@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,10 +17,29 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_LONGEST = 10_000
+"""About the most characters of a line of a message, and ten times those of a word."""
+
+
+def bounded(message: str) -> str:
+    """A message without the middles of its longest words and lines: a name of thousands of letters helps nobody."""
+    words = re.sub(r"\S+", lambda word: _cut(word[0], _LONGEST // 10), message)
+    return re.sub(r".+", lambda line: _cut(line[0], _LONGEST), words)
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most + most // 10:  # so that a cut line stays as it is behind "heed: "
+        return text
+    return f"{text[: most // 2]} ... ({len(text):,} characters) ... {text[-most // 2 :]}"
+
+
 class HeedError(ValueError):
     """Base class of errors in the user's input; commands print them and exit with `exit_code`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return bounded(super().__str__())
 
 
 class ConfigError(HeedError):

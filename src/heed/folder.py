@@ -32,7 +32,15 @@ from typing_extensions import TypedDict
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError, nearest
 from heed.storage.archive import unpacked
-from heed.storage.disk import disk_error, remove_file, remove_leftovers, write_checksums, write_folder, write_whole
+from heed.storage.disk import (
+    disk_error,
+    mkdir,
+    remove_file,
+    remove_leftovers,
+    write_checksums,
+    write_folder,
+    write_whole,
+)
 from heed.storage.files import (
     CHECKSUMS,
     Content,
@@ -392,7 +400,7 @@ def _next(name: str) -> Path:
 def _make(path: Path, exist_ok: bool) -> bool:
     """Make a folder; False if it exists and `exist_ok` is False."""
     try:
-        path.mkdir(parents=True, exist_ok=exist_ok)
+        mkdir(path, exist_ok)
     except OSError as error:
         if isinstance(error, FileExistsError) and not exist_ok:
             return False

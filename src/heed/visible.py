@@ -18,7 +18,7 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -126,17 +126,23 @@ class VisibleStream:
     Other libraries' progress bars may still return to the start of their line and move up a line.
     """
 
-    def __init__(self, plain: TextIO, keep: str = "\n\t", ignored: tuple[type[Exception], ...] = ()) -> None:
+    def __init__(
+        self,
+        plain: TextIO,
+        keep: str = "\n\t",
+        ignored: tuple[type[Exception], ...] = (),
+        shortened: Callable[[str], str] = str,
+    ) -> None:
         """Characters of `keep` stay as they are; `ignored` errors of the stream have no effect."""
         self.plain = plain
-        self._keep, self._ignored = keep, ignored
+        self._keep, self._ignored, self._shortened = keep, ignored, shortened
 
     def write(self, text: str) -> int:
         """Write a text through `escaped`."""
         start = _MOVES.match(text)
         assert start is not None  # it also matches the empty string
         with suppress(*self._ignored):
-            self.plain.write(start[0] + escaped(text[start.end() :], self._keep))
+            self.plain.write(start[0] + self._shortened(escaped(text[start.end() :], self._keep)))
         return len(text)
 
     def flush(self) -> None:

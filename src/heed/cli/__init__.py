@@ -13,8 +13,6 @@ from typing import Any, NoReturn, TextIO, cast
 
 _REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 """Error numbers of a failed write."""
-_LONGEST = 10_000
-"""Most characters of an error message."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,8 +31,6 @@ def _run(arguments: list[str] | None) -> None:
             app(arguments, standalone_mode=True)
     except HeedError as error:
         text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever characters a name contains
-        if len(text) > _LONGEST:  # a name or value in it is of no use
-            text = f"{text[: _LONGEST // 2]} ... ({len(text):,} characters) ... {text[-_LONGEST // 2 :]}"
         print(f"heed: {text}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -76,17 +72,18 @@ def _say_memory_or_raise(error: Exception) -> NoReturn:
 
 @contextmanager
 def _visible_streams() -> Iterator[None]:
-    """Make control characters visible on stderr, and on stdout if it is a terminal.
+    """Make control characters visible on stderr, without long words, and on stdout if it is a terminal.
 
     They may come from a label, the name of a file or a word typed. Output to pipes and files is unchanged, names of
     files that are not UTF-8 included. A closed stdin is empty, a closed stdout refuses what is written.
     """
+    from heed.errors import bounded
     from heed.visible import MARKS, VisibleStream
 
     given, out, err = sys.stdin, sys.stdout or _Closed(), sys.stderr
     sys.stdin, sys.stdout = given or io.TextIOWrapper(io.BytesIO()), out
     spoken = err or open(os.devnull, "w")  # in place of number 2, which no other file may get
-    sys.stderr = cast("TextIO", VisibleStream(spoken, ignored=(OSError, ValueError)))
+    sys.stderr = cast("TextIO", VisibleStream(spoken, ignored=(OSError, ValueError), shortened=bounded))
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
         out.reconfigure(errors="surrogateescape")
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts

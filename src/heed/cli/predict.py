@@ -22,6 +22,7 @@ from heed.data.findings import BadLine
 from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
+from heed.storage.disk import mkdir
 from heed.tasks import capability
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.run import Run
@@ -398,7 +399,7 @@ def _folder(answering: Answering, given: Given) -> None:
             )
         names[name] = path
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        mkdir(out)
     except OSError as error:
         raise ConfigError(f"cannot create folder '{out}': {error.strerror}") from None
     if left := [path.name for path in entries if path not in files]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heed import folder
+import yaml
+
 from heed.cli.options import options_of, read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
-from heed.config import read_config
 from heed.errors import ConfigError, RunError, suggest
-from heed.tasks import MissingCapabilityError, capability, config_class, missing_in, spec_of, task_names
+from heed.tasks import MissingCapabilityError, capability, missing_in, spec_of, task_names
 
 if TYPE_CHECKING:
     from heed.models.base import Body, ModelConfig
@@ -50,6 +50,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     if drawing.fonts and form != "png":
         raise ConfigError("--font is for PNG; end --out in .png")
     if not texts:
+        from heed import folder
         from heed.tasks.base.curves import curves_of
 
         _refuse_options_of_a_text(flags, drawing)
@@ -70,6 +71,8 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
+    from heed import folder
+
     path = folder.find(name)
     _refuse_task_without_looks(path)
     from heed.runs.loading import load  # a refusal needs no torch
@@ -98,6 +101,8 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
 
 def _refuse_task_without_looks(path: Path) -> None:
     """Refuse a run whose task has no looks before anything else of it is read."""
+    from heed import folder
+
     with suppress(RunError):  # a damaged folder is reported when the run is opened
         task = folder.read_settings(path)[0].get("task")
         if task in task_names() and "look" in spec_of(task).why_not:
@@ -146,9 +151,15 @@ def run_lesson_command(
 def lesson_titles() -> dict[str, str]:
     """`heed.lessons.list_lessons` without importing the lessons, and torch with them."""
     folder = Path(__file__).parents[1] / "lessons"
-    worked = {path.stem: read_config(path).get("title") for path in sorted(folder.glob("*.yaml"))}
+    worked = {path.stem: _title(path) for path in sorted(folder.glob("*.yaml"))}
     trained = {path.stem: _outline(path)[""].get("TITLE") for path in sorted(folder.glob("*.py"))}
     return {name: str(title) for name, title in (worked | trained).items() if title is not None}
+
+
+def _title(path: Path) -> str | None:
+    """The title of a lesson in YAML; its matrices are not read."""
+    lines = (line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("title:"))
+    return next((yaml.safe_load(line)["title"] for line in lines), None)
 
 
 def _page(lesson: Any) -> None:
@@ -190,16 +201,19 @@ _NAME = 16
 
 def models_table() -> str:
     """All models by task: name, description and paper."""
-    from heed import models
+    from heed import models, tasks
 
-    folder = Path(models.__path__[0])
+    folder, of_tasks = Path(models.__path__[0]), Path(tasks.__path__[0])
     base, found = _outline(folder / "base" / "body.py"), []
+    sections = [of_tasks.parent / "config" / "sections.py", *sorted(of_tasks.glob("*/config.py"))]
+    configs = {name: one for path in sections for name, one in _outline(path).items()}
     for path in sorted(folder.glob("*.py")):
         classes = _outline(path)
         found += [(path.stem, _with_inherited(one, base | classes)) for one in classes if "paper" in classes[one]]
     blocks = []
     for task in task_names():
-        default = config_class(task).model_fields["model"].default.name
+        (config,) = (name for name, one in configs.items() if one.get("task") == task)
+        default = _with_inherited(_with_inherited(config, configs)["model"], configs)["name"]
         lines = [f"{task}: {spec_of(task).summary}"]
         for name, body in found:
             if _fits(task, body["interface"], "TextEncoder" in body["bases"], body.get("framed", False)):
@@ -278,7 +292,8 @@ def _wrapped(start: str, text: str, indent: int) -> list[str]:
 def _outline(path: Path) -> dict[str, dict[str, Any]]:
     """The constants of each class of a Python file, with the names of its `bases`, and of the file itself, as "".
 
-    They are read from the source: importing models or lessons takes seconds, for torch.
+    A value that is an object made without arguments is the name of its class. All are read from the source: importing
+    models or lessons takes seconds, for torch.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: dict[str, dict[str, Any]] = {"": dict(_constants(tree.body))}
@@ -291,10 +306,13 @@ def _outline(path: Path) -> dict[str, dict[str, Any]]:
 
 def _constants(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Any]]:
     for node in body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name):
-                    yield target.id, node.value.value
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant):
+                yield target.id, node.value.value
+            elif isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and not node.value.args:
+                yield target.id, ast.unparse(node.value.func)
 
 
 def _with_inherited(name: str, classes: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -145,8 +145,9 @@ class AttentionRecord:
             context = self.context if rows is None else self.context[rows]
             with torch.no_grad():
                 error = (weights @ self._of(self.value, rows) - context).abs().max() if len(context) else 0.0
-                # The sums may be in another order: a few units in the last place of the largest value.
-                bound = 64 * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
+                # The sums over keys may be in another order: a unit in the last place of the largest value for each.
+                units = 64 + weights.shape[-1]
+                bound = units * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
             if not float(error) <= bound:
                 raise SelfCheckError(
                     f"the context from the weights recomputed for {self.name} differs from the model's by "

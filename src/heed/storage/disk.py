@@ -63,7 +63,7 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
     with _explained(final, needed, part):
         _restore(old, final)
         shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+        mkdir(part, exist_ok=False)
         yield part
         files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
@@ -285,11 +285,23 @@ def make_folder(path: Path) -> None:
         DiskError: The disk is full or writing fails.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        mkdir(path)
     except (FileExistsError, NotADirectoryError):
         raise ConfigError(f"cannot create folder '{path}': it, or one of its parents, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
+
+
+def mkdir(path: Path, exist_ok: bool = True) -> None:
+    """Make a folder and its parents, none of which stays if that fails (`OSError`)."""
+    missing = [one for one in path.parents if not os.path.exists(one)]
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except OSError:
+        for one in missing:
+            with suppress(OSError):
+                one.rmdir()
+        raise
 
 
 def _restore(old: Path, final: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from heed.errors import DiskError, RunError
+from heed.storage.disk import mkdir
 
 LOCK = ".lock"
 """The lock file of a folder; hidden, so that it is neither sealed nor listed. Its text names the owner."""
@@ -87,7 +88,7 @@ class Ownership:
         if folder not in self._taken:
             if make:
                 try:
-                    folder.mkdir(parents=True, exist_ok=True)
+                    mkdir(folder)
                 except OSError as error:
                     raise DiskError(f"cannot create '{folder}': {error.strerror or error}") from None
             self._stack.enter_context(owned(folder))

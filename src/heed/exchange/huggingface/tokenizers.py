@@ -115,8 +115,11 @@ class TokenizerFolder:
         """Give the library's tokenizer its added tokens, in their order."""
         named = {*self.roles().values()}
         tokens = {str(token.content): token for token in self._added()}
+        given = ((path, name, fields.get(name)) for path, fields in self._places() for name in ROLES)
+        described = [_added(one, path, name) for path, name, one in given if isinstance(one, dict)]
+        own = {str(token.content): token for token in described}
         for content in [*named, *self.further()]:
-            tokens.setdefault(content, AddedToken(content, special=True, normalized=False))
+            tokens.setdefault(content, own.get(content, AddedToken(content, special=True, normalized=False)))
         known = {token.content: token for token in library.get_added_tokens_decoder().values()}
         for content, token in tokens.items():
             token.special = token.special or content in named
