@@ -16,6 +16,7 @@ from heed.runs.checkpoints import import_checkpoint
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)
+WITH_TEACHER = "ForImageClassificationWithTeacher"
 CLASSES = ("bird", "cat", "dog", "fish")
 SHAPES = [
     # width, heads, layers, inner, patch, height, width of a picture, channels
@@ -24,17 +25,17 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def vit(folder, n=1, kind="ForImageClassification", classes=CLASSES, **more):
+def vit(folder, n=1, kind="ForImageClassification", classes=CLASSES, name="ViT", **more):
     """A model with random weights, saved in a folder with its `preprocessor_config.json`."""
     width, heads, layers, inner, patch, height, across, channels = SHAPES[n % len(SHAPES)]
-    config = transformers.ViTConfig(
+    config = getattr(transformers, f"{name}Config")(
         hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, intermediate_size=inner,
         patch_size=patch if n % 2 else [patch, patch], image_size=height if height == across else [height, across],
         num_channels=channels, layer_norm_eps=(1e-12, 1e-6)[n % 2], qkv_bias=n % 3 != 2,
         id2label=dict(enumerate(classes)), label2id={one: i for i, one in enumerate(classes)}, **more,
     )  # fmt: skip
     config._attn_implementation = "eager"
-    model = randomise(getattr(transformers, f"ViT{kind}")(config), n)
+    model = randomise(getattr(transformers, f"{name}{kind}")(config), n)
     model.save_pretrained(folder)
     processor = transformers.ViTImageProcessorPil(
         size={"height": height, "width": across}, resample=(2, 3)[n % 2], image_mean=[0.4, 0.5, 0.6][:channels],
@@ -59,12 +60,12 @@ def assert_same(run, model):
         maps = [seen.maps("encoder", layer).weights for layer in range(len(states))]
     with torch.no_grad():
         out = model(pixels, output_hidden_states=True, output_attentions=True)
-        normed = (model.vit if hasattr(model, "vit") else model).layernorm(out.hidden_states[-1])
+        normed = getattr(model, model.base_model_prefix, model).layernorm(out.hidden_states[-1])
     assert len(states) == len(out.attentions)
     for layer, state in enumerate(states):
         torch.testing.assert_close(state, out.hidden_states[layer + 1], **CLOSE)
         torch.testing.assert_close(torch.as_tensor(maps[layer]), out.attentions[layer], **CLOSE)
-    torch.testing.assert_close(vector, normed[:, 0], **CLOSE)
+    torch.testing.assert_close(vector, normed[:, : run.model.body.leading].flatten(1), **CLOSE)
     if hasattr(out, "logits"):
         with torch.no_grad():
             torch.testing.assert_close(run.model.eval()(pixels), out.logits, **CLOSE)
@@ -84,6 +85,37 @@ def test_random_models_compute_the_same_in_and_out(tmp_path, n):
     assert {name for name in before if name not in after} <= {"pooler.dense.weight", "pooler.dense.bias"}
     # Biases of zero stand where the model has none.
     assert all(name.endswith((".query.bias", ".key.bias", ".value.bias")) for name in after if name not in before)
+
+
+@pytest.mark.parametrize(("n", "kind"), [(0, "Model"), (1, WITH_TEACHER), (2, WITH_TEACHER), (4, WITH_TEACHER)])
+def test_a_distilled_deit_computes_the_same_in_and_out(tmp_path, n, kind):
+    model = vit(tmp_path / "theirs", n, kind, name="DeiT")
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    assert_same(run, model)
+    written = heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
+    assert written.architecture == f"DeiT{kind}"
+    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
+    assert_same(run, again)
+    before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
+    for name in before.keys() & after.keys():
+        if not name.endswith("classifier.bias"):
+            assert torch.equal(before[name], after[name]), name
+    for name in before.keys() - after.keys():
+        assert name.startswith("pooler.dense")
+
+
+def test_a_look_at_a_distilled_deit_names_both_tokens(tmp_path, pictures):
+    vit(tmp_path / "theirs", 1, WITH_TEACHER, classes=CLASSES[:2], name="DeiT")
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    steps = run.look(str(pictures[0]), steps=True).html()
+    for said in ("Learned before the patches: class and distillation tokens", "tokens before and after: 0."):
+        assert said in steps
+
+
+def test_a_deit_with_one_head_is_refused(tmp_path):
+    vit(tmp_path / "theirs", 1, name="DeiT")
+    with pytest.raises(ConfigError, match=r"one head and a distillation token that it does not read.*import the"):
+        import_checkpoint(tmp_path / "theirs", tmp_path / "run")
 
 
 def assert_predicts(run, model, folder, pictures):
@@ -190,7 +222,7 @@ def with_field(folder, file="config.json", **fields):
         ("config.json", "patch_size", [4, 2], ("patch_size is [4, 2]", "heed's patches are square")),
         ("config.json", "image_size", "8", ('image_size is "8"', "a number of pixels, or height and width")),
         ("config.json", "num_channels", 4, ("num_channels is 4", "1 (grey) or 3")),
-        ("config.json", "model_type", "deit", ("model_type is 'deit', which heed does not support", "vit")),
+        ("config.json", "model_type", "swin", ("model_type is 'swin', which heed does not support", "vit")),
         ("config.json", "architectures", ["ViTForMaskedImageModeling"], ("ViTForMaskedImageModeling", "ViTModel")),
         ("config.json", "problem_type", "multi_label_classification", ("problem_type is multi_label", "one label")),
         ("config.json", "id2label", {"0": "a"}, ("id2label has 1 class", "predicts a number")),

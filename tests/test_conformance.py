@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import shutil
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -169,22 +168,6 @@ def test_updates_are_measured_before_the_first_one_under_a_time_budget(name, dat
     assert all(seconds > 0 for _, seconds in measured)
     assert task.train_batches(0) and not task.is_trial
     assert len({*task.splits.remarks}) == len(task.splits.remarks)  # each once
-
-
-@pytest.mark.parametrize("name", ["classification", "tagging", "pretraining", "translation", "summarisation"])
-def test_threads_that_predict_and_look_at_once_answer_as_one_does(name, runs):
-    run, _ = runs(name)
-    mask = " [MASK]" if name == "pretraining" else ""
-    texts = [f"{text}{mask}" for text in ("one two", "three four five one", "two", "seven six one two three")]
-
-    def answer(number):
-        text = texts[number // 2 % len(texts)]
-        return run.look(text).text() if number % 2 else repr(run.predict(text))
-
-    numbers = list(range(2 * len(texts)))
-    alone = [answer(number) for number in numbers]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(answer, numbers * 10)) == alone * 10
 
 
 @every_task

@@ -147,6 +147,17 @@ def test_links_of_a_page_lead_to_files_and_headings_that_exist(name):
             assert anchor in anchors(target.relative_to(ROOT).as_posix()), link
 
 
+def test_promises_of_reliability_and_attacks_name_tests_that_exist():
+    text = page("docs/reliability.md")
+    promises = re.findall(r"^- \*\*.*?(?=^- |^## )", text.partition("## Not promised")[0] + "## ", flags=re.M | re.S)
+    rows = re.findall(r"^\|.*\|$", text.partition("## Attacks and tests")[2], flags=re.MULTILINE)[2:]
+    assert len(promises) > 9 and len(rows) > 30
+    for statement in (*promises, *rows):
+        assert re.search(r"`test_\w+\.py", statement), statement
+    for file, _, name in (one.partition("::") for one in re.findall(r"`(test_\w+\.py(?:::\w+)?)`", text)):
+        assert f"def {name or 'test_'}" in page(f"tests/{file}")
+
+
 def test_every_page_is_in_the_navigation_of_the_site_once():
     """`make docs` needs packages that tests do not; this much holds without them."""
     nav = page("mkdocs.yml").split("\nnav:\n")[1].split("\n\n")[0]

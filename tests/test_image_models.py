@@ -77,12 +77,12 @@ def vit(model, picture):
 
     patches = reference.patches(picture, c.patch_size, c.stride or c.patch_size)
     x = np.stack([w["embedding.weight"] @ patch + w["embedding.bias"] for patch in patches])
-    if c.pooling == "class":
-        x = np.concatenate([[w["class_vector"]], x])
+    first = {"class": ["class_vector"], "distilled": ["class_vector", "distillation_vector"], "mean": []}[c.pooling]
+    x = np.concatenate([*([w[name]] for name in first), x])
     if c.positions == "learned":
         x = x + w["positions.table.weight"]
     elif c.positions == "sinusoidal":
-        x[c.pooling == "class" :] += reference.sinusoidal_grid(*model.grid, c.d_model)
+        x[len(first) :] += reference.sinusoidal_grid(*model.grid, c.d_model)
     states = []
     for n in range(c.num_layers):
         name = f"blocks.{n}"
@@ -103,6 +103,8 @@ def vit(model, picture):
         (3, 1, "class", "none"),
         (8, 4, "mean", "learned"),
         (4, None, "class", "sinusoidal"),
+        (4, None, "distilled", "sinusoidal"),
+        (4, None, "distilled", "learned"),
         (1, None, "mean", "none"),
     ],
 )
@@ -112,12 +114,12 @@ def test_vit_is_the_paper_in_numpy(patch_size, stride, pooling, positions):
     expected = [vit(model, picture) for picture in pixels.numpy()]
     with trace(model) as seen:
         result = model(pixels)
-    first = int(pooling == "class")
-    assert_near(result, [last[0] if first else last.mean(0) for _, last in expected])
+    first = {"class": 1, "distilled": 2, "mean": 0}[pooling]
+    assert_near(result, [last[:first].reshape(-1) if first else last.mean(0) for _, last in expected])
     rows, columns = model.grid
     maps = [last[first:].reshape(rows, columns, -1).transpose(2, 0, 1) for _, last in expected]
     assert_near(model.features(pixels), maps)
-    assert model.class_token == bool(first)
+    assert model.leading == first
     records = [record for record in seen.attention_records if record.mechanism == "encoder"]
     assert [record.layer for record in records] == [0, 1]
     assert {record.projected.shape[2] for record in records} == {rows * columns + first}
@@ -207,6 +209,7 @@ def test_interpolated_positions_are_those_of_bicubic_resizing(leading, new):
         ({"pooling": "class"}, {"pooling": "class", "height": 24}, True),
         ({"pooling": "mean"}, {"pooling": "mean", "stride": 2}, True),
         ({"pooling": "class"}, {"pooling": "mean", "width": 24}, True),
+        ({"pooling": "distilled"}, {"pooling": "class", "width": 24}, True),
         ({"pooling": "mean"}, {"pooling": "class"}, False),  # no position of a class token is known
         ({"positions": "sinusoidal"}, {"height": 24}, False),
     ],
@@ -220,8 +223,8 @@ def test_positions_fit_a_model_of_pictures_of_another_size(old, new, taken):
     assert all(found[name] is tensor for name, tensor in tensors.items() if name != "positions.table.weight")
     if taken:
         own.load_state_dict(found, strict=False)
-        leading = int(own.class_token)
-        places = tensors["positions.table.weight"][int(theirs.class_token) :]
+        leading = own.leading
+        places = tensors["positions.table.weight"][theirs.leading :]
         assert_close(own.positions.table.weight[leading:], interpolated(places, theirs.grid, own.grid))
 
 

@@ -136,6 +136,28 @@ def test_numbers_beyond_64_bits_are_refused(desk, capsys, digits):
         assert f"{field} has {int(number).bit_length()} bits, but must be less than 2 ** 63" in said
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("check", "translation", "pairs.tsv", "--valid", "NUMBER"), "data.valid"),
+        (("lesson", "lion", "--row", "NUMBER"), "--row"),
+        (("compare", "translation", "pairs.tsv", "--models", "luong,rnn", "--train-size", "NUMBER"), "train"),
+        (("train", "translation", "pairs.tsv", "--dry-run", "training.freeze=[layers<NUMBER]"), "training.freeze"),
+    ],
+    ids=lambda one: one[0],
+)
+def test_numbers_of_5000_digits_are_refused_in_one_line(desk, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(desk)
+    for digits in ("9" * 25, "9" * 5000):
+        assert said in refused(capsys, *(word.replace("NUMBER", digits) for word in words))
+
+
+def test_links_of_5000_digits_are_counted_as_missed(desk, tmp_path, capsys):
+    (tmp_path / "gold.txt").write_text("0-" + "9" * 5000 + "\n0-0" * 23 + "\n")
+    code, out, err = call(capsys, "align", desk / "run", desk / "pairs.tsv", "--gold", tmp_path / "gold.txt")
+    assert code == 0 and out.count("\n") == 24 and "1 link names a word after the last one" in err
+
+
 def test_the_longest_outputs_are_the_same_on_every_way(desk):
     most = {"beam": 1_000, "nbest": 1_000, "length": 100_000, "horizon": 100_000}
     for task in task_names():

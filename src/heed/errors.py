@@ -96,6 +96,14 @@ def refuse_huge(name: str, value: int) -> None:
         raise ConfigError(f"{name} has {value.bit_length()} bits, but must be less than 2 ** 63")
 
 
+def whole_number(digits: str) -> int:
+    """Digits that a user wrote as a number: the first 30 of them, for which every limit is too low as it is for more.
+
+    Python's `int` refuses more than 4,300.
+    """
+    return int(digits[:30])
+
+
 def nearest(wrong: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid word, `"; did you mean 'd_model'?"`; "" if none is near."""
     near = difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=0.6)

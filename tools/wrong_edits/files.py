@@ -32,6 +32,30 @@ EDITS = [
         ("tests/test_odd_words.py", "tests/test_run_files.py"),
     ),
     Edit(
+        "messages: words are quoted whole",
+        "    if len(text) <= most + most // 10:",
+        "    if len(text) <= most * 1_000_000:",
+        ("tests/test_odd_words.py",),
+    ),
+    Edit(
+        "folders: parents stay where a folder cannot be made",
+        "        for one in missing:\n            with suppress(OSError):",
+        "        for one in missing[:0]:\n            with suppress(OSError):",
+        ("tests/test_odd_words.py",),
+    ),
+    Edit(
+        "import: a mask token loses its properties",
+        "own.get(content, AddedToken(content, special=True, normalized=False))",
+        "AddedToken(content, special=True, normalized=False)",
+        ("tests/test_tokenizer_folders.py",),
+    ),
+    Edit(
+        "import: the heads of a DeiT are added, not averaged",
+        "[torch.cat([*theirs], dim=1) / 2]",
+        "[torch.cat([*theirs], dim=1)]",
+        ("tests/test_checkpoints_vit.py",),
+    ),
+    Edit(
         "pictures: pipes and devices are opened",
         "    if kind := kind_of(os.fstat(number)):\n        os.close(number)",
         '    if kind := "":\n        os.close(number)',

@@ -17,7 +17,7 @@ from typer import Argument, BadParameter, Option
 from typer.core import TyperCommand
 
 import heed.models
-from heed.errors import ConfigError, refuse_huge
+from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
 
@@ -339,7 +339,7 @@ def held_out(files: list[str] | None) -> list[str] | int | None:
     """Validation files, or the number of examples to hold out."""
     names = split_files(files)
     is_number = names is not None and len(names) == 1 and names[0].isdecimal() and not os.path.exists(names[0])
-    return int(names[0]) if names and is_number else names
+    return whole_number(names[0]) if names and is_number else names
 
 
 def read_as_texts(texts: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ import yaml
 
 from heed.cli.options import options_of, read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
-from heed.errors import ConfigError, RunError, suggest
+from heed.errors import ConfigError, RunError, suggest, whole_number
 from heed.tasks import MissingCapabilityError, capability, missing_in, spec_of, task_names
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
     """The stage to go to, and the number of stages to show from there; 0 after an invalid answer."""
     if answer in names:
         return names.index(answer), 1
-    if answer.isdecimal() and 1 <= int(answer) <= len(names):
-        return int(answer) - 1, 1
+    if answer.isdecimal() and 1 <= whole_number(answer) <= len(names):
+        return whole_number(answer) - 1, 1
     if answer.lower() in ("q", "quit"):
         return len(names), 0
     if answer.lower() in ("a", "all"):

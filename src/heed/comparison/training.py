@@ -26,7 +26,7 @@ from heed import folder as folders
 from heed.comparison.comparison import Comparison, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
 from heed.config import RunConfig, apply_overrides, read_config, set_field
-from heed.errors import ConfigError, HeedError, RunError, TrainingError
+from heed.errors import ConfigError, HeedError, RunError, TrainingError, whole_number
 from heed.evaluation.significance import SEED
 from heed.runs.loading import load
 from heed.runs.resume import differences
@@ -262,12 +262,12 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
     sizes: list[int | None] = []
     for word in words:
         text = "all" if word is None else str(word).strip()
-        if text != "all" and not (text.isdecimal() and int(text) > 0):
+        if text != "all" and not (text.isdecimal() and whole_number(text) > 0):
             raise ConfigError(
                 f"--train-size: '{text}' is not a number of training examples; give whole numbers, and all for the "
                 "whole set, such as 100,1000,all"
             )
-        size = None if text == "all" else int(text)
+        size = None if text == "all" else whole_number(text)
         if size in sizes:
             raise ConfigError(f"--train-size names {text} twice")
         sizes.append(size)

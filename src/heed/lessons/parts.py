@@ -14,7 +14,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, suggest, whole_number
 from heed.observe.number_tables import NumberTable
 from heed.runs.train import train
 
@@ -88,7 +88,7 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
         ConfigError: No such token or number, or several tokens of that name; `where` is the place in messages.
     """
     if isinstance(place, str) and place not in labels and place.isdecimal():
-        place = int(place)
+        place = whole_number(place)
     if isinstance(place, int):
         if not 0 <= place < len(labels):
             raise ConfigError(f"{where}: there is no number {place}; numbers go from 0 to {len(labels) - 1}")

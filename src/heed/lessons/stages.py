@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import Dot, attend, causal_mask
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, suggest, whole_number
 from heed.lessons.parts import THREE_DECIMALS, Check, Moment, Stage, Table, double, find, name_of
 from heed.lessons.schema import LessonFile, Values
 from heed.tasks.base.report import counted
@@ -102,7 +102,7 @@ class Bench:
         if scale == "none":
             return 1.0
         root = re.fullmatch(r"sqrt\((\d+)\)", scale)
-        return math.sqrt(int(root[1]) if root else self.sizes[scale])
+        return math.sqrt(whole_number(root[1]) if root else self.sizes[scale])
 
     @property
     def scale(self) -> str:

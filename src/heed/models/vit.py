@@ -5,6 +5,7 @@
 | patches | x_p | d1 d2 d3 | squares of the picture, each flattened to a vector |
 | embedding | E | the shared linear layer | linear layer, the same for every patch |
 | class token | x_class | class token | learned vector before the patches, whose last state represents the picture |
+| distillation token | - | - | a second one, of a DeiT: a head of its own learned the labels of a teacher |
 | positions | E_pos | positions | learned vector for each position, or fixed sinusoids of row and column |
 | encoder map | A (appendix D.7) | - | row i: attention of token i; row 0 is the class token's |
 | result | y | - | the class token's last state, or the mean of all states |
@@ -46,6 +47,8 @@ from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
 from heed.layers.transformer import EncoderBlock, EncoderStack, xavier
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
+_LEADING = {"class": 1, "distilled": 2, "mean": 0}
+"""Number of tokens before the patches, by pooling."""
 _DEVIATION = 0.02
 """Initial standard deviation of a class token without a learned position."""
 
@@ -59,8 +62,9 @@ class VitConfig(ImageConfig):
     """Pixels from one patch to the next; below patch_size, patches overlap. Null for patch_size."""
     stem: Literal["none", "conv"] = "none"
     """First layers: a linear layer over patches (none), or convolutions that halve the picture repeatedly (conv)."""
-    pooling: Literal["class", "mean"] = "class"
-    """Vector of a picture: the last state of a class token before the patches, or the mean of the patch states."""
+    pooling: Literal["class", "distilled", "mean"] = "class"
+    """Vector of a picture: the last state of a class token before the patches; those of a class and a distillation
+    token side by side (DeiT, Touvron et al. 2021, arXiv:2012.12877); or the mean of the patch states."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
     """A learned table, fixed sinusoids of row and column, or none, which ignores the order of the patches."""
     d_model: int = Field(768, gt=0)
@@ -91,7 +95,7 @@ class Vit(ImageEncoder):
 
     Attributes:
         grid: Numbers of rows and columns of patches.
-        class_token: Whether token 0 is a class token; the patches follow, row by row.
+        leading: Number of tokens before the patches, which follow row by row: class token, distillation token.
     """
 
     config_class = VitConfig
@@ -103,16 +107,17 @@ class Vit(ImageEncoder):
         super().__init__(config)
         c = config
         self.grid = grid_of(c)
-        self.class_token = c.pooling == "class"
-        num_places = self.grid[0] * self.grid[1] + self.class_token
+        self.leading = _LEADING[c.pooling]
+        num_places = self.grid[0] * self.grid[1] + self.leading
         self.stem = Stem(c.num_channels, c.d_model, c.patch_size) if c.stem == "conv" else None
         self.embedding = None if self.stem is not None else Linear(c.num_channels * c.patch_size**2, c.d_model)
-        self.class_vector = nn.Parameter(torch.zeros(c.d_model)) if self.class_token else None
+        self.class_vector = nn.Parameter(torch.zeros(c.d_model)) if self.leading else None
+        self.distillation_vector = nn.Parameter(torch.zeros(c.d_model)) if self.leading > 1 else None
         self.positions: nn.Module | None = None
         if c.positions == "learned":
             self.positions = LearnedPositions(num_places, c.d_model)
         elif c.positions == "sinusoidal":
-            self.positions = GridPositions(self.grid, c.d_model, leading=int(self.class_token))
+            self.positions = GridPositions(self.grid, c.d_model, leading=self.leading)
         self.dropout = Dropout(c.dropout)
         norm = partial(LayerNorm, eps=c.norm_eps)
         self.blocks = EncoderStack(
@@ -130,24 +135,28 @@ class Vit(ImageEncoder):
             for i in range(c.num_layers)
         )
         self.norm = norm(c.d_model)
-        self.d_output = c.d_model
+        self.d_output = c.d_model * max(1, self.leading)
         self.blocks.apply(xavier)
         if self.embedding is not None:
             nn.init.normal_(self.embedding.weight, std=self.embedding.in_features**-0.5)
             nn.init.zeros_(self.embedding.bias)
-        if self.class_vector is not None and c.positions != "learned":
-            # Zero, as in the authors' code, needs a non-zero position: layer normalisation multiplies the gradient of
-            # a zero vector by 1 / sqrt(eps).
-            nn.init.normal_(self.class_vector, std=_DEVIATION)
+        for vector in (self.class_vector, self.distillation_vector):
+            if vector is not None and c.positions != "learned":
+                # Zero, as in the authors' code, needs a non-zero position: layer normalisation multiplies the gradient
+                # of a zero vector by 1 / sqrt(eps).
+                nn.init.normal_(vector, std=_DEVIATION)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Pictures `(batch, num_channels, height, width)` to one vector each, `(batch, d_model)`.
+        """Pictures `(batch, num_channels, height, width)` to one vector each, `(batch, d_output)`.
 
         Raises:
             ShapeError: The size or the number of channels differs from the configuration's.
         """
-        x = self.norm(self.blocks(self._tokens(pixels), only_first=self.class_token))
-        return x[:, 0] if self.class_token else x.mean(1)
+        return self.read(self.norm(self.blocks(self._tokens(pixels), only_first=self.leading == 1)))
+
+    def read(self, states: Tensor) -> Tensor:
+        """The picture's vector `(batch, d_output)` from normalised states of tokens `(batch, tokens, d_model)`."""
+        return states[:, : self.leading].flatten(1) if self.leading else states.mean(1)
 
     def states(self, pixels: Tensor) -> Tensor:
         """The normalised last state of each token, `(batch, tokens, d_model)`, with the class token first."""
@@ -156,28 +165,28 @@ class Vit(ImageEncoder):
     def _tokens(self, pixels: Tensor) -> Tensor:
         """Input of the first block, `(batch, tokens, d_model)`."""
         x = self._embed(pixels)
-        if self.class_vector is not None:
-            x = torch.cat([self.class_vector.expand(len(x), 1, -1), x], dim=1)
+        first = [one.expand(len(x), 1, -1) for one in (self.class_vector, self.distillation_vector) if one is not None]
+        x = torch.cat([*first, x], dim=1) if first else x
         if self.positions is not None:
             x = x + self._positions()
         return self.observe_tensor("placed", self.dropout(x))
 
     def features(self, pixels: Tensor) -> Tensor:
         """The last states of the patches on their grid, `(batch, d_model, rows, columns)`."""
-        states = self.states(pixels)[:, int(self.class_token) :].transpose(1, 2)
-        return states.reshape(len(states), self.d_output, *self.grid)
+        states = self.states(pixels)[:, self.leading :].transpose(1, 2)
+        return states.reshape(len(states), self.config.d_model, *self.grid)
 
     @classmethod
     def adapted(cls, tensors: Mapping[str, Tensor], old: VitConfig, new: VitConfig) -> dict[str, Tensor]:
-        """Interpolate learned positions to another grid; drop the class token's if the new model has no class token.
+        """Interpolate learned positions to another grid; drop those of leading tokens that the new model lacks.
 
         Source: arXiv:2010.11929, section 3.2.
         """
-        name, had_token, has_token = "positions.table.weight", old.pooling == "class", new.pooling == "class"
-        if name not in tensors or new.positions != "learned" or has_token > had_token:
+        name, had, has = "positions.table.weight", _LEADING[old.pooling], _LEADING[new.pooling]
+        if name not in tensors or new.positions != "learned" or has > had:
             return {**tensors}
         table = interpolated(tensors[name], grid_of(old), grid_of(new))
-        return {**tensors, name: table[int(had_token) - int(has_token) :]}
+        return {**tensors, name: torch.cat([table[:has], table[had:]])}
 
     def _embed(self, pixels: Tensor) -> Tensor:
         """One vector per patch, `(batch, patches, d_model)`."""

@@ -80,7 +80,7 @@ class Patches:
     """The patches of a model and their places in the picture."""
 
     grid: GridPlace  # rows and columns
-    leading: int  # number of tokens before the patches: 1 with a class token, else 0
+    leading: int  # number of tokens before the patches: 1 with a class token, 2 with a distillation token too, else 0
     size: GridPlace  # height and width of the model's input
     step: tuple[float, float]  # pixels of the input from one patch to the next, down and across
     area: Box  # the part of the picture that the grid covers
@@ -89,6 +89,11 @@ class Patches:
     def count(self) -> int:
         """Number of patches."""
         return self.grid[0] * self.grid[1]
+
+    @property
+    def read(self) -> str:
+        """What the label is read from, in words."""
+        return ("mean of the patches", "class token", "class and distillation tokens")[self.leading]
 
     def token(self, place: GridPlace | None) -> int | None:
         """The index of a patch's token; without a place that of the class token, or None if there is none.
@@ -209,8 +214,8 @@ class SeenAttention:
         outside = float(row[: self.patches.leading].sum())
         said = [caption] if caption else []
         if self.patches.leading:
-            said.append(f"Weight on the class token itself: {outside:.3f}." if place is None else
-                        f"Weight on the class token: {outside:.3f}.")  # fmt: skip
+            itself = " itself" * (place is None and self.patches.leading == 1)
+            said.append(f"Weight on the {self.patches.read}{itself}: {outside:.3f}.")
         grid = self.patches.on_grid(row)
         return PictureMap(title, grid, self.patches.area, "weight", place, outside, " ".join(said), short=short)
 

@@ -394,8 +394,12 @@ def _event(line: str) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     numbers = all(type(value) in (int, float) for key, value in event.items() if key != "event")
-    whole = name != "update" or {"loss", "seconds"} <= event.keys()
-    return event if isinstance(name, str) and type(step) is int and 0 <= step < 1 << 62 and numbers and whole else None
+    whole = isinstance(name, str) and _FIELDS.get(name, set()) <= event.keys()
+    return event if whole and type(step) is int and 0 <= step < 1 << 62 and numbers else None
+
+
+_FIELDS = {"update": {"loss", "learning_rate", "seconds"}, "validation": {"loss"}}
+"""Fields that events of a name have."""
 
 
 def _is_before(line: str, step: int) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from heed.data.examples import Link, Pair, Span, in_turn
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import lines_of, unless_bad
-from heed.errors import DataError
+from heed.errors import DataError, whole_number
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
 _WORD = re.compile(r"\S+")
@@ -80,7 +80,7 @@ def _links_in(line: str, path: Path, number: int, base: int, findings: Findings)
                 "source-target as in 3-5, or 3p5 for a possible link"
             )
             raise findings.bad("not a link", path, number, message)
-        source, target = int(found[1]) - base, int(found[3]) - base
+        source, target = whole_number(found[1]) - base, whole_number(found[3]) - base
         if min(source, target) < 0:
             message = f"'{path}' line {number} links word 0 ({written}), but words are counted from 1 (base=1)"
             raise findings.bad("word 0 although words are counted from 1", path, number, message)

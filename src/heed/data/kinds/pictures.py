@@ -48,7 +48,7 @@ from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, 
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
 from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
-from heed.errors import DataError, suggest
+from heed.errors import DataError, suggest, whole_number
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class HubRows:
 
     def get(self, key: str) -> bytes:
         """The bytes of a row's picture."""
-        return _bytes(self._table[int(key)][self._column])
+        return _bytes(self._table[whole_number(key)][self._column])
 
 
 def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings: Findings) -> Iterator[Picture]:

@@ -26,7 +26,7 @@ from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, read_
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
 from heed.exchange.huggingface.resnet import PLAIN, ResNetFamily, plain_settings
-from heed.exchange.huggingface.vit import VitFamily
+from heed.exchange.huggingface.vit import DeitFamily, VitFamily
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import escaped, shell_word
@@ -39,6 +39,7 @@ FAMILIES: tuple[Family, ...] = (
     Gpt2Family(),
     MarianFamily(),
     VitFamily(),
+    DeitFamily(),
     ResNetFamily(),
 )
 """One object for each `model_type`. A run that was not imported is exported as the first that can express it."""

@@ -1,4 +1,4 @@
-"""ViT: checkpoints of `vit`.
+"""ViT: checkpoints of `vit`, and of `deit` with a distillation token.
 
 | here | in the checkpoint | |
 |---|---|---|
@@ -9,6 +9,10 @@
 | around_attention.norm, around_feed_forward.norm | layernorm_before, layernorm_after | |
 | norm | layernorm | after the last block |
 | - | pooler.dense | a layer with tanh that classifiers do not have: left out |
+
+A DeiT has `embeddings.distillation_token` (distillation_vector) and two heads, whose logits are averaged: here one
+layer over both tokens' states side by side, `[W_class W_distillation] / 2`. Exports have its bias in both heads, of
+which the checkpoint's were two.
 
 Without `qkv_bias` the projections of query, key and value have biases of zero here, and are written with biases.
 
@@ -34,6 +38,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
+
 from heed.data.pictures.sizing import Normalisation, Resample, Sizing
 from heed.data.pictures.store import PictureForm
 from heed.errors import ConfigError
@@ -43,6 +49,7 @@ from heed.exchange.huggingface.files import (
     Entry,
     Settings,
     TensorFiles,
+    Transform,
     entry,
     flattened,
     layer,
@@ -66,7 +73,6 @@ _PARTS = {
 """Layers of a block: name in files; name in memory since `transformers` 5, which files may also have; and ours."""
 _PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
 _EXPRESSED = {
-    "pooling": ("class", "it classifies the state of a class token"),
     "positions": ("learned", "its positions are a learned table"),
     "stem": ("none", "it has one linear layer over patches"),
 }
@@ -76,6 +82,7 @@ class VitFamily(Family):
     """ViT, DeiT without a distillation token, and the like: `model_type` is "vit"."""
 
     model_type = "vit"
+    pooling: ClassVar = ("class", "it classifies the state of a class token")
     model = "vit"
     names: ClassVar = {
         "d_model": ("hidden_size", 768),
@@ -87,7 +94,7 @@ class VitFamily(Family):
         "attention_dropout": ("attention_probs_dropout_prob", 0.0),
     }
     prefix = "vit."
-    head_names: ClassVar = ("classifier.",)
+    head_names: ClassVar[tuple[str, ...]] = ("classifier.",)
     architectures: ClassVar = {
         frozenset({"labels"}): "ViTForImageClassification",
         frozenset(): "ViTModel",
@@ -95,7 +102,8 @@ class VitFamily(Family):
     accepts: ClassVar = {"hidden_act": ("gelu",)}
 
     def guess(self, files: TensorFiles) -> str:
-        return self.architectures[frozenset({"labels"} if "classifier.weight" in files else ())]
+        has_labels = f"{self.head_names[0]}weight" in files
+        return self.architectures[frozenset({"labels"} if has_labels else ())]
 
     def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
         return {}
@@ -105,7 +113,7 @@ class VitFamily(Family):
             "patch_size": _side(settings, "patch_size", 16),
             "stride": None,
             "stem": "none",
-            "pooling": "class",
+            "pooling": self.pooling[0],
             "positions": "learned",
             **self.named_fields(settings),
         }
@@ -138,15 +146,19 @@ class VitFamily(Family):
                     for part in parts
                 ]
         table += layer(f"{self.prefix}layernorm", "body.norm")
-        return [*table, *(layer("classifier", "labels") if "labels" in heads else [])]
+        return [*table, *(self.classifier() if "labels" in heads else [])]
+
+    def classifier(self) -> list[Entry]:
+        """The tensors of the head."""
+        return layer("classifier", "labels")
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, VitConfig)
-        for name, (value, why) in _EXPRESSED.items():
+        for name, (value, why) in {"pooling": self.pooling, **_EXPRESSED}.items():
             if (own := getattr(body, name)) != value:
-                raise ConfigError(f"vit cannot express model.{name}={own}: {why}")
+                raise self.lacks(name, own, why)
         if body.stride not in (None, body.patch_size):
-            raise ConfigError(f"vit cannot express model.stride={body.stride}: its patches do not overlap")
+            raise self.lacks("stride", body.stride, "its patches do not overlap")
         same = body.height == body.width
         return {
             **self.named_settings(body),
@@ -157,6 +169,45 @@ class VitFamily(Family):
             "qkv_bias": True,
             "initializer_range": 0.02,
         }
+
+
+class DeitFamily(VitFamily):
+    """DeiT with a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
+
+    model_type = "deit"
+    pooling = ("distilled", "it classifies the states of a class and a distillation token")
+    prefix = "deit."
+    head_names = ("cls_classifier.", "distillation_classifier.")
+    architectures: ClassVar = {
+        frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
+        frozenset(): "DeiTModel",
+    }
+
+    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
+        if "classifier.weight" in files:
+            raise ConfigError(
+                f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
+                "read, which heed does not support; import the checkpoint with both heads "
+                "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
+            )
+        return super().fields(settings, files, heads)
+
+    def table(self, wanted: Wanted) -> Sequence[Entry]:
+        token = entry(f"{self.prefix}embeddings.distillation_token", "body.distillation_vector", leading(2))
+        return [token, *super().table(wanted)]
+
+    def classifier(self) -> list[Entry]:
+        return [
+            entry([f"{head}{part}" for head in self.head_names], f"labels.{part}", transform)
+            for part, transform in (("weight", _SIDE_BY_SIDE), ("bias", _MEAN))
+        ]
+
+
+_SIDE_BY_SIDE = Transform(
+    lambda theirs: [torch.cat([*theirs], dim=1) / 2],
+    lambda ours: [(part * 2).contiguous() for part in ours[0].chunk(2, dim=1)],
+)
+_MEAN = Transform(lambda theirs: [(theirs[0] + theirs[1]) / 2], lambda ours: [ours[0], ours[0].clone()])
 
 
 def _side(settings: Settings, name: str, default: int) -> int:

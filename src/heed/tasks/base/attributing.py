@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, suggest
+from heed.errors import ConfigError, suggest, whole_number
 from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, attribute, leave_one_out
 from heed.observe.looks import Shading
 from heed.observe.maps import Axis
@@ -131,7 +131,7 @@ def placed(target: str, names: Sequence[str] = ()) -> tuple[str, int | None]:
     name, colon, place = target.rpartition(":")
     if target in names or not colon or not name or not (place.isascii() and place.isdecimal()):
         return target, None
-    return name, int(place[:18])
+    return name, whole_number(place)
 
 
 def padded(rows: Tensor) -> tuple[Tensor, Tensor]:

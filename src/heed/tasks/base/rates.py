@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError, nearest
+from heed.errors import ConfigError, nearest, whole_number
 from heed.training.optimizer import Group
 
 _STACKS = ("blocks", "layers", "encoder", "decoder")
@@ -94,7 +94,7 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
     frozen: set[str] = set()
     for part in parts:
         below = _BELOW.fullmatch(part.strip())
-        if below is not None and not 0 < int(below[1]) <= count:
+        if below is not None and not 0 < whole_number(below[1]) <= count:
             has = f"has {count} layer{'' if count == 1 else 's'}" if count else "has no stack of layers"
             raise ConfigError(f"training.freeze: '{part}', but the body {has}")
         found = {
@@ -102,7 +102,7 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
             for name, (inside, layer) in layers.items()
             if (part == "body" and inside)
             or (part == "embeddings" and layer == -1)
-            or (below is not None and layer is not None and 0 <= layer < int(below[1]))
+            or (below is not None and layer is not None and 0 <= layer < whole_number(below[1]))
             or name == part
             or name.startswith(f"{part.removesuffix('.')}.")
         }

@@ -34,5 +34,5 @@ SPEC = TaskSpec(
     next_command="heed look {run} PICTURE",
     takes=(("pictures", "{file}"),),
     pretrained=("google/vit-base-patch16-224",),
-    architectures=("ForImageClassification", "ViTModel", "ResNetModel"),
+    architectures=("ForImageClassification", "ClassificationWithTeacher", "ViTModel", "DeiTModel", "ResNetModel"),
 )

@@ -15,9 +15,10 @@ _ONE_LABEL = "single_label_classification"
 
 
 class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
-    """A linear layer over the class token's last state; a checkpoint of the body alone becomes a run without classes.
+    """A linear layer over the last state of the class token, and of a DeiT's distillation token.
 
-    A run without classes supports `look` and `--from`, but cannot predict.
+    A checkpoint of the body alone becomes a run without classes. Such a run supports `look` and `--from`,
+    but cannot predict.
     """
 
     places: ClassVar = {"body": "body", "labels": "output"}

@@ -46,7 +46,7 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
         stride = float(config.stride or config.patch_size)
         edge = (config.patch_size - stride) / 2  # overlapping patches are drawn around their centres
         first, step = (edge, edge), (stride, stride)
-    return Patches(grid, int(body.class_token), size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
+    return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
 class Looking:
@@ -390,7 +390,7 @@ def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttent
     patches = attention.patches
     leading = patches.leading
     kinds = {"learned": "a learned vector of its place", "sinusoidal": "fixed sinusoids of its row and column"}
-    with_class = "A learned vector, the class token, is put before the patches. " if leading else ""
+    with_class = f"Learned before the patches: {patches.read}. " if leading else ""
     if config.positions == "none":
         prose = f"{with_class}No positions are added: the model cannot tell where a patch lies."
         figures: tuple[Figure, ...] = ()
@@ -398,7 +398,7 @@ def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttent
         added = placed[0, leading:] - embedded[0]
         prose = f"{with_class}Added to each: {kinds[config.positions]}. {placed.shape[1]} x {placed.shape[2]}."
         figures = (_similarity(added, patches.grid),)
-    title = "class token and positions" if leading else "positions"
+    title = f"{patches.read} and positions" if leading else "positions"
     return Step(title, (prose, f"The first patch: {_first(placed[0, leading])}"), figures)
 
 
@@ -418,11 +418,11 @@ def _blocks(
     """Each block: the change of the classified state, and the label if the block were the last."""
     body: Any = model.body
     states = [*seen.tensors("placed"), *seen.tensors("states")]
-    what = "class token" if attention.patches.leading else "mean of the patches"
+    what = attention.patches.read
     steps = []
     for i, (before, after) in enumerate(pairwise(states)):
         with torch.no_grad():
-            read, last = (_vector(body, state, attention) for state in (before, after))
+            read, last = (_vector(body, state) for state in (before, after))
             said = task.probabilities(model.output(last).float().cpu())[0]
             moved = torch.cosine_similarity(read.float(), last.float(), dim=-1)
         best = int(said.argmax())
@@ -442,10 +442,9 @@ def _blocks(
     return steps
 
 
-def _vector(body: Any, state: Tensor, attention: SeenAttention) -> Tensor:
-    """What the output layer reads of a block's states `(1, tokens, d_model)`, `(1, d_model)`."""
-    normed = body.norm(state)
-    found: Tensor = normed[:, 0] if attention.patches.leading else normed.mean(1)
+def _vector(body: Any, state: Tensor) -> Tensor:
+    """What the output layer reads of a block's states `(1, tokens, d_model)`, `(1, d_output)`."""
+    found: Tensor = body.read(body.norm(state))
     return found
 
 
@@ -475,9 +474,8 @@ def _label(
         if attention is None:
             vector, how = body.pooled(states[-1])[0], "the last feature maps, pooled"
         else:
-            vector = _vector(body, states[-1], attention)[0]
-            read = "class token" if attention.patches.leading else "mean of the patches"
-            how = f"the {read} after the last normalisation"
+            vector = _vector(body, states[-1])[0]
+            how = f"the {attention.patches.read} after the last normalisation"
     ranked = probabilities.argsort(descending=True)[:_LABELS].tolist()
     if task.sigmoid:
         said = f"One output, {float(logits[0]):.3f}: its sigmoid is the probability of {task.labels[1]}."

@@ -29,7 +29,7 @@ from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
 from heed.data.readers import column_names
 from heed.data.text_files import Numbered
-from heed.errors import ConfigError, DataError, UnknownKeywordError
+from heed.errors import ConfigError, DataError, UnknownKeywordError, whole_number
 from heed.evaluation.measures import Outcomes, share
 from heed.observe.edits import Given, edits_of
 from heed.observe.looks import Choice
@@ -294,11 +294,11 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
                 raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
             own = self.examples(found[1])
             if found[2] is not None:
-                if int(found[2]) >= len(own):
+                if whole_number(found[2]) >= len(own):
                     raise ConfigError(
                         f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0"
                     )
-                own = [own[int(found[2])]]
+                own = [own[whole_number(found[2])]]
         elif "#" in text:
             every = (one for split in reversed(self.task.split_names) for one in self.examples(split))
             own = [one for one in every if text in (one.origin, one.place)][:1]
@@ -480,7 +480,7 @@ def place_of(text: str) -> GridPlace:
     parts = text.replace(" ", "").split(",")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
-    return int(parts[0]), int(parts[1])
+    return whole_number(parts[0]), whole_number(parts[1])
 
 
 _MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}

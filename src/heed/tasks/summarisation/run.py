@@ -14,7 +14,7 @@ from heed.data.examples import Pair, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
 from heed.data.text_files import Numbered
-from heed.errors import DataError
+from heed.errors import DataError, whole_number
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
@@ -59,7 +59,7 @@ class Lead:
     def named(cls, name: str) -> Lead | None:
         """The lead of this name; None for a baseline of another kind."""
         found = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
-        return None if found is None else cls(int(found[1] or 1), found[2])
+        return None if found is None else cls(whole_number(found[1] or "1"), found[2])
 
     def of(self, document: str) -> str:
         """The beginning of a document."""
