@@ -117,6 +117,63 @@ def test_a_name_that_is_not_utf_8_is_read_but_not_recorded(desk, monkeypatch, ca
     assert "is not UTF-8, as config.yaml must be; rename the file" in refused(capsys, "check", "classification", name)
 
 
+HALF = "a\ud800b"
+TABLE = [{"x": n / 9, "y": n / 7, "label": "ab"[n % 2]} for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("task", "data", "settings", "said"),
+    [
+        ("table", [{HALF if k == "y" else k: v for k, v in row.items()} for row in TABLE], {}, "name of a column"),
+        ("table", [row | {"label": row["label"].replace("b", HALF)} for row in TABLE], {}, r"train\[1\]: the label"),
+        ("series", {"sold": [0.1, 0.2] * 20, HALF: [0.1, 0.3] * 20}, {}, "name of a column"),
+        ("classification", [("one", "x"), ("two", HALF)] * 12, {}, r"train\[1\]: the label"),
+        ("tagging", [(["one", "two"], ["O", HALF])] * 12, {}, r"train\[0\]: tag 1"),
+        ("classification", [("one", "x"), ("two", "y")] * 12, {"data.columns.text": HALF}, "data.columns.text is"),
+        ("classification", [("one", "x"), ("two", "y")] * 12, {"tokenizer.from": HALF}, "tokenizer.from is"),
+        ("images", [(HALF + ".png", "x"), ("b.png", "y")] * 6, {}, "no file can have this name"),
+    ],
+    ids=str,
+)
+def test_half_a_character_in_data_from_python_is_refused(tmp_path, monkeypatch, task, data, settings, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(heed.errors.HeedError, match=said):
+        heed.train(task, train=data, steps=1, out="run", settings=settings, quiet=True)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("name", [HALF, "a\0b"], ids=ascii)
+def test_outputs_of_names_that_no_file_can_have_are_refused(desk, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    numbers, run = heed.load(desk / "numbers"), heed.load(desk / "run")
+    for write in (
+        lambda: run.look("one").save(f"{name}.html"),
+        lambda: numbers.pack(f"{name}.zip"),
+        lambda: heed.train("series", train=desk / "series.csv", steps=1, out=name, quiet=True),
+        lambda: heed.train("series", train=desk / "series.csv", steps=1, out=f"new/{name}", quiet=True),
+    ):
+        with pytest.raises(ConfigError, match="can have this name"):
+            write()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_folder_may_have_a_name_that_is_not_utf_8(desk, tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    SMALL["classification"].trained(desk, folder)
+    assert heed.load(folder).predict("one two").label in "ab" and heed.check_run(folder).whole
+
+
+@pytest.mark.parametrize("task", SMALL)
+def test_training_without_validation_is_refused(desk, capsys, task):
+    assert "validation" in refused(capsys, "check", task, desk / SMALL[task].train, "--valid", "0")
+
+
+def test_a_stop_text_that_is_not_utf_8_is_refused(desk, tmp_path):
+    SMALL["language_modelling"].trained(desk, tmp_path / "lm")
+    with pytest.raises(ConfigError, match=r"stop text 'a\\ud800b' contains half a surrogate pair"):
+        heed.load(tmp_path / "lm").predict("one", stop=(HALF,))
+
+
 def test_a_text_that_is_not_utf_8_is_refused(desk, capsys):
     run = heed.load(desk / "run")
     for use in (run.predict, run.look):

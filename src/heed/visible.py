@@ -214,4 +214,5 @@ def _code(character: str) -> str:
 
 def _bytes(character: str) -> str:
     """A character as shell escapes of its bytes, with three digits, so that a following digit is not taken for part."""
-    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+    errors = "surrogateescape" if "\udc80" <= character <= "\udcff" else "surrogatepass"
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", errors))

@@ -305,7 +305,7 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
     Raises:
         ConfigError: All problems, one line each, after `where` (a file, "command line", "model").
     """
-    _refuse_huge(values, where, ())
+    _refuse_unwritable(values, where, ())
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -313,10 +313,13 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
         raise ConfigError(f"{where}: " + "; ".join(_merged(lines))) from None
 
 
-def _refuse_huge(value: Any, where: str, path: tuple[str, ...]) -> None:
+def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
+    """Refuse what config.yaml or a tensor cannot hold: text that is not UTF-8, numbers beyond 64 bits."""
     if isinstance(value, dict | list | tuple):
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            _refuse_huge(one, where, (*path, str(key)))
+            _refuse_unwritable(one, where, (*path, str(key)))
+    elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ConfigError(f"{where}: {'.'.join(path)} is {value!a:.60}, which is not UTF-8, as config.yaml must be")
     elif isinstance(value, int):
         refuse_huge(f"{where}: {'.'.join(path)}", value)
 

@@ -272,7 +272,7 @@ class Table(ABC):
         return all(column in self.names for column in columns)
 
 
-def characters_of(text: str, where: str, bad: Callable[[str, str], BadLine]) -> str:
+def characters_of(text: str, where: str, bad: Callable[[str, str], Exception]) -> str:
     """A text from JSON or Python; for escaped characters that are not text, `bad` makes the error from rule, message.
 
     Raises:

@@ -245,6 +245,7 @@ def _cut_to_lines(raw: io.FileIO) -> int:
 
 def _is_written_directly(path: Path) -> bool:
     """True for a terminal, a pipe, a device, or the name of an open file such as /dev/stdout."""
+    _refuse_impossible(path)
     if str(path.absolute()).startswith(_OPEN_FILES):
         return True
     try:
@@ -293,7 +294,12 @@ def make_folder(path: Path) -> None:
 
 
 def mkdir(path: Path, exist_ok: bool = True) -> None:
-    """Make a folder and its parents, none of which stays if that fails (`OSError`)."""
+    """Make a folder and its parents, none of which stays if that fails (`OSError`).
+
+    Raises:
+        ConfigError: No folder can have this name.
+    """
+    _refuse_impossible(path)
     missing = [one for one in path.parents if not os.path.exists(one)]
     try:
         path.mkdir(parents=True, exist_ok=exist_ok)
@@ -302,6 +308,16 @@ def mkdir(path: Path, exist_ok: bool = True) -> None:
             with suppress(OSError):
                 one.rmdir()
         raise
+
+
+def _refuse_impossible(path: Path) -> None:
+    """Refuse a path with a NUL or half of a surrogate pair that stands for no byte."""
+    try:
+        os.lstat(path)
+    except OSError:
+        pass
+    except ValueError:
+        raise ConfigError(f"cannot write {str(path)!a}: no file or folder can have this name") from None
 
 
 def _restore(old: Path, final: Path) -> None:
@@ -381,7 +397,12 @@ def hidden(path: Path, ending: str) -> Path:
 
 
 def temporary_name(path: Path, before: str, ending: str) -> Path:
-    """The path `BEFORE NAME.ENDING` (without blanks) in the same folder; NAME is cut if the whole is too long."""
+    """The path `BEFORE NAME.ENDING` (without blanks) in the same folder; NAME is cut if the whole is too long.
+
+    Raises:
+        ConfigError: No file can have this name.
+    """
+    _refuse_impossible(path)
     name = path.name
     while len(os.fsencode(f"{before}{name}.{ending}")) > _LONGEST_NAME:
         name = name[:-1]

@@ -23,7 +23,7 @@ from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_o
 from heed.data.examples import Example, Lazy
 from heed.data.findings import Findings
 from heed.data.readers import HeldTable, column_names, python_value
-from heed.data.tables import SEPARATORS, Head, described, has_items
+from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
 from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest
 from heed.storage.files import damaged, read_object
@@ -450,6 +450,8 @@ def hold_numbers(data: Any, split: str, wanted: Sequence[int | str] | None, labe
     values = [
         [_number(f"{split}[{n}], column '{names[i]}'", value) for n, value in enumerate(columns[i])] for i in places
     ]
+    for i in places:
+        characters_of(names[i], f"{split}: the name of a column", _not_text)
     told = tuple(_held_label(split, n, value) for n, value in enumerate(labels or ()))
     origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
     return Numbers(tuple(names[i] for i in places), np.array(values, dtype=np.float64).T, told, origins)
@@ -530,4 +532,9 @@ def _held_label(split: str, row: int, value: Any) -> str:
         raise DataError(f"{split}[{row}]: the label is missing")
     if not isinstance(label, str | int):
         raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
-    return str(label).lower() if isinstance(label, bool) else str(label).strip()
+    text = str(label).lower() if isinstance(label, bool) else str(label).strip()
+    return characters_of(text, f"{split}[{row}]: the label", _not_text)
+
+
+def _not_text(rule: str, message: str) -> DataError:
+    return DataError(message)

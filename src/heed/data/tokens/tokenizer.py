@@ -499,10 +499,8 @@ class TextTokenizer:
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
-        if self.rows:
-            write_whole(path, lambda part: part.write_text(self.text, encoding="utf-8"))
-        else:
-            write_whole(path, lambda part: self._tokenizer.save(str(part)))
+        text = self.text if self.rows else self._tokenizer.to_str(pretty=True)
+        write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> TextTokenizer:

@@ -208,7 +208,11 @@ class Stops:
         self._decode = decode
         self._texts = texts
         # A token stands for one byte at least; a few more, as the first may be the middle of a character.
-        self._longest = max((len(text.encode()) for text in texts), default=0) + 4
+        try:
+            self._longest = max((len(text.encode()) for text in texts), default=0) + 4
+        except UnicodeEncodeError as error:
+            what = "contains half a surrogate pair, which is not a character"
+            raise ConfigError(f"the stop text {error.object!a:.40} {what}") from None
 
     def ends(self, written: Sequence[int]) -> bool:
         """True if the last of these tokens completes a stop text."""

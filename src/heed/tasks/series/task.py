@@ -286,6 +286,8 @@ def open_series(
             splits.setdefault(split, []).append(part)
         for path in map(Path, files if isinstance(files, list) and given is None else ()):
             splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
+    if not splits["valid"]:
+        raise DataError("no validation rows left; give data.valid a number above 0, or files")
     return columns, Splits({n: splits[n] for n in ("train", "valid", "test") if n in splits}, remarks=said)
 
 
