@@ -357,7 +357,7 @@ def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     except Hanging:
         wrong = f"not finished after {SECONDS} s\n{traceback.format_exc(limit=-4)}"
-        if "pipe.yaml" in words and "in opened\n" in wrong:  # text from a pipe is waited for
+        if "pipe.yaml" in words and re.search("in (opened|_open_output)\n", wrong):  # its other end is waited for
             wrong = ""
     except BaseException:
         wrong = f"a traceback\n{traceback.format_exc(limit=-6)}"

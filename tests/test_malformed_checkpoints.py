@@ -16,7 +16,7 @@ from heed.exchange.huggingface.tokenizers import read_tokenizer
 from heed.runs.checkpoints import import_checkpoint
 from test_checkpoints_bert import bert, roberta
 from test_checkpoints_vit import vit
-from tokenizer_folders import GPT2, ROBERTA, merges_txt
+from tokenizer_folders import GPT2, ROBERTA, merges_txt, spm
 
 
 @pytest.fixture
@@ -204,6 +204,25 @@ def test_a_pipe_among_the_files_of_byte_pairs_is_not_read(tmp_path, file):
     (tmp_path / "theirs" / file).unlink()
     os.mkfifo(tmp_path / "theirs" / file)
     refused(RunError, tmp_path / "theirs", f"{file} is a named pipe")
+
+
+@pytest.mark.parametrize("file", ["vocab.json", "merges.txt"])
+def test_a_terabyte_of_byte_pairs_is_not_read(tmp_path, file):
+    roberta(tmp_path / "theirs", 1, "ForSequenceClassification")
+    os.truncate(tmp_path / "theirs" / file, 1 << 40)
+    refused(RunError, tmp_path / "theirs", f"{file} is damaged: it has more than")
+
+
+def test_scores_that_are_not_finite_are_refused(tmp_path):
+    from sentencepiece import sentencepiece_model_pb2
+
+    spm(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "sentencepiece.bpe.model"
+    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    model.pieces[9].score = float("nan")
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(RunError, match=r"bpe\.model is damaged: the score of '.*' is not a finite number"):
+        read_tokenizer(tmp_path / "theirs", {"model_type": "xlm-roberta"})
 
 
 def test_a_link_to_the_file_itself_is_followed(folder):

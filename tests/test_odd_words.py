@@ -149,18 +149,25 @@ def test_outputs_of_names_that_no_file_can_have_are_refused(desk, tmp_path, monk
     for write in (
         lambda: run.look("one").save(f"{name}.html"),
         lambda: numbers.pack(f"{name}.zip"),
-        lambda: heed.train("series", train=desk / "series.csv", steps=1, out=name, quiet=True),
-        lambda: heed.train("series", train=desk / "series.csv", steps=1, out=f"new/{name}", quiet=True),
+        lambda: SMALL["series"].trained(desk, name),
+        lambda: SMALL["series"].trained(desk, f"new/{name}"),
     ):
-        with pytest.raises(ConfigError, match="can have this name"):
+        with pytest.raises(ConfigError, match=r"can have this name|is not UTF-8"):
             write()
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_folder_may_have_a_name_that_is_not_utf_8(desk, tmp_path):
-    folder = tmp_path / os.fsdecode(b"caf\xe9")
-    SMALL["classification"].trained(desk, folder)
-    assert heed.load(folder).predict("one two").label in "ab" and heed.check_run(folder).whole
+def test_a_folder_of_weights_has_a_name_in_utf_8(desk, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9")
+    SMALL["pretraining"].trained(desk, tmp_path / "run")
+    for write in (
+        lambda: SMALL["series"].trained(desk, name),
+        lambda: heed.export(tmp_path / "run", "huggingface", out=name),
+    ):
+        with pytest.raises(ConfigError, match=r"folder 'caf\\udce9' is not UTF-8; give another --out"):
+            write()
+    assert os.listdir() == ["run"]
 
 
 @pytest.mark.parametrize("task", SMALL)

@@ -35,6 +35,7 @@ from heed.storage.archive import unpacked
 from heed.storage.disk import (
     disk_error,
     mkdir,
+    refuse_not_utf8,
     remove_file,
     remove_leftovers,
     write_checksums,
@@ -110,7 +111,8 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
     if os.path.isfile(path):
         return unpacked(path, partial(_check_packed, path))
     if not os.path.isdir(path):
-        runs = [str(found.parent) for place in (path.parent, _RUNS) for found in place.glob(f"*/{CONFIG}")]
+        places = [place for place in (path.parent, _RUNS) if os.path.isdir(place)]
+        runs = [str(found.parent) for place in places for found in place.glob(f"*/{CONFIG}")]
         raise RunError(f"no run folder '{run}'{nearest(str(path), [*runs, 'last'] if runs else ())}")
     return path
 
@@ -261,6 +263,7 @@ def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
     if out is None:
         return _next(f"{config.data.name}-{config.model.name}")
     path = Path(out)
+    refuse_not_utf8(path)
     if instead:
         check_free(path, instead)
     _make(path, exist_ok=True)

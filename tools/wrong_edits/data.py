@@ -93,8 +93,8 @@ EDITS = [
     ),
     Edit(
         "words counted from 1 in a file are not renumbered from 0",
-        "source, target = int(found[1]) - base, int(found[3]) - base",
-        "source, target = int(found[1]), int(found[3])",
+        "source, target = whole_number(found[1]) - base, whole_number(found[3]) - base",
+        "source, target = whole_number(found[1]), whole_number(found[3])",
         ("tests/test_links.py",),
     ),
     Edit(

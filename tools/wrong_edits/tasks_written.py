@@ -26,8 +26,8 @@ EDITS = [
     ),
     Edit(
         "baselines: the lead of a report has one word more",
-        "cls(int(found[1] or 1), found[2])",
-        "cls(int(found[1] or 1) + 1, found[2])",
+        'cls(whole_number(found[1] or "1"), found[2])',
+        'cls(whole_number(found[1] or "1") + 1, found[2])',
         (SUMMARIES("test_the_lead_of_the_report_is_written_beside_the_summary_without_the_data"),),
     ),
     # dialogue: reading, validation, scoring, saving

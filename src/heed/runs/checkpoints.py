@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -90,7 +91,7 @@ def import_checkpoint(
     folder, found = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
     where = folder.resolve()
-    name = str(source) if not Path(source).exists() else where.stem if where.is_file() else where.name
+    name = str(source) if not os.path.exists(source) else where.stem if where.is_file() else where.name
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
     needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
@@ -381,7 +382,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     if out is None and run.folder.is_relative_to(cache_folder()):
         raise ConfigError("a packed run has no folder to keep the checkpoint in; name one with --out")
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
-    if out is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
+    if out is not None and os.path.exists(final) and (not final.is_dir() or any(final.iterdir())):
         raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
     exportable, origin = kind.exportable(run), Origin.read(run.folder)
     vocabularies, numbered_as = _vocabularies(exportable, origin)

@@ -57,8 +57,10 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
         The temporary folder to write into; afterwards it is renamed.
 
     Raises:
+        ConfigError: The name of the folder is not UTF-8.
         DiskError: The disk is full or writing fails; the temporary folder is removed, and an old folder stays.
     """
+    refuse_not_utf8(final)
     part, old = hidden(final, "part"), hidden(final, "old")
     with _explained(final, needed, part):
         _restore(old, final)
@@ -308,6 +310,14 @@ def mkdir(path: Path, exist_ok: bool = True) -> None:
             with suppress(OSError):
                 one.rmdir()
         raise
+
+
+def refuse_not_utf8(path: Path) -> None:
+    """Refuse a name that is not UTF-8 for a folder of tensors, whose library cannot open it (ConfigError)."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConfigError(f"the name of folder {str(path)!a} is not UTF-8; give another --out") from None
 
 
 def _refuse_impossible(path: Path) -> None:

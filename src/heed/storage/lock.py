@@ -101,7 +101,7 @@ def check_not_owned(folder: Path) -> None:
     Raises:
         RunError: Another process is training there; the message names it.
     """
-    if (folder / LOCK).is_file():
+    if os.path.isfile(folder / LOCK):  # unlike Path.is_file, False for a name that is too long
         with suppress(DiskError):  # no process can train on a disk that cannot be written to
             _release(_locked(folder))
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Speci
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import optional_json
-from heed.storage.files import check_regular, read_bytes, read_text
+from heed.storage.files import read_bytes, read_text
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -300,7 +301,7 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
         if not all(map(os.path.lexists, names)):
             raise missing(files.folder)
         for path in names:
-            check_regular(path, links=True)
+            read_bytes(path, links=True)  # the library ends the process where memory ends
         vocabulary, merges = models.BPE.read_file(*map(str, names))
         made = {left + right for left, right in merges} | {*files.roles().values()}
         if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
@@ -314,13 +315,13 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
 
 
 def _unigram(files: TokenizerFolder) -> Tokenizer:
+    path = files.folder / (WHOLE if files.whole is not None else _PIECES)
     if files.whole is not None:
         model = files.whole["model"]
         pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
         compiled = _compiled(files.whole.get("normalizer"))
         unknown = model.get("unk_id")
     else:
-        path = files.folder / _PIECES
         if not os.path.lexists(path):
             raise missing(files.folder)
         read = read_pieces(path)
@@ -331,6 +332,7 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
         # Its first three are the unknown token, start and end; fairseq put padding among them and the mask at the end.
         pieces = [*first, *((piece.piece, piece.score) for piece in read.pieces[3:]), (roles["mask_token"], 0.0)]
         compiled, unknown = read.normalizer_spec.precompiled_charsmap, 3
+    _check_scores(pieces, path)
     library = Tokenizer(models.Unigram(pieces, unk_id=unknown, byte_fallback=False))
     if compiled:
         library.normalizer = normalizers.Precompiled(compiled)
@@ -339,6 +341,11 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
     library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
     library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     return library
+
+
+def _check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
+    if odd := [piece for piece, score in pieces if not math.isfinite(score)]:
+        raise RunError(f"{path} is damaged: the score of {odd[0]!r:.50} is not a finite number")
 
 
 _SPM_KINDS = {1: "unigram", 2: "bpe"}
@@ -374,6 +381,7 @@ def read_pieces(path: Path) -> Any:
         problem = "its pieces end with the space instead of starting with it"
     if problem:
         raise RunError(f"{path} is not a SentencePiece model, or is damaged: {problem}")
+    _check_scores(((piece.piece, piece.score) for piece in model.pieces), path)
     return model
 
 
