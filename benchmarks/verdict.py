@@ -1,100 +1,114 @@
-"""How often the verdict on a map is right where the truth is planted: one word of each document decides its label.
+"""How often the verdict on a map is right where the truth is planted, over many networks: docs/verdict.md.
 
-python benchmarks/verdict.py [--seeds 5] [--documents 500] [--models rnn,encoder] [--steps 400]
+python benchmarks/verdict.py FOLDER [--seeds 5] [--documents 500] [--models rnn,han] [--kinds one,two,count,order]
+python benchmarks/verdict.py FOLDER --table
 
-For each model: of the judgeable documents whose most attended word is the planted one, the share that is supported; of
-those where it is another word, the share that is supported; and, of the same documents with the weights permuted and
-with an untrained network of the same seed, the shares that are supported and contradicted.
+Each network and its counts are kept in the folder (a file for each), so that what is done is not done again; `--table`
+prints what there is. A test document has one or more words that decide its label (`heed.lessons.verdict`). For each
+map: of those whose largest weight is on such a word the share that is supported; of those where it is on another, the
+share that is supported; the same for permuted weights and for the untrained network of the same seed.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from machine import print_machine
 
 import heed
-from heed.data.embedded.texts import draw_documents
-from heed.observe.looks import Choice
-from heed.observe.verdict import CONTRADICTED, SUPPORTED, UNJUDGED, Row, judge
+from heed.lessons.verdict import Counts, draw, judge_documents, train_on, untrained
+from heed.observe.verdict import CONTRADICTED, SUPPORTED
 
 MODELS = {
-    "rnn": {"model.name": "rnn"},
-    "self_rnn": {"model.name": "self_rnn"},
-    "lstmn": {"model.name": "lstmn"},
-    "encoder": {"model.name": "encoder"},
-    "encoder [CLS]": {"model.name": "encoder", "model.pooling": "cls"},
-    "bert": {"model.name": "bert", "model.pooling": "first"},
+    "rnn": "model.name=rnn",
+    "self_rnn": "model.name=self_rnn",
+    "lstmn": "model.name=lstmn",
+    **{f"encoder-{n}": f"model.name=encoder model.num_layers={n}" for n in (2, 1, 4, 6, 3, 5)},
+    **{f"encoder-{n}-cls": f"model.name=encoder model.num_layers={n} model.pooling=cls" for n in (2, 1, 4, 6, 3, 5)},
+    "bert": "model.name=bert model.pooling=first",
+    "han": "model.name=han",
 }
 
 
-def counts(run: Any, documents: Any, rng: np.random.Generator) -> dict[str, Counter[str]]:
-    """The verdicts on the last map of each document, by what is known of it."""
-    found: dict[str, Counter[str]] = {"planted": Counter(), "other": Counter(), "permuted": Counter()}
-    for document in documents:
-        judged = type(run).judged(run.task, run.model, document.text.text, Choice())[-1]
-        row = judged.rows[0]
-        words = [label.lower().strip(".") for label in run.attribute(document.text.text, method="grad").axis.labels]
-        top = "planted" if words[int(row.weights.argmax())] == document.word.lower() else "other"
-        found[top][judged.verdict.word] += 1
-        order = rng.permutation(len(words))
-        found["permuted"][judge([Row(row.weights[order], row.effects, row.changes)]).word] += 1
-    return found
+def piece(folder: Path, kind: str, model: str, seed: int, documents: int) -> None:
+    """Train one network and count its verdicts, and those of the untrained one."""
+    path = folder / f"{kind}.{model}.{seed}.json"
+    if path.exists():
+        return
+    out = folder / "runs" / path.stem
+    run: Any = heed.load(out) if out.exists() else None
+    if run is None:
+        run = train_on(kind, f"{MODELS[model]} training.seed={seed}", out=out)
+    texts = [one for one in draw(kind, "test", 2 * documents) if one.words][:documents]
+    found = {
+        "accuracy": run.report["scores"]["test"]["accuracy"]["value"],
+        "documents": len(texts),
+        "trained": {name: one._asdict() for name, one in judge_documents(run, texts).items()},
+        "untrained": {name: one._asdict() for name, one in judge_documents(untrained(run, seed), texts).items()},
+    }
+    path.write_text(json.dumps(found), encoding="utf-8")
+    print(path.stem, flush=True)
 
 
-def line(name: str, of: dict[str, Counter[str]], untrained: Counter[str], accuracy: float) -> str:
-    def percent(count: Counter[str], word: str) -> str:
-        judged = sum(count.values()) - count[UNJUDGED]
-        return f"{100 * count[word] / judged:5.1f} % of {judged:4d}" if judged else "           -"
+def counts_of(values: Any) -> Counts:
+    return Counts(*(Counter(values[name]) for name in Counts._fields))
 
-    return (
-        f"{name:14} accuracy {accuracy:.3f}  planted word first: {percent(of['planted'], SUPPORTED)} supported  "
-        f"another: {percent(of['other'], SUPPORTED)}  permuted: {percent(of['permuted'], SUPPORTED)} supported, "
-        f"{percent(of['permuted'], CONTRADICTED)} contradicted  untrained: {percent(untrained, SUPPORTED)}"
-    )
+
+def added(several: list[Counts]) -> Counts:
+    return Counts(*(sum((getattr(one, name) for one in several), Counter()) for name in Counts._fields))
+
+
+def table(folder: Path) -> None:
+    """Print all counts as Markdown, the seeds added up."""
+    every: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for path in sorted(folder.glob("*.json")):
+        kind, model, _ = path.stem.split(".")
+        read = json.loads(path.read_text(encoding="utf-8"))
+        for name in read["trained"]:
+            part = {key: counts_of(read[key][name]) for key in ("trained", "untrained")}
+            every[kind, model, name].append({"accuracy": read["accuracy"], **part})
+    heads = ("data", "model", "map", "seeds", "accuracy", "planted first", "another first", "permuted", "contradicted")
+    print(f"| {' | '.join(heads)} | untrained |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for (kind, model, name), found in every.items():
+        trained, before = (added([one[key] for one in found]) for key in ("trained", "untrained"))
+        fresh = Counts(before.planted + before.other, Counter(), Counter())
+        shares = [
+            trained.share("planted", SUPPORTED),
+            trained.share("other", SUPPORTED),
+            trained.share("permuted", SUPPORTED),
+            trained.share("permuted", CONTRADICTED),
+            fresh.share("planted", SUPPORTED),
+        ]
+        cells = [f"{100 * share:.1f} % of {judged}" if judged else "none" for share, judged in shares]
+        accuracy = sum(one["accuracy"] for one in found) / len(found)
+        print(f"| {kind} | {model} | {name} | {len(found)} | {accuracy:.3f} | {' | '.join(cells)} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--kinds", default="one,two,count,order")
+    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    if options.table:
+        table(options.folder)
+        return
     print_machine()
-    rng = np.random.default_rng(1)
-    drawn = draw_documents("test", 2 * options.documents, (3, 6), 1)
-    documents = [document for document in drawn if document.word][: options.documents]
-    for name in options.models.split(","):
-        total: dict[str, Counter[str]] = {"planted": Counter(), "other": Counter(), "permuted": Counter()}
-        untrained, accuracies = Counter[str](), []
-        for seed in range(1, options.seeds + 1):
-            settings = {
-                "data.name": "planted",
-                "data.sentences": [3, 6],
-                "model.size": "tiny",
-                "training.seed": seed,
-                "evaluation.bootstrap": 5,
-                **MODELS[name],
-            }
-            with tempfile.TemporaryDirectory() as folder:
-                run = heed.train(
-                    "classification", steps=options.steps, out=Path(folder) / "run", settings=settings, quiet=True
-                )
-                for key, one in counts(run, documents, rng).items():
-                    total[key] += one
-                accuracies.append(run.report["scores"]["test"]["accuracy"]["value"])
-                torch.manual_seed(seed)
-                run.model = run.task.build_model().eval()
-                drawn_again = counts(run, documents, rng)
-                untrained += drawn_again["planted"] + drawn_again["other"]
-        print(line(name, total, untrained, sum(accuracies) / len(accuracies)), flush=True)
+    torch.set_num_threads(1)
+    (options.folder / "runs").mkdir(parents=True, exist_ok=True)
+    for seed in range(1, options.seeds + 1):
+        for kind in options.kinds.split(","):
+            for model in options.models.split(","):
+                piece(options.folder, kind, model, seed, options.documents)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,11 @@ import torch
 
 import heed
 from commands import call
+from heed.errors import ConfigError
 from heed.observe.looks import Choice
 from heed.observe.verdict import CONTRADICTED, RANDOM, SUPPORTED, UNJUDGED, Row, judge
+from heed.tasks.base.writing_run import Reread
+from heed.tasks.dialogue.reading import History
 from small_runs import SMALL, write_data
 
 
@@ -91,13 +94,20 @@ def test_a_trained_network_is_judged_by_the_word_that_it_uses(planted, capsys):
     assert code == 0 and "verdict on pooling layer 0: " in out and "uniform weights change the output by" in out, err
     code, out, err = call(capsys, "evaluate", planted.folder, "--split", "valid", "--verdict", "--json")
     assert code == 0 and json.loads(out)["valid"]["verdicts"]["pooling layer 0"]["texts"] == 200, err
+    recorded = json.loads((planted.folder / "report.json").read_text())["scores"]["valid"]["verdicts"]
+    assert recorded == json.loads(out)["valid"]["verdicts"]
+    assert call(capsys, "check", planted.folder)[0] == 0  # the sums of the files are those of the new ones
+    code, out, err = call(capsys, "evaluate", planted.folder, "--verdict")
+    card = (planted.folder / "README.md").read_text()
+    for line in ("verdicts on pooling layer 0, ", "output does not depend on it", "all texts together: "):
+        assert code == 0 and line in out and line in card, err
 
 
 @pytest.mark.parametrize("name", ["translation", "summarisation"])
 def test_the_output_of_a_decoder_is_judged_token_by_token(name, tmp_path, capsys):
     write_data(tmp_path)
     run = SMALL[name].untrained(tmp_path, tmp_path, SMALL[name].model, {})
-    (judged,) = type(run).judged(run.task, run.model, "one two three", Choice())
+    judged = type(run).judged(run.task, run.model, "one two three", Choice("cross"))[0]
     written = run.predict("one two three")
     assert len(judged.rows) == len(written.ids) and all(len(one.weights) == 3 for one in judged.rows)
     for one in judged.rows:
@@ -128,3 +138,87 @@ def test_the_change_under_uniform_weights_is_that_of_the_edit(tmp_path):
         edited = run.predict(text).probabilities[plain.label]
     change = run.verdicts(text)["pooling layer 0"].uniform
     assert change == pytest.approx(abs(plain.probability - edited), rel=0.02) and change > 1e-5
+
+
+def small(name, model, tmp_path):
+    write_data(tmp_path)
+    run = SMALL[name].untrained(tmp_path, tmp_path, model or SMALL[name].model, {})
+    for parameter in run.model.parameters():
+        parameter.data.mul_(3.0)  # so that a word changes something
+    return run
+
+
+@pytest.mark.parametrize("model", ["encoder", "self_rnn", "lstmn", "bert"])
+def test_a_tag_is_judged_by_its_own_row_without_its_own_word(model, tmp_path):
+    run = small("tagging", model, tmp_path)
+    text = "one two three four five"
+    judged = type(run).judged(run.task, run.model, text, Choice())[-1]
+    weights = run.look(text).look.maps[-1].weights
+    framed, back = int(run.task.framed), int(model == "self_rnn")  # that network used what it looked up a word before
+    owners = range(2, 5) if model in ("self_rnn", "lstmn") else range(5)  # a tape begins empty
+    for own, row, keys in zip(owners, judged.rows, judged.keys, strict=True):
+        assert own not in keys
+        expected = [float(weights[own + framed - back, key + framed]) for key in keys]
+        assert row.weights == pytest.approx(expected, abs=1e-5)
+    assert run.look(text, verdict=True).look.notes[-1].startswith(f"verdict on {judged.name}: ")
+
+
+@pytest.mark.parametrize("model", ["gpt", "lstmn"])
+def test_each_next_token_is_judged_by_what_it_loses_without_each_token_before(model, tmp_path):
+    run = small("language_modelling", model, tmp_path)
+    judged = type(run).judged(run.task, run.model, "one two three four five six", Choice())[0]
+    ids = run.task.prompt_tokens(run.task.tokenizer.encode("one two three four five six").ids, least=2)
+
+    def chance(tokens, label):
+        with torch.no_grad():
+            hidden = run.model(torch.tensor([tokens]))
+            return float(torch.softmax(run.model.logits(hidden)[0, -1].double(), -1)[label])
+
+    row, keys = judged.rows[-1], judged.keys[-1]
+    before, label = ids[:-1], ids[-1]
+    assert [*keys] == [*range(1, len(before) - 1)]  # neither the start nor the token just read
+    for key, change in zip(keys, row.changes, strict=True):
+        without = [*before[:key], *before[key + 1 :]]
+        assert change == pytest.approx(abs(chance(before, label) - chance(without, label)), abs=1e-5)
+
+
+def test_turns_are_left_out_whole_and_words_one_by_one(tmp_path):
+    run = small("dialogue", "hred", tmp_path)
+    talk = run.readable(["one two", "three four five", "six"])
+    turns, words = type(run).judged(run.task, run.model, talk, Choice())
+    assert (turns.name, words.name) == ("turns layer 0", "words layer 0")
+    assert {len(row.weights) for row in turns.rows} == {3} and {len(row.weights) for row in words.rows} == {6}
+    history = run.task.encode([talk]).conversations[0]
+    asked = History(history, run.task.speakers.number(run.task.who_responds(talk, None)))
+    written = run.task.respond(run.model, [asked])[0][0]
+    read = [
+        Reread.of(run.task, run.model, History(some, asked.speaker), written).logits.double().softmax(-1)
+        for some in (history, [history[0], history[2]])
+    ]
+    for t, row in enumerate(turns.rows):
+        first, second = (float(one[t, written.ids[t]]) for one in read)
+        assert row.changes[1] == pytest.approx(abs(first - second), abs=1e-5)
+
+
+def test_words_written_before_are_judged_without_the_last_one(tmp_path):
+    write_data(tmp_path)
+    run = SMALL["translation"].untrained(tmp_path, tmp_path, "transformer", {})
+    run.model.output.bias.data[run.task.target_tokenizer.special.end] = -100.0
+    (judged,) = type(run).judged(run.task, run.model, "one two three", Choice("decoder"))
+    assert [[*keys] for keys in judged.keys[:3]] == [[0], [0, 1], [0, 1, 2]]
+    (encoder,) = type(run).judged(run.task, run.model, "one two three", Choice("encoder"))
+    assert len(encoder.rows) == 1 and len(encoder.rows[0].weights) == 3
+
+
+def test_what_is_shown_beside_a_verdict(planted, capsys):
+    text = next(one.text for one in planted.examples("test") if one.labels != ("other",))
+    for beside, said in (("permuted", "mean of 20 passes"), ("twin", "an untrained network of seed")):
+        line = planted.verdicts(text, mechanism="pooling", beside=beside)["pooling layer 0"].line
+        assert said in line
+    with pytest.raises(ConfigError, match="nothing called 'twins' is shown beside a verdict; did you mean 'twin'"):
+        planted.verdicts(text, beside="twins")
+    code, _, err = call(capsys, "look", planted.folder, text, "--beside", "twin")
+    assert code != 0 and "--beside shows more of a verdict; add --verdict" in err
+    before = {name: value.clone() for name, value in planted.model.state_dict().items()}
+    planted.verdicts(text, beside="twin")
+    assert all(torch.equal(before[name], value) for name, value in planted.model.state_dict().items())

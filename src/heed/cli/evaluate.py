@@ -10,12 +10,11 @@ from heed.cli.options import options_of
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
-from heed.runs.card import scores_text
+from heed.runs.card import record_verdicts, scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
-from heed.tasks.base.verdicts import verdict_lines
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
 
@@ -51,19 +50,17 @@ def run_evaluate(
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}
     if "valid" in reports:
         reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
-    verdicts = options.get("verdict", False)
-    if verdicts:
+    if options.get("verdict", False):
         judged = {name: run.examples(name) for name in reports} if not files else {" ".join(files): examples}
         for name, some in judged.items():
-            reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([one.source for one in some])
+            reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([run.input_of(one) for one in some])
+        if not files:
+            record_verdicts(run, reports)
     if as_json:
         print(to_json(reports, indent=1))
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show(scores_text(run, reports, place))
-    if verdicts:
-        for report in reports.values():
-            show("\n" + "\n".join(verdict_lines(report["verdicts"])))
     if most:
         for report in reports.values():
             show("\n" + "\n".join(capability(run, "errors").errors(report, most)))

@@ -68,6 +68,7 @@ class Verdict:
     why: str  # for display
     p: float | None = None  # share of permutations with at least this sum; at most, where contradicted
     uniform: float | None = None  # change of the output's probability if all weights are equal
+    beside: str = ""  # what else was asked for, for display
 
     @property
     def depends(self) -> bool | None:
@@ -77,11 +78,11 @@ class Verdict:
     @property
     def line(self) -> str:
         """Both statements as one line."""
-        said = f"{self.word} ({self.why})"
-        if self.uniform is None:
-            return said
-        tail = "" if self.depends else ": this output does not depend on these weights"
-        return f"{said}; uniform weights change the output by {self.uniform:.3f}{tail}"
+        said = [f"{self.word} ({self.why})"]
+        if self.uniform is not None:
+            tail = "" if self.depends else ": this output does not depend on these weights"
+            said.append(f"uniform weights change the output by {self.uniform:.3f}{tail}")
+        return "; ".join([*said, *filter(None, [self.beside])])
 
 
 def judge(

@@ -79,6 +79,12 @@ ATTRIBUTION = (
 )
 VERDICT = (
     Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
+    Flag(
+        "look",
+        "beside",
+        ("twin", "permuted"),
+        "With --verdict: also that of an untrained network, or the change under permuted weights.",
+    ),
     Flag("evaluate", "verdict", bool, "Also count such verdicts over the texts (at most 500).", default=False),
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)

@@ -75,6 +75,7 @@ class LooksAtText(ABC):
         attribution_for: str | None = None,
         rather_than: str | None = None,
         verdict: bool = False,
+        beside: str | None = None,
         **options: Any,
     ) -> ShownLook:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
@@ -91,6 +92,7 @@ class LooksAtText(ABC):
             attribution_for: The score, as `target` of `attribute`.
             rather_than: As for `attribute`.
             verdict: Also say whether each map goes with what the model uses; see `verdicts`.
+            beside: With `verdict`, as of `verdicts`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
@@ -115,9 +117,11 @@ class LooksAtText(ABC):
                 run: Any = capability(self, "attribute")
                 found = run.attribute(text, method=attribution, target=attribution_for, rather_than=rather_than)
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
+        if beside is not None and not verdict:
+            raise ConfigError("--beside shows more of a verdict; add --verdict")
         if verdict:
             judging: Any = capability(self, "verdicts")
-            judged = judging.verdicts(text, mechanism=mechanism, layer=layer, head=head)
+            judged = judging.verdicts(text, mechanism=mechanism, layer=layer, head=head, beside=beside)
             lines = [f"verdict on {name}: {one.line}" for name, one in judged.items()]
             look = replace(look, notes=(*look.notes, *lines))
         return ShownLook(look, steps)

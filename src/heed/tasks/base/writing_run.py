@@ -25,7 +25,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory, PairDecoder
-from heed.observe.attribution import Scored
+from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.draw_html import map_to_html
 from heed.observe.looks import Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
@@ -36,6 +36,7 @@ from heed.tasks.base.looking import InputSpans, Shown, Words, view_of_words, vie
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.run import M, T, TextRun
+from heed.tasks.base.verdicts import Deletions, Judged, Looked, odds_of
 from heed.tasks.base.writing import BaselineText, Writing, WrittenText
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ MOST = 200_000
 """Most training pairs that are searched: the first ones."""
 _AT_ONCE = 64
 """Sentences looked up together, each with a row of similarities."""
+JUDGED = ("cross", "encoder", "decoder", "words", "turns")
+"""Attention whose maps can be judged: weights that average, not those that choose a word to copy."""
 Side = tuple[Words, Words]
 """The tokens of a text, and its words."""
 
@@ -330,6 +333,82 @@ def explain_output(
 
     scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown)
     return Explained(scored, source, name, (f"output: {written.text}",))
+
+
+def judged_output(
+    task: Writing[Any, Any, Any, Any],
+    model: DecoderBody,
+    source: Any,
+    written: WrittenText,
+    tokens: Sequence[int],
+    without: Callable[[list[int]], Any],
+    sides: Mapping[str, tuple[Sequence[range], Sequence[range]]],
+    axes: Mapping[str, tuple[str, str]],
+    choice: Choice,
+) -> list[Judged]:
+    """The maps behind an output, with what each of its tokens loses without each part that the map looks at.
+
+    The output stays as it is, and each of its tokens is a row. Of the tokens written before, the last is not a key,
+    since it reaches the next one without attention. A map of the source over itself has one row, the mean of all,
+    judged with the mean of what all tokens lose.
+
+    Args:
+        task: The task.
+        model: Its model.
+        source: What was read.
+        written: The output for it.
+        tokens: The tokens of the source.
+        without: From tokens with `LEFT_OUT` in some places to a source.
+        sides: For each side of the source, the positions of a map and the tokens that each of its parts has.
+        axes: For each mechanism, the sides that it looks from and at.
+        choice: The maps to judge.
+
+    Raises:
+        ConfigError: The model lacks the mechanism, layer or head.
+    """
+    seen, device = Reread.of(task, model, source, written), next(model.parameters()).device
+    choice.check(seen.mechanisms)
+    count = len(seen.ids)
+    labels = torch.tensor(seen.ids, dtype=torch.long, device=device)
+    before = torch.tensor([seen.first, *seen.ids][: max(1, count)], device=device)
+
+    def of_source(rows: Tensor) -> Tensor:
+        memory = task.memory(model, [without(row) for row in rows.tolist()], device)
+        state = model.start(memory, Rows.repeat(len(rows), device=device))
+        return odds_of(model.logits(model.step(before.expand(len(rows), -1), state)[0][:, :count]), labels)
+
+    def of_written(rows: Tensor) -> Tensor:
+        read, _ = padded(rows)
+        hidden = model.step(read, model.start(seen.memory, Rows.repeat(1, len(rows), device=device)))[0]
+        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)
+        hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
+        return odds_of(model.logits(hidden[:, :count]), labels)
+
+    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written)
+    read = torch.tensor(tokens, device=device)
+    left_out = {side: Deletions(model, read, parts, of_source) for side, (_, parts) in sides.items()}
+    found = []
+    for trace in (seen.reading, seen.writing):
+        for mechanism, layer in choice.layers(trace.mechanisms()):
+            query, key = axes[mechanism]
+            if mechanism not in JUDGED or (key in sides and not sides[key][1]):
+                continue
+            every = trace.maps(mechanism, layer, entries=[0]).weights[0].double()  # (heads, query, key)
+            for head in choice.heads(len(every)):
+                weights = every.mean(0) if head is None else every[head]
+                own = head if len(every) > 1 else None
+                if key not in sides:
+                    rows = [Looked(weights[t, 1:t], range(t - 1), t) for t in range(2, count)]
+                    found.append(read_before.judged(mechanism, layer, rows, own))
+                    continue
+                columns, numbers = sides[key][0], range(len(sides[key][1]))
+                shares = torch.stack([weights[:, one.start : one.stop].sum(1) for one in columns], dim=1)
+                if query == key:
+                    rows = [Looked(shares.mean(0), numbers, None)]
+                else:
+                    rows = [Looked(row, numbers, t) for t, row in enumerate(shares[:count])]
+                found.append(left_out[key].judged(mechanism, layer, rows, own))
+    return found
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from heed.observe.maps import Axis
 from heed.observe.trace import Trace
 from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import Words, views_of_text, watched
-from heed.tasks.base.verdicts import Judged, judged_rows
+from heed.tasks.base.verdicts import Deletions, Judged, Looked
 from heed.tasks.classification.look import names_of_special, spans_of
 from heed.tasks.classification.task import Classification, Classifier
 
@@ -99,8 +99,8 @@ def judged(task: Classification, model: Classifier, text: str, choice: Choice) -
     words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
     without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)
     logits = _scored(task, model, encoded, lambda logits: logits, without).of_tokens
-    tokens = torch.tensor([task.tokens_of(encoded)], device=next(model.parameters()).device)
-    number = int(task.probabilities(logits(tokens).cpu())[0].argmax())
+    tokens = torch.tensor(task.tokens_of(encoded), device=next(model.parameters()).device)
+    number = int(task.probabilities(logits(tokens.unsqueeze(0)).cpu())[0].argmax())
 
     def log_odds(logits: Tensor) -> Tensor:
         own = logit_of(task, logits, number)
@@ -109,19 +109,19 @@ def judged(task: Classification, model: Classifier, text: str, choice: Choice) -
         return own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
 
     scored = _scored(task, model, encoded, log_odds, without)
+    left_out = Deletions(model, tokens, words.tokens, lambda rows: scored.score(model, rows).unsqueeze(1))
     with watched(model) as seen:
         batch = task.collate_encoded([encoded], [0]).to(tokens.device)
         task.forward(model, batch)
     choice.check(seen.mechanisms())
-    rows = _rows_of_levels(seen, choice, lengths, words) if task.hierarchical else _rows(model, seen, choice, words)
-    return [judged_rows(scored, *one) for one in rows]
+    if task.hierarchical:
+        return list(_judged_levels(left_out, seen, choice, lengths))
+    return [left_out.judged(*one) for one in _rows(model, seen, choice, words)]
 
 
-_Rows = tuple[str, int, list[tuple[Tensor, Sequence[range]]]]
-"""A mechanism, its layer, and rows of weights with the tokens of each weight."""
-
-
-def _rows(model: Classifier, seen: Trace, choice: Choice, words: Words) -> Iterator[_Rows]:
+def _rows(
+    model: Classifier, seen: Trace, choice: Choice, words: Words
+) -> Iterator[tuple[str, int, list[Looked], int | None]]:
     """One row of each map: of pooling, of [CLS] if that is classified, else the mean of the rows."""
     first, counts = int(model.has_cls), [len(word) for word in words.tokens]
     labels = ("",) * (first + len(counts) + model.framed)
@@ -134,19 +134,23 @@ def _rows(model: Classifier, seen: Trace, choice: Choice, words: Words) -> Itera
             weights = weights[:1]
         elif mechanism == "self":  # what a self_rnn computes after its last token is not used
             weights = weights[:-1]
-        yield mechanism, view.map.layer, [(weights.mean(0)[own], words.tokens)]
+        head = view.map.head if view.num_heads > 1 else None
+        yield mechanism, view.map.layer, [Looked(weights.mean(0)[own], range(len(counts)))], head
 
 
-def _rows_of_levels(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words) -> Iterator[_Rows]:
+def _judged_levels(words: Deletions, seen: Trace, choice: Choice, lengths: Sequence[int]) -> Iterator[Judged]:
     """A row for the words of each sentence, and one for the sentences."""
     sentences = [range(*ends) for ends in pairwise(accumulate(lengths, initial=0))]
     for mechanism, layer in choice.layers(seen.mechanisms()):
         weights = seen.maps(mechanism, layer).weights[:, 0, 0]
-        rows: list[tuple[Tensor, Sequence[range]]] = [(weights[0, : len(sentences)], sentences)]
-        if mechanism == "words":
-            rows = []
-            for row, one in zip(weights, sentences, strict=False):
-                inside = [word for word in words.tokens if one.start <= word.start and word.stop <= one.stop]
-                shares = [row[word.start - one.start : word.stop - one.start].sum() for word in inside]
-                rows += [(torch.stack(shares), inside)] if inside else []
-        yield mechanism, layer, rows
+        if mechanism != "words":
+            row = Looked(weights[0, : len(sentences)], range(len(sentences)))
+            yield replace(words, parts=sentences).judged(mechanism, layer, [row])
+            continue
+        rows = []
+        for row, one in zip(weights, sentences, strict=False):
+            inside = [n for n, word in enumerate(words.parts) if one.start <= word.start and word.stop <= one.stop]
+            parts = [words.parts[n] for n in inside]
+            shares = [row[part.start - one.start : part.stop - one.start].sum() for part in parts]
+            rows += [Looked(torch.stack(shares), inside)] if inside else []
+        yield words.judged(mechanism, layer, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -12,14 +13,16 @@ from heed.data.batch import TokenTurn
 from heed.data.examples import Conversation
 from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
+from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.looking import InputSpans, Network, Words, encoder_frames, networks, notes_on
 from heed.tasks.base.report import counted, first_of
+from heed.tasks.base.verdicts import Judged
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import Reread, Side, boundaries, side_of, views_of_sides
+from heed.tasks.base.writing_run import Reread, Side, boundaries, judged_output, side_of, views_of_sides
 from heed.tasks.dialogue.reading import History, Read
 from heed.tasks.dialogue.task import Dialogue
 
@@ -161,6 +164,36 @@ def look_at(
         names=_NAMES,
         hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
     )
+
+
+def judged(task: Dialogue, model: DecoderBody, conversation: Conversation, choice: Choice) -> list[Judged]:
+    """The maps behind the response to a conversation, as `judged_output` has them; turns are left out whole."""
+    history = task.encode([conversation]).conversations[0]
+    asked = History(history, task.speakers.number(task.who_responds(conversation, None)))
+    read = task.reading.read(history).turns
+    before = 0 if task.reads_turns else 1  # the token of the speaker
+    ends = [*accumulate((before + len(turn.ids) for turn in read), initial=0)]
+    turns = [range(*pair) for pair in pairwise(ends)]
+    tags = [[] if task.reads_turns else [task.speakers.tags[turn.speaker]] for turn in read]
+    tokens = [token for tag, turn in zip(tags, read, strict=True) for token in (*tag, *turn.ids)]
+    words = [
+        range(place.start + before + one.start, place.start + before + one.stop)
+        for place, turn in zip(turns, read, strict=True)
+        for one in task.tokenizer.words(turn.ids)
+    ]
+
+    def without(row: list[int]) -> History:
+        kept = [
+            TokenTurn([token for token in row[place.start + before : place.stop] if token != LEFT_OUT], turn.speaker)
+            for place, turn in zip(turns, read, strict=True)
+        ]
+        unknown = TokenTurn([task.tokenizer.special.unknown], read[-1].speaker)
+        return History([turn for turn in kept if turn.ids] or [unknown], asked.speaker)
+
+    written = task.respond(model, [asked])[0][0]
+    numbered = [range(n, n + 1) for n in range(len(turns))]
+    sides = {"conversation": (words, words), "turns": (numbered, turns)}
+    return judged_output(task, model, asked, written, tokens, without, sides, _AXES, choice)
 
 
 def _line(conversation: Conversation, turn: int) -> str:

@@ -31,6 +31,7 @@ from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
+from heed.tasks.base.verdicts import Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
@@ -43,7 +44,7 @@ from heed.tasks.base.writing_run import (
     map_html,
     signature_lines,
 )
-from heed.tasks.dialogue.look import look_at
+from heed.tasks.dialogue.look import judged, look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
@@ -347,7 +348,7 @@ class DialogueOutputs(WritingOutputs):
         return [*notes, *super().notes()]
 
 
-class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
+class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges):
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue
@@ -356,6 +357,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
     options: ClassVar = {"speaker": None, **SEARCH}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
+    judged = staticmethod(judged)
     names = ("conversation", "responses")
 
     @classmethod
@@ -522,6 +524,10 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText):
         if not conversation.turns:
             raise DataError("the conversation has no turns; give at least one to look at the response to it")
         return conversation
+
+    def input_of(self, example: Conversation) -> Conversation:
+        """The conversation without its last turn."""
+        return Conversation(example.turns[:-1], example.speakers[:-1])
 
     # Scoring --------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import ATTRIBUTION, BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, VERDICT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -23,6 +23,7 @@ SPEC = TaskSpec(
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
         *ATTRIBUTION,
+        *VERDICT,
         LOOK_BEAM,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),

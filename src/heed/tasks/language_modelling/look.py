@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
-from heed.observe.attribution import Scored
+from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis
@@ -30,6 +30,7 @@ from heed.tasks.base.looking import (
     views_of,
     watched,
 )
+from heed.tasks.base.verdicts import Deletions, Judged, odds_of
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import WritingOptions, context_of, continue_all
 
@@ -355,3 +356,33 @@ def explain(
     axis = Axis("text", "token", shown.labels[left:])
     notes = [f"only the last {len(ids)} tokens are read in one pass"] if left else []
     return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
+
+
+_JUDGED = 200
+"""Most tokens of a text whose maps are judged: the last ones."""
+_AT_ONCE = 2**24
+"""Rough number of next-token probabilities that are computed together."""
+
+
+def judged(task: LanguageModelling, model: LanguageModel, text: str, choice: Choice) -> list[Judged]:
+    """The maps of a text as given, the row of each token with what the next token loses without each token before.
+
+    Of a long text, the last 200 tokens, or as many as the model reads in one pass.
+    """
+    shown = _text(task, text, [], False)
+    ids, device = shown.ids[-min(_JUDGED, context_of(task, model) or _JUDGED) :], next(model.parameters()).device
+    tokens, special = torch.tensor(ids, device=device), task.tokenizer.special
+    with watched(model) as seen:
+        vocabulary = model.logits(model(tokens.unsqueeze(0))[:, -1]).shape[-1]
+    choice.check(seen.mechanisms())
+
+    def log_odds(rows: Tensor) -> Tensor:
+        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)[:, :-1]
+        hidden = model(padded(rows)[0])
+        hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
+        return odds_of(model.logits(hidden), tokens[1:])
+
+    parts = [range(n, n + 1) for n in range(len(ids))]
+    at_once = max(1, min(64, _AT_ONCE // (len(ids) * vocabulary)))
+    left_out = Deletions(model, tokens, parts, log_odds, at_once)
+    return [*left_out.judged_positions(seen, choice, skipped=[0] if ids[0] in special else [])]

@@ -31,7 +31,8 @@ from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
-from heed.tasks.language_modelling.look import explain, look_at
+from heed.tasks.base.verdicts import Judges
+from heed.tasks.language_modelling.look import explain, judged, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
     PER_TOKEN,
@@ -60,7 +61,7 @@ from heed.tasks.language_modelling.writing import (
 from heed.visible import to_json
 
 
-class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes):
+class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
@@ -68,6 +69,7 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], 
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)
+    judged = staticmethod(judged)
     text_columns = ("prompt", "text")
     options: ClassVar = dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")) | {
         "stop": (),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from heed.data.batch import TokenWords
 from heed.data.kinds.tagged import entities
 from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
@@ -18,6 +19,7 @@ from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
 from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched
+from heed.tasks.base.verdicts import Deletions, Judged
 from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
 
 
@@ -128,25 +130,67 @@ def explain(
     if not 0 <= place < len(words):
         raise ConfigError(f"no word {place}: the text has {len(words)} words, counted from 0")
     numbers = [chosen(name, task.labels, "tag") for name in (tag, rather_than) if name is not None]
-    device = next(model.parameters()).device
-    batch = task.collate_encoded([encoded], [0]).to(device)
-    unknown = task.tokenizer.special.unseen
+    reads = _reading(task, model, encoded)
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        count, characters = len(rows), batch.characters
-        if characters is not None:
-            characters = replace(characters, place=characters.place.expand(count, -1))
-        word_of = None if batch.word_of is None else batch.word_of.expand(count, -1)
-        masks = batch.mask.expand(count, -1), word_of, batch.word_mask.expand(count, -1)
-        hidden = model(rows.where(rows != LEFT_OUT, unknown), *masks, characters)[:, place]
-        scores: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
+        scores = reads(model, rows)[:, place]
         return scores[:, numbers[0]] - (scores[:, numbers[1]] if len(numbers) > 1 else 0.0)
 
     name = f"the score of {tag} for word {place} ('{words[place]}')"
     name += f" minus that of {rather_than}" if rather_than is not None else ""
-    scored = Scored(model, table_of(model), torch.tensor(task.tokens_of(encoded), device=device), score, unknown)
+    tokens = torch.tensor(task.tokens_of(encoded), device=next(model.parameters()).device)
+    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unseen)
     read = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)])
     notes = ["a word that is left out is read as the unknown token, since each word has a tag"]
     if model.characters is not None:
         notes.append("held fixed: the features of each word's characters")
     return Explained(scored, read, name, tuple(notes))
+
+
+def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
+    """A function from the model and tokens of a sentence `(N, L)`, unknown where left out, to scores of all tags.
+
+    The scores are those before softmax or CRF, `(N, words, tags)`; characters of words stay as they are.
+    """
+    batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
+
+    def scores(model: nn.Module, rows: Tensor) -> Tensor:
+        count, characters = len(rows), batch.characters
+        if characters is not None:
+            characters = replace(characters, place=characters.place.expand(count, -1))
+        word_of = None if batch.word_of is None else batch.word_of.expand(count, -1)
+        masks = batch.mask.expand(count, -1), word_of, batch.word_mask.expand(count, -1)
+        hidden = model(rows.where(rows != LEFT_OUT, task.tokenizer.special.unseen), *masks, characters)
+        found: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
+        return found
+
+    return scores
+
+
+def judged(task: Tagging, model: Tagger, text: str, choice: Choice) -> list[Judged]:
+    """The maps of a text, the row of each word with what the score of its tag loses without each other word.
+
+    The word itself is no key: it reaches its tag without attention too. As in `explain`, a word that is left out is
+    read as the unknown token, and scores are those before the CRF.
+    """
+    words = tuple(text[start:end] for start, end in split_words(text))
+    (encoded,) = task.encode_words([words])
+    with watched(model) as seen:
+        task.hidden(model, task.collate_encoded([encoded], [0]).to(next(model.parameters()).device))
+    choice.check(seen.mechanisms())
+    if model.delay:
+        raise ConfigError(
+            f"no verdict: with model.delay {model.delay} a tag is given after later words were read, so no row of a "
+            "map is its own"
+        )
+    reads, device = _reading(task, model, encoded), next(model.parameters()).device
+    tokens = torch.tensor(task.tokens_of(encoded), device=device)
+    with torch.no_grad():
+        tags = reads(model, tokens.unsqueeze(0))[0].argmax(1, keepdim=True)  # (words, 1)
+
+    def log_odds(rows: Tensor) -> Tensor:
+        scores, own = reads(model, rows).double(), tags.expand(len(rows), -1, -1)
+        return (scores.gather(2, own) - scores.scatter(2, own, -torch.inf).logsumexp(2, keepdim=True)).squeeze(2)
+
+    parts = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)]).tokens
+    return [*Deletions(model, tokens, parts, log_odds).judged_positions(seen, choice, int(task.framed))]

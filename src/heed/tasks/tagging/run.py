@@ -31,7 +31,8 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
-from heed.tasks.tagging.look import explain, look_at_tags
+from heed.tasks.base.verdicts import Judges
+from heed.tasks.tagging.look import explain, judged, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
 
@@ -141,7 +142,7 @@ _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes):
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges):
     """A trained tagger, or an ensemble, whose mean probabilities decide.
 
     Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of
@@ -153,6 +154,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
     options: ClassVar = {}
     look_at = staticmethod(look_at_tags)
     explain = staticmethod(explain)
+    judged = staticmethod(judged)
     body = staticmethod(body)
     errors = staticmethod(error_lines)
 

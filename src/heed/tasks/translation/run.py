@@ -10,9 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from markupsafe import Markup
-from torch import Tensor
 
 from heed.config import Columns, FilesData, HubSection
 from heed.data.columns import Column
@@ -27,12 +25,11 @@ from heed.evaluation.measures import Outcomes, share
 from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
 from heed.observe.attribution import LEFT_OUT
-from heed.observe.edits import Edit, Uniform
+from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
-from heed.observe.verdict import Row
 from heed.tasks import capability, suggest_task
-from heed.tasks.base.attributing import Attributes, Explained, padded
+from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.verdicts import Judged, Judges
@@ -48,6 +45,7 @@ from heed.tasks.base.writing_run import (
     boundaries,
     cut_off_lines,
     explain_output,
+    judged_output,
     map_html,
     side_of,
     signature_lines,
@@ -113,8 +111,6 @@ class TranslationOutputs(WritingOutputs):
         return super().lines(text, prediction)
 
 
-_AT_ONCE = 64
-"""Sources that are read together without one of their words."""
 _AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
 _AXES["copy"] = _AXES["cross"]
 _CAPTIONS = {
@@ -192,50 +188,18 @@ def explain(
 
 
 def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -> list[Judged]:
-    """The maps from the output to the source, with what each token of the output loses without each source word.
-
-    The output stays as it is. Each of its tokens is a row, and the rows are judged together; the change under uniform
-    weights is the mean over the tokens.
-    """
+    """The maps behind the output for a source, as `judged_output` has them."""
     source = task.stripped(source)
     read, names = task.framed(task.source_tokenizer.encode(source).ids), boundaries(task.source_tokenizer)
     _, words = side_of(task.source_tokenizer, read, "source", names, None)
     parts = [word for word in words.tokens if read[word.start] not in names]
+    unknown = task.source_tokenizer.special.unknown
+
+    def without(row: list[int]) -> list[int]:
+        return [token for token in row if token != LEFT_OUT] or [unknown]
+
     written = task.translate(model, [source])[0][0]
-    seen, device = Reread.of(task, model, read, written), next(model.parameters()).device
-    choice.check(seen.mechanisms)
-    labels = torch.tensor(seen.ids, dtype=torch.long, device=device)
-    before = torch.tensor([[seen.first, *seen.ids]], device=device)[:, : max(1, len(labels))]
-
-    @torch.no_grad()
-    def log_odds(rows: Tensor) -> Tensor:
-        """Of each token of the output, `(inputs, tokens)`."""
-        hidden = model(*padded(rows), before.expand(len(rows), -1))
-        log_probs = torch.log_softmax(model.logits(hidden[:, : len(labels)]).double(), -1)
-        own = log_probs.gather(2, labels.expand(len(rows), -1).unsqueeze(2)).squeeze(2)
-        return own - torch.log(-torch.expm1(own.clamp_max(-1e-12)))
-
-    tokens = torch.tensor(read, device=device)
-    without = tokens.repeat(len(parts), 1)
-    for row, part in enumerate(parts):
-        without[row, part.start : part.stop] = LEFT_OUT
-    (whole,) = log_odds(tokens.unsqueeze(0))
-    left = torch.cat([log_odds(some) for some in without.split(_AT_ONCE)]) if parts else without
-    effects = (left - whole).abs().T.cpu().numpy()
-    changes = (left.sigmoid() - whole.sigmoid()).abs().T.cpu().numpy()
-    found = []
-    for mechanism, layer in choice.layers(seen.writing.mechanisms()) if parts else ():
-        if mechanism != "cross":
-            continue
-        every = seen.writing.maps(mechanism, layer).weights[0].double()  # (heads, tokens, source)
-        for head in choice.heads(len(every)):
-            weights = every.mean(0) if head is None else every[head]
-            of_words = torch.stack([weights[: len(labels), part.start : part.stop].sum(1) for part in parts], dim=1)
-            rows = [Row(*row) for row in zip(of_words.cpu().numpy(), effects, changes, strict=True)]
-            with edit(model, Uniform(mechanism, layer, head)):
-                changed = (log_odds(tokens.unsqueeze(0))[0].sigmoid() - whole.sigmoid()).abs()
-            found.append(Judged(mechanism, layer, rows, float(changed.mean()) if len(labels) else 0.0))
-    return found
+    return judged_output(task, model, read, written, read, without, {"source": (parts, parts)}, _AXES, choice)
 
 
 class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges):
