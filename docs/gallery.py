@@ -312,13 +312,16 @@ def make(family: Family, folder: Path, steps: int | None = None, **smaller: Any)
     settings = family.settings | set_here | smaller
     with tempfile.TemporaryDirectory() as place:
         run = heed.train(family.task, settings=settings, out=Path(place) / family.name, quiet=True)
-        look = run.look(family.given[0] if len(family.given) == 1 else list(family.given), **family.look)
+        given = family.given[0] if len(family.given) == 1 else list(family.given)
+        look = run.look(given, **family.look)
         drawn = look.svg() if family.index is None else look.svg(family.index)
         (folder / f"{family.name}.svg").write_text(drawn, encoding="utf-8")
+        verdicts = run.verdicts(given) if hasattr(run, "verdicts") else {}
         report = json.loads((Path(place) / family.name / "report.json").read_text(encoding="utf-8"))
     score = (report["scores"].get("test") or report["scores"]["valid"])[family.score]
     score = score["value"] if isinstance(score, dict) else score
-    return {"parameters": report["parameters"], "steps": steps, "score": round(score, 4)}
+    said = [f"{name}: {one.line}" for name, one in verdicts.items()]
+    return {"parameters": report["parameters"], "steps": steps, "score": round(score, 4), "verdicts": said}
 
 
 def page(family: Family, measured: dict[str, Any]) -> str:
@@ -327,6 +330,9 @@ def page(family: Family, measured: dict[str, Any]) -> str:
     reached = f"{score:.2f}" if family.score == "perplexity" else f"{100 * score:.1f} %"
     reached = f"{family.score.replace('_', ' ')} {reached}"
     row = family.system.split("-")[0].upper()
+    verdicts = [f"- {line}" for line in measured.get("verdicts", ())]
+    if verdicts:
+        verdicts = ["", "The [verdict](../verdict.md) on the maps of this look:", "", *verdicts]
     commands = [_command(family, "train", measured["steps"]), _command(family, "look", measured["steps"])]
     return "\n".join(
         [
@@ -344,6 +350,7 @@ def page(family: Family, measured: dict[str, Any]) -> str:
             "",
             f"{measured['parameters']:,} parameters, {measured['steps']:,} updates, {reached} on held-out examples.",
             f"Models: {models}. Equations, code and papers: [{row}](../systems.md#{family.system}).",
+            *verdicts,
             "",
         ]
     )

@@ -222,3 +222,27 @@ def test_what_is_shown_beside_a_verdict(planted, capsys):
     before = {name: value.clone() for name, value in planted.model.state_dict().items()}
     planted.verdicts(text, beside="twin")
     assert all(torch.equal(before[name], value) for name, value in planted.model.state_dict().items())
+
+
+@pytest.mark.parametrize("head", [{}, {"pooling": "mean"}])
+def test_a_patch_is_left_out_by_the_mean_colour_of_the_picture(head, tmp_path, capsys):
+    write_data(tmp_path)
+    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", head)
+    picture = np.random.default_rng(1).integers(0, 255, (*run.task.form.sizing.shape[:2], 3), dtype=np.uint8)
+    judged = type(run).judged(run.task, run.model, picture, Choice())[-1]
+    assert judged.name == f"encoder layer {judged.layer}"
+    size, grid = run.model.body.config.patch_size, run.model.body.grid
+    pixels = run.task.form.tensor(run.task.form.sized([picture]))
+    filled = pixels.clone()
+    filled[:, :, :size, size : 2 * size] = pixels.mean((2, 3), keepdim=True)  # the second patch
+    with torch.no_grad():
+        before, after = (run.task.probabilities(run.model(one))[0] for one in (pixels, filled))
+    label = int(before.argmax())
+    assert len(judged.rows[0].weights) == grid[0] * grid[1]
+    assert judged.rows[0].changes[1] == pytest.approx(abs(float(before[label] - after[label])), abs=1e-6)
+    assert f"verdict on {judged.name}: " in run.look(picture, verdict=True).text()
+    with pytest.raises(ConfigError, match="no verdict: model cnn has no attention"):
+        cnn = SMALL["images"].untrained(tmp_path, tmp_path, "cnn", {})
+        cnn.verdicts(picture)
+    with pytest.raises(ConfigError, match="2 pictures were given; a verdict is on the maps of one"):
+        run.verdicts([picture, picture])

@@ -417,8 +417,20 @@ EDITS = [
     ),
     Edit(
         "verdict: uniform weights are judged with the weights as they are",
-        "with edit(scored.model, Uniform(mechanism, layer)):",
-        "with edit(scored.model):",
+        "changed(Uniform(mechanism, layer, head)) if looked",
+        "changed() if looked",
+        ("tests/test_verdict.py",),
+    ),
+    Edit(
+        "verdict: the word of a tag is compared with the others",
+        "if key != n and key not in skipped and",
+        "if key not in skipped and",
+        ("tests/test_verdict.py",),
+    ),
+    Edit(
+        "verdict: a self_rnn is judged by what it looked up after the word",
+        'int(mechanism == "self")',
+        "0",
         ("tests/test_verdict.py",),
     ),
     Edit(

@@ -161,7 +161,7 @@ WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dr
 _SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
 
 
-def train_small(task: str, steps: int, settings: str, out: str | Path | None = None, **data: Any) -> Any:
+def train_small(task: str, steps: int, settings: str, out: Path | None = None, /, **data: Any) -> Any:
     """Train a network; it is validated at the end only.
 
     Args:

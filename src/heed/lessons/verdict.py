@@ -18,9 +18,9 @@ import torch
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.embedded.texts import DECIDING, OTHER, draw_filler, plant, text_of
-from heed.lessons.parts import WORD_MODEL, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small
 from heed.observe.looks import Choice
-from heed.observe.verdict import UNJUDGED, Row, judge
+from heed.observe.verdict import CONTRADICTED, SUPPORTED, UNJUDGED, Row, judge
 from heed.tasks.base.verdicts import Judged
 
 TITLE = "Does the most attended word decide?"
@@ -188,8 +188,9 @@ def stages() -> tuple[Stage, ...]:
     for name, run in runs.items():
         share, judged = counts[name].share("planted", SUPPORTED)
         labels_right = f"{name}: {score_on_test(run, 'accuracy'):.0%} of the labels are right"
-        lines.append(f"{labels_right}; of its {judged} maps with a deciding word first {share:.0%} are supported.")
-        right.append(share)
+        found = f"of its {judged} maps with a deciding word first {share:.0%} are supported"
+        lines.append(f"{labels_right}; {found if judged else 'no map with a deciding word first can be judged'}.")
+        right.append(share if judged else 0.0)
     return (
         _stage("documents", lines=[f"{shown.label}: {shown.text}"], train=_SIZES["train"]),
         _stage("rule"),

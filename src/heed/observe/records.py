@@ -140,13 +140,18 @@ class AttentionRecord:
         if self.given is not None and (self.edited or not check):
             weights = self.given if rows is None else self.given[rows]
         else:
-            weights = masked_softmax(self.scores(rows) if scores is None else scores, self.allowed(rows))
+            scores = self.scores(rows) if scores is None else scores
+            weights = masked_softmax(scores, self.allowed(rows))
         if check and self.dropout == 0.0:
             context = self.context if rows is None else self.context[rows]
             with torch.no_grad():
                 error = (weights @ self._of(self.value, rows) - context).abs().max() if len(context) else 0.0
-                # The sums over keys may be in another order: a unit in the last place of the largest value for each.
-                units = 64 + weights.shape[-1]
+                # The sums over keys may be in another order: a unit in the last place of the largest value for each. A
+                # score that is off by a unit in its last place changes its weight in proportion to its size.
+                largest = (
+                    0.0 if scores is None or not scores.numel() else float(scores.abs().nan_to_num(posinf=0.0).max())
+                )
+                units = 64 + weights.shape[-1] + 4 * largest
                 bound = units * torch.finfo(weights.dtype).eps * max(1.0, float(self.value.abs().max()))
             if not float(error) <= bound:
                 raise SelfCheckError(

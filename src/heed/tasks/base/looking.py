@@ -121,8 +121,7 @@ class LooksAtText(ABC):
             raise ConfigError("--beside shows more of a verdict; add --verdict")
         if verdict:
             judging: Any = capability(self, "verdicts")
-            judged = judging.verdicts(text, mechanism=mechanism, layer=layer, head=head, beside=beside)
-            lines = [f"verdict on {name}: {one.line}" for name, one in judged.items()]
+            lines = judging.verdict_notes(text, beside, mechanism=mechanism, layer=layer, head=head)
             look = replace(look, notes=(*look.notes, *lines))
         return ShownLook(look, steps)
 

@@ -64,6 +64,11 @@ def odds_of(logits: Tensor, labels: Tensor) -> Tensor:
     return own - torch.log(-torch.expm1(own.clamp_max(-1e-12)))
 
 
+def label_odds(logits: Tensor, number: int, own: Tensor, sigmoid: bool) -> Tensor:
+    """The log-odds of a label `(N,)` from logits `(N, outputs)`; `own` is its logit, all there is with a sigmoid."""
+    return own if sigmoid else own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
+
+
 class Looked(NamedTuple):
     """One row of a map: the weights of its keys, the numbers of these parts, and the output that it belongs to."""
 
@@ -229,6 +234,12 @@ class Judges:
         else:
             return verdicts
         return {name: replace(one, beside=said.get(name, "")) for name, one in verdicts.items()}
+
+    def verdict_notes(self, given: Any, beside: str | None, **choice: Any) -> list[str]:
+        """The verdicts on the maps of one look as lines."""
+        found = capability(self, "verdicts").verdicts(given, beside=beside, **choice)
+        lines = [f"verdict on {name}: {one.line}" for name, one in found.items()]
+        return lines or ["no verdict: this model has no attention"]
 
     def _twin(self) -> Any:
         """The model with the weights that it is drawn with."""

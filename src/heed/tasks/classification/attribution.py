@@ -16,7 +16,7 @@ from heed.observe.maps import Axis
 from heed.observe.trace import Trace
 from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import Words, views_of_text, watched
-from heed.tasks.base.verdicts import Deletions, Judged, Looked
+from heed.tasks.base.verdicts import Deletions, Judged, Looked, label_odds
 from heed.tasks.classification.look import names_of_special, spans_of
 from heed.tasks.classification.task import Classification, Classifier
 
@@ -103,10 +103,7 @@ def judged(task: Classification, model: Classifier, text: str, choice: Choice) -
     number = int(task.probabilities(logits(tokens.unsqueeze(0)).cpu())[0].argmax())
 
     def log_odds(logits: Tensor) -> Tensor:
-        own = logit_of(task, logits, number)
-        if task.sigmoid:
-            return own
-        return own - torch.cat([logits[:, :number], logits[:, number + 1 :]], dim=1).logsumexp(1)
+        return label_odds(logits, number, logit_of(task, logits, number), task.sigmoid)
 
     scored = _scored(task, model, encoded, log_odds, without)
     left_out = Deletions(model, tokens, words.tokens, lambda rows: scored.score(model, rows).unsqueeze(1))

@@ -18,6 +18,7 @@ from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
 from heed.observe import palette
+from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice
 from heed.observe.picture_drawing import ShownDistances, laid_over, ramp
@@ -26,6 +27,7 @@ from heed.observe.picture_maps import Patches, SeenAttention, class_activation, 
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
 from heed.tasks.base.looking import watched
+from heed.tasks.base.verdicts import Deletions, Judged, Looked, label_odds
 from heed.tasks.images.pictures import check_classes
 from heed.tasks.images.task import Images, PictureClassifier
 
@@ -537,3 +539,45 @@ def _heat(values: Tensor) -> Array:
     levels = (values.clamp_min(0) / largest if largest > 0 else values * 0).numpy()
     colors: Array = ramp()[0][np.round(levels * 255).astype(int)]
     return colors
+
+
+def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choice) -> list[Judged]:
+    """The maps of a picture's patches, with what the log-odds of its label lose without each patch.
+
+    A patch is left out by filling it with the mean colour of the picture, since the model reads a whole grid. The row
+    of a map is that of the class token, or the mean of all without one.
+
+    Raises:
+        ConfigError: The model has no such attention.
+    """
+    look = Looking(task, model, picture, ())
+    if look.attention is None:
+        raise ConfigError(f"no verdict: model {task.config.model.name} has no attention")
+    choice.check(look.seen.mechanisms())
+    patches, pixels, body = look.attention.patches, look.pixels, model.body
+    config: Any = body.config
+    side = config.patch_size if config.stem != "conv" else 0
+    inside = []  # for rows, then columns: the pixels of each patch, `(patches, pixels)`
+    for count, length, step in zip(patches.grid, patches.size, patches.step, strict=True):
+        start = torch.arange(count).unsqueeze(1) * step
+        places = torch.arange(length).unsqueeze(0) + 0.5
+        inside.append((places > start) & (places < start + (side or step)))
+    covers = (inside[0][:, None, :, None] & inside[1][None, :, None, :]).flatten(2).flatten(0, 1).to(pixels.device)
+    colour, number = pixels.mean((2, 3), keepdim=True), look.number_of(None)
+
+    def log_odds(rows: Tensor) -> Tensor:
+        hidden = ((rows == LEFT_OUT).float() @ covers.float() > 0).view(len(rows), 1, *pixels.shape[2:])
+        logits = model(torch.where(hidden, colour, pixels))
+        return label_odds(logits, number, look.score(logits, number), task.sigmoid).unsqueeze(1)
+
+    parts = [range(n, n + 1) for n in range(patches.count)]
+    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds)
+    found = []
+    for mechanism, layer in choice.layers(look.seen.mechanisms()):
+        every = look.attention.weights[look.attention.layers.index(layer)].double()
+        for head in choice.heads(len(every)):
+            weights = every.mean(0) if head is None else every[head]
+            row = (weights[0] if patches.leading else weights.mean(0))[patches.leading :]
+            own = head if len(every) > 1 else None
+            found.append(left_out.judged(mechanism, layer, [Looked(row, range(patches.count))], own))
+    return found

@@ -42,7 +42,8 @@ from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
-from heed.tasks.images.look import MOST_PICTURES, Looking, look_at_distances, look_at_picture
+from heed.tasks.base.verdicts import Judges
+from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
 from heed.visible import to_json
@@ -197,13 +198,14 @@ NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
 
-class ImagesRun(LabelRun[Images, PictureClassifier]):
+class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
     """A trained picture classifier, or an ensemble, each member of which reads pictures at its own size."""
 
     task_class = Images
     names = ("picture", "label")
     ensemble = classmethod(label_ensemble)
     body = staticmethod(picture_body)
+    judged = staticmethod(judged)
     errors = staticmethod(picture_errors)
     looks_at_several = True
     """True if several pictures can be looked at together (showing their mean attention distance)."""
@@ -220,6 +222,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         map: Sequence[str] = (),
         patch: GridPlace | str | None = None,
         label: str | None = None,
+        verdict: bool = False,
+        beside: str | None = None,
     ) -> Shown:
         """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
 
@@ -234,6 +238,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
             patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
             label: The label whose score gradients explain; by default the most probable.
+            verdict: Also say whether each map goes with what the model uses; see `verdicts`.
+            beside: With `verdict`, as of `verdicts`.
 
         Raises:
             ConfigError: There is no such attention, patch, label or map.
@@ -259,7 +265,21 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             steps=steps,
             title=title,
         )
+        if verdict:
+            notes = self.verdict_notes(arrays[0], beside, mechanism=mechanism, layer=layer, head=head)
+            look = replace(look, notes=(*look.notes, *notes))
         return ShownPicture(look, steps)
+
+    def readable(self, picture: Any) -> Array:
+        """The pixels of one picture, for a verdict.
+
+        Raises:
+            ConfigError: There are several.
+        """
+        arrays, _ = self.opened(picture)
+        if len(arrays) != 1:
+            raise ConfigError(f"{len(arrays)} pictures were given; a verdict is on the maps of one")
+        return arrays[0]
 
     def input_of(self, example: Picture) -> str:
         return example.place

@@ -178,7 +178,7 @@ def judged(task: Tagging, model: Tagger, text: str, choice: Choice) -> list[Judg
     with watched(model) as seen:
         task.hidden(model, task.collate_encoded([encoded], [0]).to(next(model.parameters()).device))
     choice.check(seen.mechanisms())
-    if model.delay:
+    if model.delay and seen.mechanisms():
         raise ConfigError(
             f"no verdict: with model.delay {model.delay} a tag is given after later words were read, so no row of a "
             "map is its own"
