@@ -402,7 +402,7 @@ def test_html_table_holds_each_weight(map):
         if tag == "script" and text.startswith('{"names":["target","source"],"query"')
     ]
     expected = [
-        -1 if hidden else round(w * 1000) for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
+        -32768 if hidden else round(w * 1000) for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
     ]
     assert [weight for row in data["weights"] for weight in row] == expected
 
@@ -446,9 +446,9 @@ def test_the_numbers_of_a_large_map_are_all_there(kind):
     labels = tuple(f"k{i}" for i in range(n)) if kind == "token" else tuple("ab \n" * (n // 4))
     map = Map("decoder", 0, 0, Axis("text", kind, labels[:2]), Axis("text", kind, labels), weights, None, mask)
     (data,) = large_data(Page(look_to_html(Look("", "", "", (map,), (), ()))))
-    expected = torch.where(mask, (weights.double() * 1000).round().long(), -1)
+    expected = torch.where(mask, (weights.double() * 1000).round().long(), -32768)
     assert unpacked(data["packed"], n) == expected.tolist()
-    assert set(expected.flatten().tolist()) >= {-1, 0, 1000}
+    assert set(expected.flatten().tolist()) >= {-32768, 0, 1000}
     assert data["key"] == [visible(label) for label in labels]
     assert data.get("text") == (None if kind == "token" else [clean(label) for label in labels])
 

@@ -7,9 +7,16 @@ import torch
 
 import heed
 from commands import call
+from heed.attention.modules import Attends
 from heed.errors import ConfigError
+from heed.observe import palette
+from heed.observe.draw_svg import map_scene
 from heed.observe.edits import EDITS, edit_of, edits_of
+from heed.observe.maps import Axis, SignedMap
+from heed.observe.scene import to_svg
+from heed.observe.shown import map_to_text
 from small_runs import SMALL, write_data
+from test_models import every_body, make_config, make_model
 
 WEIGHTS = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]]])  # (1 row, 1 head, 2 queries, 3 keys)
 POSITIONS = torch.tensor([[0, 1]])
@@ -115,3 +122,50 @@ def test_an_edit_that_reaches_nothing_says_what_there_is(run, capsys):
     assert code == 2 and "changed nothing: queries were at positions 0 to" in err
     code, _, err = call(capsys, "look", run.folder, "--edit", '{"edit": "zero"}')
     assert code == 2 and "--edit needs a text to look at" in err
+
+
+def test_an_edited_look_shows_what_the_edits_change(run, capsys, tmp_path):
+    edit = {"edit": "block", "mechanism": "cross", "keys": [0]}
+    plain, shown = run.look("one two").look, run.look("one two", edits=[edit]).look
+    same = run.look("one two", target=shown.target).look  # the unedited model reads the same output
+    (changed,) = shown.differences
+    after, before = (next(one for one in look.maps if one.mechanism == "cross") for look in (shown, same))
+    torch.testing.assert_close(changed.weights, after.weights - before.weights)
+    assert not plain.differences and float(changed.weights[:, 0].max()) < 0
+    steps = shown.shadings[-1]
+    assert len(steps.axis) == len(shown.decoder) and steps.weights[0] == shown.decoder[0].top[0][1]
+    assert all(f"without: {one.top[0][0]}" in text for one, text in zip(same.decoder, steps.others, strict=True))
+    for ending in ("html", "svg", "png", "json", "txt"):
+        out = tmp_path / f"look.{ending}"
+        code, _, err = call(capsys, "look", run.folder, "one two", "--edit", json.dumps(edit), "--out", out)
+        assert code == 0, err
+        text = out.read_bytes().decode(errors="replace")
+        assert ending == "png" or "with the edits" in text
+    stored = json.loads((tmp_path / "look.json").read_text())
+    assert stored["differences"][0]["weights"][0][0] == pytest.approx(float(changed.weights[0, 0]), abs=1e-6)
+    number = f"{float(changed.weights[0, 0]):+.2f}"
+    assert number in (tmp_path / "look.txt").read_text() and f">{number}<" in (tmp_path / "look.svg").read_text()
+
+
+def test_signed_maps_are_drawn_on_two_ramps_that_meet_at_0(run):
+    axis = Axis("source", "word", ("a", "b", "c"))
+    one = SignedMap("cross", 0, None, axis, axis, torch.tensor([[-1.0, 0.0, 1.0]] * 3), name="difference")
+    assert one.color(0.0) == palette.UP_LIGHT[0] and one.css(0.0) == "a0"
+    assert (one.color(-1.0), one.color(1.0)) == (palette.DOWN_LIGHT[-1], palette.UP_LIGHT[-1])
+    drawn = to_svg(map_scene(one))
+    assert palette.DOWN_LIGHT[-1] in drawn and ">-1.00<" in drawn and ">+1.00<" in drawn
+    assert "-1" in drawn.split("url(#ramp)")[1]
+    assert "█-1.00" in map_to_text(one) and "█+1.00" in map_to_text(one)
+
+
+@every_body
+def test_keep_is_the_readable_path_bit_by_bit(body):
+    """A pass under `keep` is the plain path, on which any other edit runs."""
+    model = make_model(body, config := make_config(body))
+    args = body.example(config, 1)
+    if any(isinstance(one, Attends) for one in model.modules()):
+        passes = []
+        for edit in ({"edit": "keep"}, {"edit": "scale", "factor": 1.0}):
+            with torch.no_grad(), heed.edit(model, edit):
+                passes.append(model(**args))
+        assert torch.equal(*passes)

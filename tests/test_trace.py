@@ -22,7 +22,7 @@ from heed.models.bert import Bert
 from heed.models.gpt import GPT
 from heed.models.transformer import Transformer
 from heed.models.vit import Vit
-from heed.observe.edits import Force, Keep, Uniform, ZeroHead
+from heed.observe.edits import Block, Force, Keep, Permute, Uniform, ZeroHead
 from heed.observe.maps import Axis, Map
 from heed.observe.records import SelfCheckError
 from heed.observe.trace import ObserveError
@@ -623,7 +623,17 @@ def test_a_forced_position_looks_where_it_is_told():
     assert not torch.allclose(edited.weights[:, :, 3:], plain.weights[:, :, 3:], atol=1e-4)  # the future does
 
 
-@pytest.mark.parametrize("edit", [Force(position=3, weights=(0.0, 1.0)), Uniform(), Keep()], ids=str)
+SEVERAL = [
+    Force(position=3, weights=(0.0, 1.0)),
+    Uniform(),
+    Uniform(rows=(1, 3)),
+    Permute(),
+    Block(keys=(0,)),
+    Keep(),
+]
+
+
+@pytest.mark.parametrize("edit", SEVERAL, ids=str)
 @pytest.mark.parametrize("make", [bahdanau, attention_lm])
 def test_an_edit_is_the_same_in_steps_and_in_a_full_pass(make, edit):
     model = make()

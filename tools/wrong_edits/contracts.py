@@ -6,6 +6,7 @@ from wrong_edits.edit import Edit
 
 CONFORMANCE = "tests/test_conformance.py::{}".format
 LABELLED = "tests/test_compare_labelled.py"
+PRUNING = "tests/test_pruning.py::{}".format
 
 EDITS = [
     Edit(
@@ -55,5 +56,23 @@ EDITS = [
         "single = (weights == weights.amax(-1, keepdim=True)).sum(-1) == 1",
         "single = (weights == weights.amax(-1, keepdim=True)).sum(-1) > 0",
         ("tests/test_remarks.py",),
+    ),
+    Edit(
+        "pruning keeps the first heads instead of those that are missed most",
+        "module.keep(own)",
+        "module.keep(range(len(own)))",
+        (PRUNING("test_every_command_works_on_a_pruned_run"),),
+    ),
+    Edit(
+        "fast decoding takes the heads of the first block for all",
+        "cross_heads = [block.cross.heads for block in blocks if block.cross is not None]",
+        "cross_heads = [blocks[0].attention.heads for _ in blocks]",
+        (PRUNING("test_writing_is_the_same_fast_and_watched"),),
+    ),
+    Edit(
+        "a difference is the weights without the edits minus those with them",
+        "after.weights - before.weights",
+        "before.weights - after.weights",
+        ("tests/test_edits_as_data.py::test_an_edited_look_shows_what_the_edits_change",),
     ),
 ]

@@ -8,7 +8,7 @@ Shapes: R rows (sequences being generated), B sources (R = B unless `Rows` says 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -225,6 +225,21 @@ class MultiHeadAttention(Attends):
         self.w_value = Linear(d_key or d_model, d_model, bias=bias)
         self.w_out = Linear(d_model, d_model, bias=bias)
 
+    def keep(self, heads: Sequence[int]) -> None:
+        """Remove all other heads: their rows of the matrices of queries, keys and values, their columns of `w_out`.
+
+        A head stays as wide as it is. Source: Voita et al. 2019 (arXiv:1905.09418), section 5, remove heads likewise.
+        """
+        width = self.w_query.out_features // self.num_heads
+        rows = [row for head in heads for row in range(head * width, (head + 1) * width)]
+        for layer in (self.w_query, self.w_key, self.w_value):
+            layer.weight = nn.Parameter(layer.weight.detach()[rows])
+            layer.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach()[rows])
+            layer.out_features = len(rows)
+        self.w_out.weight = nn.Parameter(self.w_out.weight.detach()[:, rows])
+        self.w_out.in_features = len(rows)
+        self.num_heads = len(heads)
+
     def _split(self, x: Tensor) -> Tensor:
         heads = x.view(x.shape[0], x.shape[1], self.num_heads, -1)
         return heads.transpose(1, 2)  # (B, L, d_model) -> (B, H, L, d_head)
@@ -263,3 +278,21 @@ class MultiHeadAttention(Attends):
         projected = self.score.project(queries if turn is None else turn(queries))
         context = self._attend(projected, keys, Scope(**scope))  # (R, H, Q, d_head)
         return self.w_out(context.transpose(1, 2).flatten(2))
+
+
+def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> None:
+    """Give a new model the numbers of heads of `model.kept_heads`: for each mechanism, one for each layer.
+
+    Raises:
+        ConfigError: The model has no such mechanism or another number of layers, or a layer not so many heads.
+    """
+    attention = {(m.mechanism, m.layer): m for m in model.modules() if isinstance(m, MultiHeadAttention)}
+    for mechanism, counts in (kept or {}).items():
+        layers = sorted(layer for name, layer in attention if name == mechanism)
+        most = [attention[mechanism, layer].num_heads for layer in layers]
+        if len(counts) != len(most) or not all(1 <= n <= m for n, m in zip(counts, most, strict=True)):
+            names = ", ".join(dict.fromkeys(name for name, _ in attention))
+            wanted = f"a number for each layer, from 1 to {max(most)}: {most}" if most else f"one of {names}"
+            raise ConfigError(f"model.kept_heads has {mechanism}: {[*counts]}, expected {wanted}")
+        for layer, count in zip(layers, counts, strict=True):
+            attention[mechanism, layer].keep(range(count))

@@ -255,21 +255,32 @@ def evaluate(
     run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
 
 
-@app.command(cls=called("RUN"))
+@app.command(cls=called("RUN [FILE]..."))
 def heads(
     run: RunArgument,
+    files: Annotated[
+        list[str] | None, Argument(metavar="FILE", help="Files to score; by default the run's validation set.")
+    ] = None,
     split: Annotated[str, option(metavar="NAME", help="The set to score: valid, test.")] = "valid",
     most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
+    prune: Annotated[
+        int | None, option(metavar="K", help="Also write a run without the K heads that are missed least.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(metavar="PATH", help="Write a file: .html, .svg, .png, .json, .csv, .txt; of --prune, the new folder."),
+    ] = None,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
 ) -> None:
-    """Score a run without each of its heads.
+    """Score a run without each of its heads; remove heads.
 
-    One line for each attention head: the change of the score, and what the head looks at.
+    A grid of layers and heads, and one line for each head: the change of score and loss without it, and what it looks
+    at.
     """
     from heed.cli.evaluate import run_heads
 
-    run_heads(run, split, most, as_json, force)
+    run_heads(run, files or [], split, most, prune, out, as_json, force)
 
 
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))

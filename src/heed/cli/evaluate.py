@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from heed.cli.options import options_of
-from heed.cli.terminal import number, open_output, say, show, write_output
+from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
 from heed.runs.card import record_verdicts, scores_text
-from heed.runs.heads import score_heads
+from heed.runs.heads import FORMS, check_prunable, prune, score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, spec_of
 from heed.tasks.base.run import Run
@@ -69,16 +69,36 @@ def run_evaluate(
         write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
 
 
-def run_heads(name: str, split: str, most: int, as_json: bool, force: bool) -> None:
-    """Score a run without each of its heads; progress goes to stderr."""
+def run_heads(
+    name: str,
+    files: list[str],
+    split: str,
+    most: int,
+    count: int | None,
+    out: Path | None,
+    as_json: bool,
+    force: bool,
+) -> None:
+    """Score a run without each of its heads, and prune it; progress goes to stderr."""
     run = load(name, force=force)
-    if split not in run.task.split_names:
+    if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
-    found = score_heads(run, split, most, say=lambda line: say([line]))
+    if count is None and out is not None and out.suffix not in FORMS:
+        raise ConfigError(f"--out: '{out}' does not end in {', '.join(FORMS)}")
+    if count is not None:
+        check_prunable(run, count, out)
+    found = score_heads(run, split, most, files=files, say=lambda line: say([line]))
+    if count is None and out is not None:
+        found.save(out)
+        say([f"wrote {out}"])
+        return
+    pruned = None if count is None else prune(run, found, count, out)
     if as_json:
-        print(to_json(found.to_json(), indent=1))
+        print(to_json({**found.to_json(), **({} if pruned is None else {"pruned": pruned.to_json()})}, indent=1))
     else:
-        show(found.text())
+        show_drawing(found.text(width(), use_color()))
+        if pruned is not None:
+            show(f"\n{pruned}")
 
 
 def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:

@@ -36,7 +36,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows, Turn
+from heed.attention import Rows, Turn, keep_heads
 from heed.kernels import Linear
 from heed.layers import (
     DecoderStack,
@@ -52,13 +52,13 @@ from heed.layers import (
 )
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU, SWIGLU, make_norm
 from heed.layers.transformer import DecoderBlock, make_positions
-from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
+from heed.models.base import HeadsConfig, LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
 
 _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SILU, "swiglu": SWIGLU}
 _DEVIATION = 0.02
 
 
-class BlocksConfig(TextConfig):
+class BlocksConfig(TextConfig, HeadsConfig):
     """Fields shared by the language model and the encoder."""
 
     d_model: int = Field(768, gt=0)
@@ -166,6 +166,7 @@ class GPT(LanguageModel):
         self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
         self.output = nn.Linear(c.d_model, c.vocab_size, bias=False)
         _initialise(self, self.blocks)
+        keep_heads(self, c.kept_heads)
         if c.tied_output:
             self.output.weight = self.embedding.weight
 
@@ -227,6 +228,7 @@ class GPTEncoder(TokenEncoder):
         self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
         self.d_output = c.d_model
         _initialise(self, self.blocks)
+        keep_heads(self, c.kept_heads)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
         """State of each token, `(batch, length, d_model)`; arguments as `TokenEncoder.forward`.

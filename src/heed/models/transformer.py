@@ -30,7 +30,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows
+from heed.attention import Rows, keep_heads
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.elementwise import PLAIN
@@ -43,10 +43,10 @@ from heed.layers.transformer import (
     make_positions,
     xavier,
 )
-from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
+from heed.models.base import HeadsConfig, Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class TransformerConfig(TranslatorConfig):
+class TransformerConfig(TranslatorConfig, HeadsConfig):
     """Fields of `transformer`; the defaults are the paper's base model."""
 
     d_model: int = Field(512, gt=0)
@@ -140,6 +140,7 @@ class Transformer(PairDecoder):
         self.source_embedding_norm, self.target_embedding_norm = embedded(c.d_model), embedded(c.d_model)
         self.embedding_scale = math.sqrt(c.d_model) if c.scaled_embeddings else 1.0
         self.apply(xavier)
+        keep_heads(self, c.kept_heads)
         if c.tied_output:
             self.output.weight = self.target_embedding.weight
 

@@ -28,6 +28,8 @@ _ATTENDS = "it scores the source, turns scores into weights, computes the contex
 _FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
 _UNITS = 128
 _HEIGHT = 20
+_OUT = -32768
+"""In place of a weight: masked."""
 
 
 def look_to_html(look: Look, *, steps: bool = False) -> str:
@@ -35,7 +37,7 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
     texts = list(zip(look.names, (look.source, look.target), strict=True))
     parts = [
         *map(shading_to_html, look.shadings),
-        *(map_to_html(map, i) for i, map in enumerate(look.maps)),
+        *(map_to_html(map, i) for i, map in enumerate((*look.maps, *look.differences))),
         *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
         *([steps_to_html(look)] if steps else []),
         *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
@@ -92,14 +94,16 @@ def _map_hint(map: Map) -> str:
 
 
 def _data(map: Map, large: bool) -> dict[str, Any]:
-    """Names and labels of the axes, and weights in thousandths, -1 for masked; packed for large maps."""
-    thousandths = np.rint(map.weights.detach().double().cpu().numpy() * 1000).astype(np.int16)
+    """Names and labels of the axes, and weights in thousandths of the darkest, `_OUT` for masked; large maps packed."""
+    shares = map.weights.detach().double().cpu().numpy() / map.most
+    thousandths = np.rint(shares.clip(-30, 30) * 1000).astype(np.int16)
     if map.mask is not None:
-        thousandths[~map.mask.cpu().numpy()] = -1
+        thousandths[~map.mask.cpu().numpy()] = _OUT
     content: dict[str, Any] = {
         "names": [place_name(map.query), place_name(map.key)],
         "query": [visible(label) for label in map.query.labels],
         "key": [visible(label) for label in map.key.labels],
+        **({"signed": map.most} if map.least < 0 else {}),
     }
     if not large:
         return {**content, "weights": thousandths.tolist()}

@@ -22,6 +22,7 @@ MOST_CELLS = 64 * 64
 
 MASKED_PIXEL = "#d9dde2"
 _STEPS = 250
+_RAMP = 10
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as SVG text has no measured width
 _LONGEST = 24
@@ -56,7 +57,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     width = max(left + cell * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     width = max(width, int(max(len(line) for line in header) * 6.6) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
-    scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp("ramp"))
+    scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp("ramp", _ramp_of(map)))
     scene.add([
         Label(left, top - (_FONT + 12 if upright else turned + 16), f"{axis_name(map.key)} \u2192", "small"),
         Label(_MARGIN + 4, top + cell * len(map.query) / 2, f"\u2190 {axis_name(map.query)}", "middle", -90),
@@ -92,6 +93,10 @@ def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
     return scene
 
 
+def _ramp_of(map: Map) -> list[str]:
+    return [_on_scale(map, i / _RAMP) for i in range(_RAMP + 1)]
+
+
 def _label(label: str) -> str:
     return cut(visible(label), _LONGEST)
 
@@ -113,20 +118,26 @@ def _header(lines: list[str]) -> list[Item]:
 def _cells(map: Map, cell: int) -> Iterable[Item]:
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         for j, (key, weight) in enumerate(zip(map.key.labels, row, strict=True)):
-            said = f"{cell_name(map, query, key)} {'masked' if weight is None else f'{weight:.3f}'}"
-            color = MASKED if weight is None else palette.shade(weight)
+            said = f"{cell_name(map, query, key)} {'masked' if weight is None else map.number(weight, 3)}"
+            color = MASKED if weight is None else map.color(weight)
             yield Box(cell * j, cell * i, cell, cell, color, said, kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
-                ink = _QUIET if weight < 0.025 else palette.ink(color)
-                yield Label(cell * (j + 0.5), cell * (i + 0.5) + 3.5, f"{weight:.2f}", "number", color=ink)
+                ink = _QUIET if abs(weight) < 0.025 * map.most else palette.ink(color)
+                yield Label(cell * (j + 0.5), cell * (i + 0.5) + 3.5, map.number(weight), "number", color=ink)
 
 
 def _pixels(map: Map, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
-    shades = np.array([[w if w is not None else np.nan for w in row] for row in map.cells()]).clip(0, 1)
+    cells = np.array([[w if w is not None else np.nan for w in row] for row in map.cells()])
+    shades = ((cells - map.least) / (map.most - map.least)).clip(0, 1)
     steps = np.where(np.isnan(shades), _STEPS + 1, np.rint(np.nan_to_num(shades) * _STEPS)).astype(np.uint8)
-    colors = [*(palette.shade(i / _STEPS) for i in range(_STEPS + 1)), MASKED_PIXEL]
+    colors = [*(_on_scale(map, i / _STEPS) for i in range(_STEPS + 1)), MASKED_PIXEL]
     return Image(0, 0, cell * len(map.key), cell * len(map.query), png_uri(steps, colors))
+
+
+def _on_scale(map: Map, share: float) -> str:
+    """The colour at a share of the scale, from its lower end."""
+    return map.color(map.least + share * (map.most - map.least))
 
 
 def png_uri(steps: np.ndarray, colors: list[str]) -> str:
@@ -141,8 +152,13 @@ def png_uri(steps: np.ndarray, colors: list[str]) -> str:
 
 
 def _color_bar(map: Map, masked: str) -> Iterable[Item]:
+    ends = f"{map.least:.3g}", f"{map.most:.3g}"
     yield Box(0, 0, _BAR, 10, "url(#ramp)", stroke=_FRAME)
-    yield from (Label(0, 24, "0", "small"), Label(_BAR / 2, 24, map.unit, "middle"), Label(_BAR, 24, "1", "end"))
+    yield from (
+        Label(0, 24, ends[0], "small"),
+        Label(_BAR / 2, 24, map.unit, "middle"),
+        Label(_BAR, 24, ends[1], "end"),
+    )
     if map.has_masked:
         yield from (Box(_BAR + 24, 0, 10, 10, masked, stroke=_FRAME), Label(_BAR + 40, 9, "masked", "small"))
 
@@ -152,6 +168,7 @@ def _color_bar(map: Map, masked: str) -> Iterable[Item]:
 _WORD_ADVANCE = 7.5
 _LINE, _TAGGED_LINE, _GAP = 26, 42, 4
 _WIDTH = 760
+_OTHERS = 90
 _SMALL = 11 / 12  # of a small character, in width
 
 
@@ -182,6 +199,8 @@ def shading_scene(shading: Shading) -> Scene:
         scene.add([Label(x + 3, y + 14.5, word, color=palette.ink(color))])
         if tag:
             scene.add([Label(x + 3, y + 33, tag, "small")])
+        elif shading.listed and shading.others:
+            scene.add([Label(x + width + 8, y + 14.5, cut(clean(shading.others[i]), _OTHERS), "small")])
         x += width + _GAP
     scene.height = int(y + line + _MARGIN)
     return scene

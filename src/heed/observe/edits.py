@@ -107,18 +107,19 @@ class GivenEdit:
                 self._first, self._last = min(self._first, int(positions.min())), max(self._last, int(positions.max()))
         return self.edit(weights, allowed, positions)
 
-    def check(self) -> None:
-        """Check, when the trace ends, that the edit changed something.
+    def check(self, model: nn.Module) -> None:
+        """Check, when the trace of a model ends, that the edit changed something.
 
         Raises:
-            ConfigError: No attention that the edit names was called, or none at its position.
+            ConfigError: No attention that the edit names was called, or none at its position; the message lists the
+                model's attention.
         """
         if self._reached:
             return
         why = f"queries were at positions {self._first:g} to {self._last:g}"
         if self._last < 0:
             why = "none of the attention that it names was called"
-        raise ConfigError(f"{self.edit} changed nothing: {why}")
+        raise ConfigError(f"{self.edit} changed nothing: {why}; the model has {listing(model)}")
 
 
 @dataclass(frozen=True)

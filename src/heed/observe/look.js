@@ -14,7 +14,9 @@
     return new Int16Array(await new Response(stream).arrayBuffer());
   };
 
-  // Weights come in thousandths; -1 is masked.
+  const OUT = -32768; // in place of a weight: masked
+
+  // Weights come in thousandths of the number drawn darkest, which is 1 unless they are signed.
   class MapView {
     static async make(section) {
       const data = JSON.parse(section.querySelector(".data").textContent);
@@ -26,7 +28,8 @@
       this.section = section;
       Object.assign(this, data);
       if (numbers) this.fill(numbers);
-      this.largest = this.weights.map((row) => Math.max(1, ...row));
+      this.most = this.signed || 1;
+      this.largest = this.weights.map((row) => Math.max(1, ...Array.from(row, (weight) => this.size(weight))));
       this.perRow = false;
       this.pinned = null;
       this.status = section.querySelector(".status");
@@ -34,6 +37,7 @@
       this.spans = [...section.querySelectorAll(".keys span")];
       const canvas = section.querySelector("canvas");
       this.picture = canvas ? new CanvasPicture(this, canvas) : new TablePicture(this, section.querySelector("table"));
+      [this.least, this.end] = [".least", ".end"].map((name) => section.querySelector(name).textContent);
       const box = section.querySelector(".per-row");
       box.addEventListener("change", () => this.scale(box.checked));
       this.buttons.forEach((button, i) => {
@@ -80,14 +84,27 @@
 
     part(i, j) { return this.weights[i][j] / (this.perRow ? this.largest[i] : 1000); }
 
-    name(i, j) { return this.weights[i][j] < 0 ? "m" : "w" + level(this.part(i, j)); }
+    size(weight) { return weight === OUT ? -1 : Math.abs(weight); }
+
+    name(i, j) {
+      if (this.weights[i][j] === OUT) return "m";
+      const part = this.part(i, j);
+      if (!this.signed) return "w" + level(part);
+      const size = Math.round(Math.min(1, Math.abs(part)) * LEVELS / 2);
+      return (part < 0 && size ? "b" : "a") + size;
+    }
+
+    number(weight) {
+      if (weight === OUT) return "masked";
+      return (this.signed && weight > 0 ? "+" : "") + (weight * this.most / 1000).toFixed(3);
+    }
 
     scale(perRow) {
       this.perRow = perRow;
       this.section.querySelector(".scale").textContent = perRow
         ? "Colour: each row by its own largest weight; rows cannot be compared by colour."
-        : "Colour: fixed scale from 0 to 1.";
-      this.section.querySelector(".end").textContent = perRow ? "largest of the row" : "1";
+        : `Colour: fixed scale from ${this.least} to ${this.end}.`;
+      this.section.querySelector(".end").textContent = perRow ? "largest of the row" : this.end;
       this.picture.color();
       if (this.row !== undefined) this.shade(this.row);
     }
@@ -119,12 +136,13 @@
 
     say(i, j) {
       const row = this.weights[i];
-      const best = row.indexOf(Math.max(...row));
+      const sizes = Array.from(row, (weight) => this.size(weight));
+      const best = sizes.indexOf(Math.max(...sizes));
       const key = j === null ? best : j;
-      const value = row[key] < 0 ? "masked" : (row[key] / 1000).toFixed(3);
+      const value = this.number(row[key]);
       const pin = this.pinned && this.pinned[0] === i ? " (pinned; Esc unpins it)" : "";
       // Isolates keep a right-to-left label from turning the sentence round.
-      const most = j === null && row[best] > 0 ? ", its largest" : "";
+      const most = j === null && sizes[best] > 0 ? ", its largest" : "";
       this.status.textContent =
         `${this.names[0]} \u2068${this.query[i]}\u2069 -> ${this.names[1]} \u2068${this.key[key]}\u2069  ${value}${most}${pin}`;
     }
@@ -133,7 +151,7 @@
       this.row = i;
       this.spans.forEach((span, j) => {
         span.className = this.name(i, j);
-        span.title = this.weights[i][j] < 0 ? "masked" : (this.weights[i][j] / 1000).toFixed(3);
+        span.title = this.number(this.weights[i][j]);
       });
       this.buttons.forEach((button, k) => button.classList.toggle("chosen", k === i));
     }
@@ -224,7 +242,10 @@
     color() {
       const style = getComputedStyle(document.documentElement);
       const colors = {};
-      for (let k = 0; k <= LEVELS; k++) colors["w" + k] = parseInt(style.getPropertyValue("--w" + k).trim().slice(1), 16);
+      const names = this.view.signed ? ["a", "b"] : ["w"];
+      for (const name of names) {
+        for (let k = 0; k <= LEVELS; k++) colors[name + k] = parseInt(style.getPropertyValue(`--${name}${k}`).trim().slice(1), 16);
+      }
       const base = document.createElement("canvas");
       base.width = this.canvas.width;
       base.height = this.canvas.height;
@@ -247,7 +268,7 @@
       const pen = small.getContext("2d");
       const image = pen.createImageData(small.width, small.height);
       weights.forEach((row, i) => row.forEach((weight, j) => {
-        if (weight < 0) return;
+        if (weight === OUT) return;
         const color = colors[this.view.name(i, j)];
         image.data.set([color >> 16, (color >> 8) & 255, color & 255, 255], 4 * (i * small.width + j));
       }));

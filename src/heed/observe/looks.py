@@ -6,14 +6,15 @@ A Transformer has one attention per layer, head and mechanism; `Choice` selects 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.maps import Axis, Map, Part
+from heed.observe.maps import Axis, Map, Part, SignedMap
+from heed.visible import visible
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,39 @@ class Look:
     # names of the two kinds of steps, each with the verb for what it does to its token
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
     no_steps: str = ""  # why there are no steps, if there are none
+    differences: tuple[SignedMap, ...] = ()  # of an edited look: its maps minus those without the edits
     unit: str = "word"  # what one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
+
+
+_MOST_PROBABLE = "Most probable token at each step, with the edits and without, after the same tokens"
+
+
+def compared(look: Look, plain: Look) -> Look:
+    """An edited look with its differences from a look without the edits at the same input and output.
+
+    Maps are subtracted where their axes agree; steps are compared by their most probable tokens.
+    """
+    before = {(one.mechanism, one.layer, one.head): one for one in plain.maps}
+    pairs = [(one, before.get((one.mechanism, one.layer, one.head))) for one in look.maps]
+    differences = tuple(
+        SignedMap.between(one, other)
+        for one, other in pairs
+        if other is not None and (one.query, one.key) == (other.query, other.key)
+    )
+    shadings = look.shadings
+    steps = list(zip(look.decoder, plain.decoder, strict=False))
+    if steps and all(a.top and b.top and a.so_far == b.so_far for a, b in steps):
+        first = [a.top[0] for a, _ in steps]
+        others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
+        axis = Axis("step", "token", tuple(token for token, _ in first))
+        shares = tuple(probability for _, probability in first)
+        shadings = (*shadings, Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True))
+    return replace(look, shadings=shadings, differences=differences)
+
+
+def _listed(top: tuple[tuple[str, float], ...]) -> str:
+    return ", ".join(f"{visible(token)} {probability:.3f}" for token, probability in top)
 
 
 # Which attention to show ----------------------------------------------------------------------------------------

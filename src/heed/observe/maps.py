@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from heed.errors import ShapeError
+from heed.observe import palette
 from heed.visible import clean, visible
 
 
@@ -117,6 +118,28 @@ class Map:
         """Name of the numbers."""
         return "weight"
 
+    @property
+    def most(self) -> float:
+        """The number that is drawn darkest."""
+        return 1.0
+
+    @property
+    def least(self) -> float:
+        """The number at the other end of the scale."""
+        return 0.0
+
+    def color(self, value: float, dark: bool = False) -> str:
+        """The colour of a number, for a white or a dark ground."""
+        return palette.shade(value, palette.DARK if dark else palette.LIGHT)
+
+    def css(self, value: float) -> str:
+        """The CSS class of a number."""
+        return f"w{palette.level(value)}"
+
+    def number(self, value: float, digits: int = 2) -> str:
+        """A number as text."""
+        return f"{value:.{digits}f}"
+
     def best(self) -> list[int]:
         """For each query, the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
@@ -136,6 +159,49 @@ class Traces(Map):
     @property
     def unit(self) -> str:
         return "value"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SignedMap(Map):
+    """Numbers on both sides of 0, drawn on two ramps that meet there: a difference of two maps, effects of heads."""
+
+    name: str = ""
+    quantity: str = "difference"
+    darkest: float = 1.0  # the absolute value that is drawn darkest
+
+    @classmethod
+    def between(cls, after: Map, before: Map) -> SignedMap:
+        """The weights of one map minus those of another on the same axes."""
+        name = f"{after.title}: with the edits minus without"
+        caption = "Weight with the edits minus weight without them, for the same input and output."
+        parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
+        return cls(*parts, None, after.mask, caption, name=name)
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @property
+    def unit(self) -> str:
+        return self.quantity
+
+    @property
+    def most(self) -> float:
+        return self.darkest
+
+    @property
+    def least(self) -> float:
+        return -self.darkest
+
+    def color(self, value: float, dark: bool = False) -> str:
+        return palette.signed_shade(value / self.darkest, dark)
+
+    def css(self, value: float) -> str:
+        return palette.signed_level(value / self.darkest)
+
+    def number(self, value: float, digits: int = 2) -> str:
+        rounded = round(value, digits)
+        return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
 
 
 MERGED = "Words: weights are summed over the parts of the attended word and averaged over those of the attending word."

@@ -106,7 +106,6 @@ def _templates() -> Environment:
         "cell_name": cell_name,
         "data": _data,
         "figure": _figure,
-        "level": palette.level,
         "levels": palette.LEVELS,
         "page_style": _page_style,
         "rows": lambda rows: [Row(label, cells) for label, *cells in rows],

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
+from torch.nn.functional import interpolate, pad
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
@@ -131,8 +131,8 @@ class SeenAttention:
 
     @property
     def num_heads(self) -> int:
-        """Heads of every layer."""
-        return int(self.weights[0].shape[0])
+        """Heads of each layer; of the layer that has most."""
+        return max(map(len, self.weights))
 
     @cached_property
     def rolled(self) -> list[Tensor]:
@@ -146,10 +146,10 @@ class SeenAttention:
         """
         maps = []
         for _, layer in choice.layers(self.seen):
-            for head in choice.heads(self.num_heads):
-                named = _MEAN.format(count=self.num_heads) if head is None else f"head {head}"
+            weights = self.weights[self.layers.index(layer)]
+            for head in choice.heads(len(weights)):
+                named = _MEAN.format(count=len(weights)) if head is None else f"head {head}"
                 title = f"{self._looker(place)}: attention of layer {layer}, {named}"
-                weights = self.weights[self.layers.index(layer)]
                 maps.append(self._map(title, weights.mean(0) if head is None else weights[head], place))
         return maps
 
@@ -166,7 +166,9 @@ class SeenAttention:
         p = self.patches
         first = [(size - step * count) / 2 for size, step, count in zip(p.size, p.step, p.grid, strict=True)]
         area = area_of(Box(0, 0, *picture.shape[:2]), p.size, (first[0], first[1]), p.step, p.grid)
-        one = self._map(f"{self._looker(None)}, mean of {self.num_heads} heads", self.weights[number].mean(0), None)
+        one = self._map(
+            f"{self._looker(None)}, mean of {len(self.weights[number])} heads", self.weights[number].mean(0), None
+        )
         return replace(one, area=area, reach=Box(0, 0, *picture.shape[:2]))
 
     def gallery(self, place: GridPlace | None = None) -> Gallery:
@@ -184,17 +186,18 @@ class SeenAttention:
         return distances_of([self.layer_distances()], self.patches)
 
     def layer_distances(self) -> Tensor:
-        """`(layers, heads)` in pixels."""
+        """`(layers, heads)` in pixels; NaN for heads that were removed."""
         grid, step = self.patches.grid, self.patches.step
-        return torch.cat([mean_distances(layer[None], *grid, step) for layer in self.weights])
+        rows = [mean_distances(layer[None], *grid, step) for layer in self.weights]
+        return torch.cat([pad(row, (0, self.num_heads - row.shape[1]), value=torch.nan) for row in rows])
 
     def every(self) -> Attentions:
         """All weights, for a page: each head if the model is small enough, means of heads, and rollout."""
         size = self.weights[0].numel() * len(self.weights)
         found: dict[str, Tensor] = {}
         for i, layer in reversed(list(zip(self.layers, self.weights, strict=True))):
-            found[f"layer {i}, {_MEAN.format(count=self.num_heads)}"] = layer.mean(0)
-            if size <= MOST_NUMBERS and self.num_heads > 1:
+            found[f"layer {i}, {_MEAN.format(count=len(layer))}"] = layer.mean(0)
+            if size <= MOST_NUMBERS and len(layer) > 1:
                 found |= {f"layer {i}, head {head}": one for head, one in enumerate(layer)}
         found |= {f"rolled out to layer {i}": one for i, one in zip(self.layers, self.rolled, strict=True)}
         cut = {name: one[:, self.patches.leading :] for name, one in found.items()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heed.observe.maps import Map, Traces
+from heed.observe.maps import Map, SignedMap, Traces
 from heed.visible import visible
 
 NEAR_UNIFORM = 0.95
@@ -76,10 +76,10 @@ def entropy(map: Map) -> float:
 
 
 def remarks(map: Map) -> list[Remark]:
-    """What holds for a map; empty where nothing does, and for gates."""
+    """What holds for a map; empty where nothing does, and for gates and differences."""
     rows = counted_rows(map)
     number = int(rows.sum())
-    if isinstance(map, Traces) or number < FEWEST_ROWS:
+    if isinstance(map, Traces | SignedMap) or number < FEWEST_ROWS:
         return []
     spread = entropy(map)
     if spread >= NEAR_UNIFORM:

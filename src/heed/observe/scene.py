@@ -137,7 +137,8 @@ def _moved(item: Item, x: float, y: float) -> Item:
 
 def stacked(scenes: Sequence[Scene], gap: float = 12) -> Scene:
     """Drawings stacked vertically, `gap` units apart."""
-    whole = Scene(max(scene.width for scene in scenes), -gap, scenes[0].label)
+    width, defs = max(scene.width for scene in scenes), "".join(dict.fromkeys(scene.defs for scene in scenes))
+    whole = Scene(width, -gap, scenes[0].label, defs=defs)
     for scene in scenes:
         whole.add(scene.items, 0, whole.height + gap)
         whole.height += scene.height + gap
@@ -191,8 +192,8 @@ def _line(color: str, thick: float, dashes: str) -> str:
     return f' {stroke} stroke-width="{thick:g}"{dashed} stroke-linejoin="round"'
 
 
-def ramp(name: str) -> str:
-    """The definition of a gradient of the colours of weights from 0 to 1, to fill with `url(#name)`."""
-    last = len(palette.LIGHT) - 1
-    stops = "".join(f'<stop offset="{i / last:g}" stop-color="{color}"/>' for i, color in enumerate(palette.LIGHT))
+def ramp(name: str, colors: Sequence[str] = palette.LIGHT) -> str:
+    """The definition of a gradient of colours, by default those of weights from 0 to 1, to fill with `url(#name)`."""
+    last = len(colors) - 1
+    stops = "".join(f'<stop offset="{i / last:g}" stop-color="{color}"/>' for i, color in enumerate(colors))
     return f'<linearGradient id="{name}">{stops}</linearGradient>'

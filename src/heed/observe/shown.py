@@ -30,9 +30,11 @@ from heed.observe.maps import (
     KeySpan,
     Map,
     Part,
+    SignedMap,
     Traces,
     axes_line,
     best_spans,
+    cell_name,
     cut,
     lines_up,
     links,
@@ -45,7 +47,7 @@ from heed.observe.maps import (
 )
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
-from heed.observe.scene import Scene, to_svg
+from heed.observe.scene import Scene, stacked, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
 
@@ -172,7 +174,13 @@ class ShownLook(KeptShown):
         return look_to_html(self.look, steps=self.steps)
 
     def scene(self, index: int | None = None) -> Scene:
-        """The map of that index; without an index the shaded words, else the last map, else the fixed vector."""
+        """The map of that index; without an index the shaded words, else the last map, else the fixed vector.
+
+        Of an edited look, without an index: the most probable tokens, then what the edits change in each map.
+        """
+        if index is None and self.look.differences:
+            changed = [map_scene(one, cell=36) for one in self.look.differences]
+            return stacked([*map(shading_scene, self.look.shadings), *changed])
         if index is None and self.look.shadings:
             return shading_scene(self.look.shadings[0])
         if not self.maps and self.look.summary is not None:
@@ -351,6 +359,7 @@ _LABEL = 16
 _TAIL = 20
 _NUMBER = 5
 _BLOCKS = 4
+_CHANGES = 12
 
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
@@ -370,7 +379,7 @@ def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bo
         blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
     blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
-    blocks += [[map_to_text(map, width=width, color=color)] for map in look.maps]
+    blocks += [[map_to_text(map, width=width, color=color)] for map in (*look.maps, *look.differences)]
     if look.summary is not None:
         blocks.append(fixed_vector_to_lines(look.summary, width))
     if steps:
@@ -384,7 +393,8 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels)):
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
-    cell_width = max(_NUMBER, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
+    number_width = 1 + max(len(map.number(map.most)), len(map.number(map.least)))
+    cell_width = max(number_width, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
     if label_width + len(map.key) * (cell_width + 1) <= width:
         return [*_numbers(map, label_width, cell_width, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
@@ -400,19 +410,19 @@ def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[s
     header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
     lines = [*_part_line(map.key, range(len(map.key)), label_width, cell_width + 1), f"{'':{label_width}} {header}"]
     for label, row in zip(map.query.labels, map.cells(), strict=True):
-        cells = [_number_cell(weight, cell_width, color) for weight in row]
+        cells = [_number_cell(map, weight, cell_width, color) for weight in row]
         lines.append(
             f"{cut(visible(label), label_width):>{label_width}} " + ("" if color else " ").join(cells).rstrip()
         )
     return lines
 
 
-def _number_cell(weight: float | None, width: int, color: bool) -> str:
+def _number_cell(map: Map, weight: float | None, width: int, color: bool) -> str:
     if weight is None:
         return MASKED.rjust(width) + (" " if color else "")
     if color:  # the colour fills the gap between the columns
-        return palette.paint(f"{weight:.2f} ".rjust(width + 1), weight)
-    return f"{shaded(weight, '·')}{weight:.2f}".rjust(width)
+        return palette.on_ground(f"{map.number(weight)} ".rjust(width + 1), map.color(weight, dark=True))
+    return f"{shaded(abs(weight) / map.most, '·')}{map.number(weight)}".rjust(width)
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
@@ -425,16 +435,21 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
         lines += _part_line(map.key, range(start, stop), label_width, 1)
         lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
-            cells = "".join(_compact_cell(weight, color) for weight in row[start:stop])
+            cells = "".join(_compact_cell(map, weight, color) for weight in row[start:stop])
             end = f"   {tail}" if tail and stop == len(map.key) else ""
             lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells}{end}")
     return lines
 
 
-def _compact_cell(weight: float | None, color: bool) -> str:
+def _compact_cell(map: Map, weight: float | None, color: bool) -> str:
     if weight is None:
         return MASKED[0]
-    return palette.paint(" ", weight) if color else shaded(weight, "·")
+    if color:
+        return palette.on_ground(" ", map.color(weight, dark=True))
+    if isinstance(map, SignedMap):
+        part = weight / map.most
+        return "·" if abs(part) < 0.05 else ("-+" if abs(part) < 0.5 else "▼▲")[part > 0]
+    return shaded(weight, "·")
 
 
 def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
@@ -456,7 +471,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 
 def _tails(map: Map) -> list[str]:
     """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
-    if isinstance(map, Traces):
+    if isinstance(map, Traces | SignedMap):
         return [""] * len(map.query)
     return [
         "-" if best is None else "" if peak is None else _tail(map.key, peak)
@@ -472,6 +487,8 @@ def _list(map: Map, width: int) -> list[str]:
     """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
     if isinstance(map, Traces):
         return _values(map, width)
+    if isinstance(map, SignedMap):
+        return _largest_changes(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
     for link in links(map):
         query = visible(text_of(map.query, link.start, link.stop))
@@ -492,6 +509,14 @@ def _list(map: Map, width: int) -> list[str]:
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean if several rows are joined"]
 
 
+def _largest_changes(map: SignedMap, width: int) -> list[str]:
+    """One line for each of the largest numbers."""
+    cells = [(i, j, v) for i, row in enumerate(map.cells()) for j, v in enumerate(row) if v is not None]
+    largest = sorted(cells, key=lambda cell: -abs(cell[2]))[:_CHANGES]
+    lines = [f"{map.number(v):>6}  {cell_name(map, map.query.labels[i], map.key.labels[j])}" for i, j, v in largest]
+    return [f"the {len(lines)} largest of {len(cells)}", *(cut(line, width) for line in lines)]
+
+
 def _values(map: Traces, width: int) -> list[str]:
     """One line per position: the value of each row there."""
     names = [cut(visible(name), _LABEL) for name in map.query.labels]
@@ -505,7 +530,12 @@ def _values(map: Traces, width: int) -> list[str]:
 
 def _legend(map: Map, color: bool) -> str:
     if color:
-        scale = "0 " + "".join(palette.paint(" ", i / 10) for i in range(11)) + " 1"
+        steps = (map.least + i / 10 * (map.most - map.least) for i in range(11))
+        bar = "".join(palette.on_ground(" ", map.color(step, dark=True)) for step in steps)
+        scale = f"{map.least:.3g} {bar} {map.most:.3g}"
+    elif isinstance(map, SignedMap):
+        shades = "░ <25 %  ▒ <50 %  ▓ <75 %  █ more; without numbers: + - <50 %  ▲ ▼ more"
+        scale = f"{map.unit}, as a share of {map.most:.3g}: · <5 %  {shades}"
     else:
         scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")

@@ -132,7 +132,7 @@ class Trace:
         _EAGERLY.__exit__()
         if error is None:
             for given in self._own:
-                given.check()
+                given.check(self._model)
 
     # Called by modules ----------------------------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ class Family(ABC):
 
     def named_settings(self, body: ModelConfig) -> dict[str, Any]:
         """The fields of config.json that `names` lists."""
+        if kept := getattr(body, "kept_heads", None):
+            raise self.lacks("kept_heads", kept, "all layers of its models have the same number of heads")
         values = {ours: getattr(body, ours) for ours in self.names}
         usual = {name: getattr(body, _USUAL.get(name, name)) for name in self.names}
         return {self.names[name][0]: usual[name] if one is None else one for name, one in values.items()}

@@ -21,6 +21,7 @@ from heed.models.base.body import (
     state_at,
 )
 from heed.models.base.config import (
+    HeadsConfig,
     ImageConfig,
     ModelConfig,
     TextConfig,

@@ -20,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from heed.data.examples import label_order
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures, label_outcomes
-from heed.evaluation.measures import Outcomes, values_of
+from heed.evaluation.measures import Measure, Outcomes, rate, values_of
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks import spec_of
@@ -360,6 +360,13 @@ class LabelRun(Run[T, M], Generic[T, M]):
             task.several_labels if several is None else several,
             lambda i: self.place_of(examples, i),
         )
+
+    def losses(self, examples: Any, outcomes: Outcomes) -> Measure | None:
+        if getattr(self.task, "several_labels", False):
+            return None
+        found = zip(self.label(examples), self.true_labels(examples), strict=True)
+        nats = [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in found]
+        return rate("loss", "loss", nats, [1.0] * len(nats), 3)
 
     def without_probabilities(self, examples: Any, outputs: Sequence[LabelPrediction]) -> Outcomes:
         """The outcomes of a baseline that gives labels only."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +22,7 @@ from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit, Given, edits_of
-from heed.observe.looks import Choice, EncoderFrame, Look, View
+from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
 from heed.observe.maps import Axis, Traces, merge_subwords
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
@@ -107,11 +109,12 @@ class LooksAtText(ABC):
         choice, given = Choice(mechanism, layer, head), {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
         if given["edits"]:
-            plain = type(self).look_at(
-                self.task, self.model, self.readable(text), choice=choice, **given | {"edits": ()}
-            )
+            see = partial(type(self).look_at, self.task, self.model, self.readable(text), choice=choice)
+            plain = same = see(**given | {"edits": ()})
             before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
-            look = replace(look, notes=(*look.notes, f"without the edits: {before}"))
+            if plain.target != look.target and "target" in inspect.signature(see).parameters:
+                same = see(**given | {"edits": (), "target": look.target})
+            look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
         if attribution is not None:
             with edit(self.model, *given["edits"]):
                 run: Any = capability(self, "attribute")

@@ -20,7 +20,7 @@ from heed.data.kinds.inputs import BETWEEN, is_pair, one_pair, one_text, pairs_o
 from heed.data.readers import column_names, to_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
-from heed.evaluation.measures import Outcomes
+from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.significance import summarise
 from heed.memory import explain_methods
 from heed.observe.shown import ShownCurves
@@ -136,6 +136,11 @@ class Run(ABC, Generic[T, M]):
 
         `outputs` are the run's predictions for these examples, if already computed.
         """
+
+    def losses(self, examples: Sequence[Any], outcomes: Outcomes) -> Measure | None:
+        """The loss in nats of these examples, whose outcomes are known; None if the task has no such measure."""
+        names = ("loss", "perplexity")
+        return next((one for one in (*outcomes.measures, *outcomes.further) if one.name in names), None)
 
     @sparing()
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:

@@ -115,13 +115,13 @@ def writing_place(task: Translation, model: PairDecoder) -> AttentionPlace:
 
 def token_weights(
     task: Translation, model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
-) -> Iterator[tuple[int, Array]]:
+) -> Iterator[tuple[int, tuple[Array, ...]]]:
     """The attention to the source while given targets are read, for pairs in any order.
 
     `check` compares the weights with the model's own contexts, as looks do, which takes longer.
 
     Yields:
-        The number of a pair, and its padded weights `(layers, heads, target + 1, source)`.
+        The number of a pair, and for each layer its padded weights `(heads, target + 1, source)`.
     """
     device = next(model.parameters()).device
     only: dict[str, Any] = {"layer": layers[0]} if len(layers) == 1 else {}
@@ -130,7 +130,7 @@ def token_weights(
         with watched(model, mechanism="cross", **only) as seen:
             model(batch.source, batch.source_mask, batch.target)
         found = [seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers]
-        yield from zip(indices, torch.stack([one.float().cpu() for one in found], dim=1).numpy(), strict=True)
+        yield from zip(indices, zip(*(one.float().cpu().numpy() for one in found), strict=True), strict=True)
 
 
 def word_weights(
@@ -140,19 +140,19 @@ def word_weights(
     layers: Sequence[int],
     state: State,
     written: Sequence[Sequence[int]] | None = None,
-) -> Iterator[tuple[int, Array]]:
+) -> Iterator[tuple[int, list[Array]]]:
     """The weights between the words of pairs, in any order; pairs with a blank side are left out.
 
     `written` are the tokens of each target, if known, as for outputs of the model.
 
     Yields:
-        The number of a pair, and its weights `(layers, heads, target words, source words)`.
+        The number of a pair, and for each layer its weights `(heads, target words, source words)`.
     """
     ids = [None] * len(pairs) if written is None else written
     encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
     chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
     for index, weights in token_weights(task, model, [encoded[n].tokens for n in chosen], layers):
-        yield chosen[index], encoded[chosen[index]].of_words(weights, state)
+        yield chosen[index], [encoded[chosen[index]].of_words(one, state) for one in weights]
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,12 @@ def aligned_characters(
             if first < link.source[1] and last > link.source[0]:
                 right += shared
     return right, linked
+
+
+def _character_links(pair: Pair, links: Iterable[Cell]) -> tuple[Link, ...]:
+    """Links of words `(source, target)` as links of their characters."""
+    sources, targets = word_spans(pair.source), word_spans(pair.target)
+    return tuple(Link(targets[j], sources[i]) for i, j in links)
 
 
 def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
@@ -558,6 +564,35 @@ class AlignsWords:
     @abstractmethod
     def attending(self) -> AlignsWords:
         """The run whose attention links words."""
+
+    def aligned_heads(self, pairs: Sequence[Pair]) -> dict[int, list[float]]:
+        """For each layer and head of the attention to the source, the share of target characters that follow the links.
+
+        The links are those known of the pairs, else those of `align`. A head is judged by the state that writes a
+        token, or by the one that has read it if that is better.
+        """
+        if not self.model.aligns:
+            return {}
+        found = Direction(self).align(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
+        links = [
+            _character_links(*both) if both[0].links is None else both[0].links
+            for both in zip(pairs, found, strict=True)
+        ]
+        layers, first = layers_of(self.model, self.config.model.name), len(self.task.frame[0])
+        right: dict[int, Any] = {}
+        linked = 0
+        for n, weights in token_weights(self.task, self.model, self.task.encode_pairs(pairs), layers):
+            query_spans = self.task.target_tokenizer.encode(pairs[n].target).spans
+            key_spans = self.task.source_tokenizer.encode(pairs[n].source).spans
+            for layer, of_layer in zip(layers, weights, strict=True):
+                by_state = []
+                for state in (0, 1):
+                    rows = of_layer[:, state : state + len(query_spans), first : first + len(key_spans)]
+                    best = rows.argmax(-1).tolist()
+                    by_state.append([aligned_characters(one, query_spans, key_spans, links[n]) for one in best])
+                right[layer] = right.get(layer, 0) + np.array(by_state)[..., 0]
+            linked += by_state[0][0][1]
+        return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
 
     def aligner(self, pairs: Sequence[Pair], **options: Any) -> Aligner:
         """An aligner for pairs such as these; options as of `align`."""

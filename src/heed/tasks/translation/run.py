@@ -21,7 +21,7 @@ from heed.data.kinds.pairs import pair_reader, shuffled_reader
 from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError
-from heed.evaluation.measures import Outcomes, share
+from heed.evaluation.measures import Measure, Outcomes, rate, share
 from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
 from heed.observe.attribution import LEFT_OUT
@@ -410,6 +410,10 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, At
                 details["alignment"] = "no attention"
         lengths = tuple(len(pair.source) for pair in encoded)
         return Outcomes(tuple(texts), tuple(measures), lengths=lengths, details=details)
+
+    def losses(self, examples: Sequence[Pair], outcomes: Outcomes) -> Measure | None:
+        nll, _, tokens = self.task.forced_scores(self.model, self.task.encode_pairs(examples))
+        return rate("loss", "loss", nll, tokens, 3)
 
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """The report as for every task, without the alignment error if it is not known."""
