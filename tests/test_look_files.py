@@ -14,7 +14,7 @@ import torch
 import heed
 from heed.errors import RunError
 from heed.observe.looks import Look, Shading
-from heed.observe.maps import Axis, Map, Part, Traces
+from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
 from heed.observe.picture_drawing import ShownDistances, ShownPicture
 from heed.observe.picture_looks import Attentions, Distances, PictureLook, PictureMap
 from heed.observe.plain import kept
@@ -30,7 +30,7 @@ def filled(kind, seed=1):
         return filled(next(one for one in inner if one is not type(None)), seed)
     if kind is Axis:
         return AXIS
-    if kind in (Map, Traces, Shading, PictureMap, Distances):
+    if kind in (Map, SignedMap, Traces, Shading, PictureMap, Distances):
         hints = get_type_hints(kind)
         made = {one.name: filled(hints[one.name], seed) for one in kept(kind)}
         torch.manual_seed(seed)
