@@ -44,7 +44,7 @@ from heed.generation import Hypothesis, SearchOptions, generate, without_gradien
 from heed.layers.embeddings import LearnedPositions, sinusoids
 from heed.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
 from heed.models.base import PairDecoder
-from heed.models.transformer import Transformer, TransformerConfig
+from heed.models.transformer import Transformer
 from heed.storage.disk import write_folder
 from heed.storage.files import checksum, describe_damage, read_object
 from heed.visible import shell_word
@@ -103,7 +103,6 @@ def write_model(
     from ctranslate2.specs.common_spec import Activation
 
     c = model.config
-    assert isinstance(c, TransformerConfig)
     assert model.source_embedding.num_embeddings == source.vocab_size
     positions = _positions(model, num_positions)
     both = {

@@ -104,6 +104,7 @@ class Transformer(PairDecoder):
     config_class = TransformerConfig
     summary = "Transformer encoder-decoder"
     paper = "Vaswani et al. 2017"
+    config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)

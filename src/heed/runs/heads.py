@@ -156,9 +156,8 @@ class Heads(Shown):
             query = Axis("layers", "layer", tuple(f"layer {layer}" for layer in layers))
             key = Axis("heads", "head", tuple(str(head) for head in range(numbers.shape[1])))
             caption = f"{self.measure} without each head minus {self.measure} with all heads."
-            named = {"caption": caption, "name": f"heads of {mechanism} attention", "quantity": "change"}
-            at_layers = mechanism, layers[0], None, query, key, numbers, None, there
-            found.append(SignedMap(*at_layers, **named, darkest=largest))
+            name, parts = f"heads of {mechanism} attention", (mechanism, layers[0], None, query, key, numbers, None)
+            found.append(SignedMap(*parts, there, caption, name=name, quantity="change", darkest=largest))
         return found
 
     def text(self, width: int = 100, color: bool = False) -> str:
