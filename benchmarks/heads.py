@@ -56,7 +56,7 @@ def main() -> None:
         return sum(nll) / sum(tokens)
 
     def bleu(one: Any) -> float:
-        return one.outcomes(test).measures[0].score()
+        return one.outcomes(test).measure("bleu").score()
 
     places = [(*place, head) for place, number in heads_of(run.model).items() for head in range(number)]
     whole, losses = loss(), {}

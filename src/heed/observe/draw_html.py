@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heed.observe import palette
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
-from heed.observe.maps import FIXED_VECTOR, Axis, Map, Traces, axis_name, place_name, plural, unmasked
+from heed.observe.maps import FIXED_VECTOR, Axis, Map, SignedMap, Traces, axis_name, place_name, plural, unmasked
 from heed.observe.number_tables import NumberTable, table_to_html
 from heed.observe.page import Cell, Row, draw, look_page, packed
 from heed.observe.remarks import remarks
@@ -90,7 +90,8 @@ def _map_hint(map: Map) -> str:
     if isinstance(map, Traces):
         shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
         return f"Choose a gate, or the state; the {shaded} by its values."
-    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} attended to are shaded."
+    attended = "" if isinstance(map, SignedMap) else " attended to"
+    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)}{attended} are shaded."
 
 
 def _data(map: Map, large: bool) -> dict[str, Any]:
