@@ -108,6 +108,15 @@ def test_strangers_among_the_checkpoints_are_passed_over_and_kept(bench):
 
 
 @pytest.mark.parametrize("bench", ["table"], indirect=True)
+@pytest.mark.parametrize("name", ["curves.svg", "notes.txt"])
+def test_a_file_of_a_terabyte_is_not_read_for_the_seal(bench, name):
+    found = bench.ask("resume", Damage(name, "huge", becomes("huge")), "removed")
+    assert (found.code, found.wrong) == (0, "")
+    assert name not in json.loads((bench.run / CHECKSUMS).read_text()) or name == "curves.svg"
+    assert heed.load(bench.run).predict({"width": 0.1, "length": 0.2}).label in "ab"
+
+
+@pytest.mark.parametrize("bench", ["table"], indirect=True)
 def test_data_that_has_become_a_pipe_is_not_waited_for(bench, tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
 

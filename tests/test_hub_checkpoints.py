@@ -17,7 +17,17 @@ from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
 from test_checkpoints_bert import logits_of, outputs_of, rows, theirs_of
 from test_checkpoints_vit import assert_same as assert_same_pictures
-from tokenizer_folders import CASED, GPT2, ROBERTA, UNCASED, merges_txt, spm, vocab_txt
+from tokenizer_folders import (
+    CASED,
+    GPT2,
+    ROBERTA,
+    UNCASED,
+    larger_merges,
+    larger_pieces,
+    merges_txt,
+    spm,
+    vocab_txt,
+)
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings(
@@ -174,6 +184,28 @@ def assert_same(run, model):
     for name, logits in logits_of(out, type(model).__name__).items():
         own, other = (one[mask] if one.dim() == 3 else one for one in (heads[name], logits))
         torch.testing.assert_close(own, other, **CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size"), [("roberta-base", 50_265), ("xlm-roberta-base", 250_002)])
+def test_vocabularies_of_their_real_size(tmp_path, monkeypatch, name, size):
+    def of_pieces(folder):
+        spm(folder)
+        path = folder / "sentencepiece.bpe.model"
+        path.write_bytes(larger_pieces(path.read_bytes(), size - 2))
+
+    write = of_pieces if name[0] == "x" else lambda folder: merges_txt(folder, *larger_merges(*ROBERTA, size))
+    fields, _, renamed, form = TEXT[name]
+    monkeypatch.setitem(TEXT, name, (fields, write, renamed, form))
+    model, tokenizer = made(tmp_path / "theirs", name)
+    assert len(tokenizer) == size
+    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
+    assert_same(run, model)
+    heed.export(run, to="huggingface", out=tmp_path / "ours")
+    assert_same(run, type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval())
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    for text in TEXTS:
+        assert again(text).input_ids == tokenizer(text).input_ids
 
 
 @pytest.mark.parametrize("name", TEXT)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 
 import sentencepiece
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -9,6 +10,7 @@ from transformers import AutoTokenizer, BertTokenizer, GPT2Tokenizer, PreTrained
 
 from multilingual import LINES
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz\u00e4\u00f6\u00fc\u00df\u00e9\u0430\u0431\u0432\u0433\u4f60\u597d"
 SEEN = LINES[:14] * 3  # the other lines contain tokens outside every vocabulary
 NAMES = ["[PAD]", "[unused0]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -101,6 +103,34 @@ def sentence_pieces():
 def spm(folder):
     folder.mkdir()
     (folder / "sentencepiece.bpe.model").write_bytes(sentence_pieces())
+
+
+def larger_pieces(content, size):
+    """A SentencePiece model with drawn pieces after its own, to a size."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model, drawn = sentencepiece_model_pb2.ModelProto.FromString(content), random.Random(1)
+    taken = {piece.piece for piece in model.pieces}
+    while len(taken) < size:
+        piece = drawn.choice(("\u2581", "")) + "".join(drawn.choices(LETTERS, k=drawn.randint(2, 9)))
+        if piece not in taken:
+            taken.add(piece)
+            model.pieces.add(piece=piece, score=-10 - len(taken) / size, type=1)
+    return model.SerializeToString()
+
+
+def larger_merges(vocabulary, merges, size):
+    """A vocabulary of byte pairs with drawn merges after its own, to a size; its last token stays the last."""
+    *names, last = sorted(vocabulary, key=vocabulary.get)
+    drawn, taken, merges = random.Random(1), {*names}, [*merges]
+    ends = [name for name in names if name.isalpha() and len(name) < 6]
+    while len(names) < size - 1:
+        left, right = drawn.choice(names[4:]), drawn.choice(ends)
+        if left + right not in taken and len(left + right) < 14:
+            taken.add(left + right)
+            names.append(left + right)
+            merges.append((left, right))
+    return {name: i for i, name in enumerate([*names, last])}, merges
 
 
 def spm_saved(folder):

@@ -64,6 +64,8 @@ ORIGIN = "huggingface.json"
 """The record of the checkpoint that a run, or its parent, was imported from."""
 EXPORT = "export"
 _FORMAT_FILE = "format.json"
+_LARGEST = 1 << 30
+"""Most bytes of a sealed file other than the weights."""
 _FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
 """Files that a folder may contain if a run was killed at its start."""
 SETTINGS_COPY = ".config.yaml"
@@ -318,8 +320,13 @@ def record_files(path: Path, keep: Mapping[str, Content] | None = None, *, final
         final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
-    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out]
+    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out and _is_own(p)]
     write_checksums(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
+
+
+def _is_own(file: Path) -> bool:
+    """False for a file so large that heed writes none of its size; reading it might never end."""
+    return file.name == WEIGHTS or file.stat().st_size <= _LARGEST
 
 
 @contextmanager
