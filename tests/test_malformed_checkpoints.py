@@ -225,6 +225,14 @@ def test_scores_that_are_not_finite_are_refused(tmp_path):
         read_tokenizer(tmp_path / "theirs", {"model_type": "xlm-roberta"})
 
 
+def test_pieces_that_are_not_utf_8_are_refused(tmp_path):
+    spm(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "sentencepiece.bpe.model"
+    path.write_bytes(path.read_bytes().replace("\u2581t".encode(), b"\xff\x96\x81t", 1))
+    with pytest.raises(RunError, match=r"is not a SentencePiece model, or is damaged: a piece is not UTF-8"):
+        read_tokenizer(tmp_path / "theirs", {"model_type": "xlm-roberta"})
+
+
 def test_a_link_to_the_file_itself_is_followed(folder):
     """The cache of the Hub consists of links."""
     for path in [*folder.iterdir()]:

@@ -373,6 +373,8 @@ def read_pieces(path: Path) -> Any:
         problem = str(error)
     if not problem and not model.pieces:
         problem = "it has no pieces"
+    elif not problem and not all(isinstance(piece.piece, str) for piece in model.pieces):
+        problem = "a piece is not UTF-8"
     elif not problem and model.trainer_spec.model_type not in _SPM_KINDS:
         problem = "it is of whole words or characters; unigram and bpe are read"
     elif not problem and not model.normalizer_spec.escape_whitespaces:
