@@ -9,8 +9,8 @@ For a row of weights a over keys, and e_j the change of the output's log-odds wh
 - not distinguishable from random: else.
 
 Several rows are judged together: their sums are added, each row is permuted by itself, and at least half of the rows
-must agree on the first key. Where no single key matters, several may stand for one another: the three keys with the
-largest weights, left out together, are compared with 99 random threes.
+must agree on the first key. Where no single key matters, several may stand for one another: what the three keys with
+the largest weights change together, beyond the sum of what each changes alone, is compared with 99 random threes.
 
 A second statement is always made, since agreement is not use: how much the output changes if all weights are equal.
 Below 0.05 the output does not depend on these weights, whatever the first says.
@@ -90,6 +90,7 @@ def judge(
     together: Callable[[list[list[int]]], Values] | None = None,
     uniform: float | None = None,
     seed: int = 0,
+    unit: str = "word",
 ) -> Verdict:
     """The verdict on one row, or on several together.
 
@@ -98,13 +99,14 @@ def judge(
         together: For one row: the changes of the probability when several keys are left out together.
         uniform: The change of the output's probability if all weights are equal.
         seed: Of the permutations.
+        unit: What one key is, for display.
     """
     word, why, p = _judged(rows, together, np.random.default_rng(seed))
-    return Verdict(word, why, p, uniform)
+    return Verdict(word, why.format(unit=unit, units=unit + ("es" if unit.endswith("ch") else "s")), p, uniform)
 
 
 _Found = tuple[str, str, float | None]
-"""The word, why, and p."""
+"""The word, why (with `{unit}` and `{units}` for what keys are), and p."""
 
 
 def _judged(
@@ -113,8 +115,10 @@ def _judged(
     judged = [row for row in rows if row.is_judgeable]
     if not judged and len(rows) == 1 and len(rows[0].weights) >= _FEWEST and together is not None:
         return _redundant(rows[0], together, rng)
+    if not any(len(row.weights) > 1 for row in rows):
+        return UNJUDGED, "no row of it has two {units} to compare", None
     if not judged:
-        return UNJUDGED, f"no word left out changes the probability by {MATTERS}", None
+        return UNJUDGED, f"no {{unit}} left out changes the probability by {MATTERS}", None
     if len(judged) == 1 and len(judged[0].weights) < _FEWEST:
         count = len(judged[0].weights)
         return (
@@ -135,12 +139,12 @@ def _judged(
     agree = sum(row.agrees for row in judged)
     many = len(judged) > 1
     said = (
-        f"{agree} of {len(judged)} rows agree on the first word"
+        f"{agree} of {len(judged)} rows agree on the first {{unit}}"
         if many
         else (
-            "the most attended word is the one that decides"
+            "the most attended {unit} is the one that decides"
             if agree
-            else "a word other than the most attended one decides"
+            else "a {unit} other than the most attended one decides"
         )
     )
     if above <= _LEVEL and agree >= len(judged) / 2:
@@ -151,13 +155,18 @@ def _judged(
 
 
 def _redundant(row: Row, together: Callable[[list[list[int]]], Values], rng: np.random.Generator) -> _Found:
-    """The verdict where no single key matters: the three with the largest weights against random threes."""
+    """The verdict where no single key matters: the three with the largest weights against random threes.
+
+    Keys that stand for one another change more together than the sum of what each changes alone; that excess is
+    compared. Where changes only add up, as in an untrained network, there is none.
+    """
     size = len(row.weights)
     first = np.argsort(-row.weights, kind="stable")[:3].tolist()
-    others = [rng.choice(size, 3, replace=False).tolist() for _ in range(_TRIPLES)]
-    own, *found = np.abs(together([first, *others])).tolist()
+    threes = [first, *(rng.choice(size, 3, replace=False).tolist() for _ in range(_TRIPLES))]
+    changes = np.abs(together(threes))
+    own, *found = (changes - row.changes[np.array(threes)].sum(axis=1)).tolist()
     if max(own, *found) < MATTERS:
-        return UNJUDGED, f"no three words left out together change the probability by {MATTERS}", None
+        return UNJUDGED, f"no three {{units}} together change the probability by {MATTERS} more than one by one", None
     p = (1 + sum(other >= own for other in found)) / (1 + _TRIPLES)
-    said = f"the three most attended words together change the probability by {own:.3f}, p = {p:.2f}"
+    said = f"the three most attended {{units}} together change the probability by {changes[0]:.3f}, p = {p:.2f}"
     return SUPPORTED if own >= MATTERS and p <= _LEVEL else RANDOM, said, p

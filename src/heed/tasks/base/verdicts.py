@@ -45,6 +45,7 @@ class Judged:
     uniform: float | None  # change of the output's probability under uniform weights, of several outputs the mean
     permuted: Callable[[], float]  # the same under permuted weights, the mean over `PERMUTED` passes
     together: Callable[[list[list[int]]], Values]  # see `judge`; of the keys of the first row
+    unit: str  # what one key is
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class Judged:
     @property
     def verdict(self) -> Verdict:
         """The verdict on this map."""
-        return judge(self.rows, self.together, self.uniform)
+        return judge(self.rows, self.together, self.uniform, unit=self.unit)
 
 
 def odds_of(logits: Tensor, labels: Tensor) -> Tensor:
@@ -87,6 +88,7 @@ class Deletions:
     # from tokens `(N, L)`, `LEFT_OUT` for those left out, to the log-odds of each output, `(N, outputs)`
     log_odds: Callable[[Tensor], Tensor]
     at_once: int = 64  # inputs that are read in one pass
+    unit: str = "word"  # what one part is
 
     @torch.no_grad()
     def _read(self, tokens: Tensor) -> Tensor:
@@ -143,7 +145,9 @@ class Deletions:
             return values
 
         uniform = changed(Uniform(mechanism, layer, head)) if looked else None
-        return Judged(mechanism, layer, head, found, [row.keys for row in looked], uniform, permuted, together)
+        return Judged(
+            mechanism, layer, head, found, [row.keys for row in looked], uniform, permuted, together, self.unit
+        )
 
     def judged_positions(
         self, seen: Trace, choice: Choice, start: int = 0, skipped: Collection[int] = ()
@@ -268,7 +272,7 @@ def _shares(found: Sequence[Judged]) -> dict[str, Any]:
     verdicts = [one.verdict for one in found]
     measures = [share(word, word, [one.word == word for one in verdicts]) for word in VERDICTS]
     measures.append(share("not depend", "output does not depend on it", [one.depends is False for one in verdicts]))
-    pooled = judge([row for one in found for row in one.rows])
+    pooled = judge([row for one in found for row in one.rows], unit=found[0].unit)
     return {"texts": len(found), **shown(measures), "pooled": {"verdict": pooled.word, "why": pooled.why}}
 
 

@@ -384,9 +384,12 @@ def judged_output(
         hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
         return odds_of(model.logits(hidden[:, :count]), labels)
 
-    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written)
+    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written, unit="token")
     read = torch.tensor(tokens, device=device)
-    left_out = {side: Deletions(model, read, parts, of_source) for side, (_, parts) in sides.items()}
+    left_out = {
+        side: Deletions(model, read, parts, of_source, unit="turn" if side == "turns" else "word")
+        for side, (_, parts) in sides.items()
+    }
     found = []
     for trace in (seen.reading, seen.writing):
         for mechanism, layer in choice.layers(trace.mechanisms()):

@@ -142,7 +142,7 @@ def _judged_levels(words: Deletions, seen: Trace, choice: Choice, lengths: Seque
         weights = seen.maps(mechanism, layer).weights[:, 0, 0]
         if mechanism != "words":
             row = Looked(weights[0, : len(sentences)], range(len(sentences)))
-            yield replace(words, parts=sentences).judged(mechanism, layer, [row])
+            yield replace(words, parts=sentences, unit="sentence").judged(mechanism, layer, [row])
             continue
         rows = []
         for row, one in zip(weights, sentences, strict=False):

@@ -571,7 +571,7 @@ def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choic
         return label_odds(logits, number, look.score(logits, number), task.sigmoid).unsqueeze(1)
 
     parts = [range(n, n + 1) for n in range(patches.count)]
-    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds)
+    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds, unit="patch")
     found = []
     for mechanism, layer in choice.layers(look.seen.mechanisms()):
         every = look.attention.weights[look.attention.layers.index(layer)].double()

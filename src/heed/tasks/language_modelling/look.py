@@ -384,5 +384,5 @@ def judged(task: LanguageModelling, model: LanguageModel, text: str, choice: Cho
 
     parts = [range(n, n + 1) for n in range(len(ids))]
     at_once = max(1, min(64, _AT_ONCE // (len(ids) * vocabulary)))
-    left_out = Deletions(model, tokens, parts, log_odds, at_once)
+    left_out = Deletions(model, tokens, parts, log_odds, at_once, "token")
     return [*left_out.judged_positions(seen, choice, skipped=[0] if ids[0] in special else [])]
