@@ -17,12 +17,13 @@ import heed
 from commands import call
 from heed.cli import main
 from heed.data.kinds.numbers import Standard, iter_numbers, read_numbers
+from heed.data.splits.stored import hashes_in, label_sets_in
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
 from heed.tasks.series.run import body
 from heed.tasks.series.task import Series, date_column
-from heed.tasks.table.task import Table
+from heed.tasks.table.task import Table, concatenated
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 
@@ -45,12 +46,25 @@ def folder(tmp_path_factory):
 # --- reading
 
 
+def test_rows_kept_as_arrays_are_split_like_rows_one_by_one(tmp_path):
+    for name, rows in {"a": "1,2,yes\n\n-3.5,1e3,no\n", "b": "7,8,yes\n1,2,no\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(f"x,y,label\n{rows}")
+    numbers = concatenated([read_numbers(tmp_path / f"{name}.csv", None, "label") for name in "ab"])
+    rows = list(numbers)
+    assert [row.origin for row in rows] == ["a.csv:2", "a.csv:4", "b.csv:2", "b.csv:3"]
+    assert np.array_equal(hashes_in(numbers), hashes_in(rows))
+    (sets, each), (wanted, wanted_each) = label_sets_in(numbers), label_sets_in(rows)
+    assert [sets[n] for n in each] == [wanted[n] for n in wanted_each] == ["yes", "no", "yes", "no"]
+    assert list(numbers.select(np.array([3, 1]))) == [rows[3], rows[1]]
+    assert numbers.select([3, 1])[0].origin == "b.csv:3"
+
+
 def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted(tmp_path):
     (tmp_path / "a.tsv").write_text("x\tkind\ty\n1\ta\t-2.5e1\n\n3\tb\t4\n")
     for wanted, columns in ((None, ("x", "y")), (["y", "x"], ("y", "x")), ([2], ("y",))):
         read = read_numbers(tmp_path / "a.tsv", wanted, "kind")
         assert read.columns == columns and read.labels == ("a", "b")
-        assert read.values[0, columns.index("y")] == -25 and read.origins == ("a.tsv:2", "a.tsv:4")
+        assert read.values[0, columns.index("y")] == -25 and [*read.origins] == ["a.tsv:2", "a.tsv:4"]
     (tmp_path / "b.csv").write_text("y,x\n4,3\n")
     assert read_numbers(tmp_path / "b.csv", ("x", "y"), None, labelled=False).values.tolist() == [[3, 4]]
 

@@ -151,6 +151,9 @@ def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
         for known in (300_000, 3, 0):
             monkeypatch.setattr("heed.data.splits.stored._KNOWN", known)
             assert lengths_of(pairs, both, 1_000).tolist() == wanted
+        with monkeypatch.context() as patched:  # a few texts at a time
+            patched.setattr("heed.data.splits.stored._SUMMED", 32)
+            assert lengths_of(pairs, both, 1_000).tolist() == wanted
         # nearly all words are estimated, but what may be too long
         monkeypatch.setattr("heed.data.splits.stored._ASKED", 1)
         assert lengths_of(pairs, both, 0).tolist() == wanted

@@ -304,4 +304,10 @@ EDITS = [
         "False",
         ("tests/test_word_order.py",),
     ),
+    Edit(
+        "lengths: the word at the start of a text is counted as one after a space",
+        "            spaced[first] = False\n",
+        "            spaced[first[:1]] = False\n",
+        ("tests/test_store.py::test_lengths_from_words_are_those_of_the_texts",),
+    ),
 ]

@@ -74,14 +74,20 @@ EDITS = [
     ),
     Edit(
         "table: line numbers are one too small",
-        'origins.append(f"{path.name}:{number}")',
-        'origins.append(f"{path.name}:{number - 1}")',
+        "lines.append(number)",
+        "lines.append(number - 1)",
         (NUMBERS("test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted"),),
     ),
     Edit(
+        "table: rows of a second file are said to be of the first",
+        "places = [part.places + np.array([first, 0])",
+        "places = [part.places + np.array([0, 0])",
+        (NUMBERS("test_rows_kept_as_arrays_are_split_like_rows_one_by_one"),),
+    ),
+    Edit(
         "table: rows read in parts are predicted repeatedly",
-        "            values, labels, origins = [], [], []\n        count += 1",
-        "            values = values[:1]\n        count += 1",
+        '            values, lines, labels = array("d"), array("q"), []\n        count += 1',
+        "            pass\n        count += 1",
         (NUMBERS("test_a_file_that_is_read_in_parts_has_each_row_once"),),
     ),
     Edit(

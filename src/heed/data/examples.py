@@ -5,6 +5,7 @@ The items of a lazy sequence are made on access, several at once more cheaply th
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -124,6 +125,10 @@ class Text(Example):
     @property
     def fields(self) -> tuple[str, ...]:
         return self.text, "\0".join(self.labels)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
 
     @property
     def truth(self) -> str:
@@ -290,7 +295,8 @@ def without_breaks(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """True if a text contains nothing but spaces and breaks."""
-    return not without_breaks(text).strip()
+    stripped = text.strip()
+    return not stripped or (stripped[0] == "<" and not without_breaks(stripped).strip())
 
 
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
@@ -357,6 +363,31 @@ class Lazy(Sequence[T]):
 
     def __iter__(self) -> Iterator[T]:
         return chain.from_iterable(in_turn(self))
+
+
+Hashes = NDArray[np.uint64]
+"""`(texts,)` or `(examples, fields)`; two different texts have equal hashes with probability 2 ** -64."""
+
+
+def hashes_of(texts: Iterable[bytes]) -> Hashes:
+    """The hash of each text in UTF-8."""
+    every = list(texts)
+    digests = {text: hashlib.blake2b(text, digest_size=8).digest() for text in set(every)}
+    return np.frombuffer(b"".join(map(digests.__getitem__, every)), dtype=">u8").astype(np.uint64)
+
+
+class Kept(Lazy[T]):
+    """Examples kept in another form, which know what splitting them needs."""
+
+    @property
+    @abstractmethod
+    def hashes(self) -> Hashes:
+        """The hash of every field, `(examples, fields)`."""
+
+    @property
+    @abstractmethod
+    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The label sets, and the number of each example's."""
 
 
 class Joined(Lazy[T]):

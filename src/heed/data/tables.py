@@ -280,7 +280,7 @@ def characters_of(text: str, where: str, bad: Callable[[str, str], Exception]) -
     """
     if "\0" in text:
         raise bad("NUL byte", f"{where} contains a NUL character ({text!a:.40}), which is not text")
-    if any("\ud800" <= c <= "\udfff" for c in text):
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
         what = f"contains half a surrogate pair ({text!a:.40}), which is not a character"
         raise bad("half a surrogate pair", f"{where} {what}")
     return str(text)
@@ -397,7 +397,7 @@ class CsvTable(_File):
     def value(self, row: Row, field: str) -> str:
         place = self._places[field]
         if 0 <= place < len(row.cells):
-            return str(row.cells[place])
+            return row.cells[place]  # type: ignore[no-any-return]
         shown = f"{len(row.cells)} column{'s' if len(row.cells) != 1 else ''} ({' | '.join(row.cells)[:40]!r})"
         what = f"the {field} in column {place} (counted from 0) is missing"
         least = f"expected at least {place + 1}: {what}" if place >= 0 else what

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_of, is_number, regular_rows, some
-from heed.data.examples import Example, Lazy
+from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
 from heed.data.findings import Findings
 from heed.data.readers import HeldTable, column_names, python_value
 from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
@@ -150,25 +151,63 @@ class NumberRow(Example):
         return cls(tuple(json.loads(fields[0])), fields[1], origin)
 
 
+class Lines(Lazy[str]):
+    """Origins such as "data.csv:17", kept as numbers `(rows, 2)`: of a file's name, and of a line."""
+
+    def __init__(self, names: tuple[str, ...], places: NDArray[np.int64]) -> None:
+        self.names, self.places = names, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def take(self, indices: Sequence[int]) -> list[str]:
+        return [f"{self.names[name]}:{line}" for name, line in self.places[np.asarray(indices, int)].tolist()]
+
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Lines:
+        return Lines(self.names, self.places[np.asarray(indices, int)])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Lines]) -> Lines:
+        """The origins of several files, one after the other."""
+        firsts = np.cumsum([0, *(len(part.names) for part in parts)])
+        places = [part.places + np.array([first, 0]) for part, first in zip(parts, firsts, strict=False)]
+        return cls(tuple(name for part in parts for name in part.names), np.concatenate(places))
+
+
 @dataclass(frozen=True)
-class Numbers(Lazy[NumberRow]):
+class Numbers(Kept[NumberRow]):
     """Rows of numbers `(rows, columns)`, with column names, labels (or none) and origins such as "data.csv:17"."""
 
     columns: tuple[str, ...]
     values: NDArray[np.float64]
     labels: tuple[str, ...]
-    origins: tuple[str, ...]
+    origins: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def hashes(self) -> Hashes:
+        parts = (self.values[start : start + TOGETHER].tolist() for start in range(0, len(self), TOGETHER))
+        values = [hashes_of(str(row).encode() for row in part) for part in parts]  # as `NumberRow.fields`
+        labels = hashes_of(label.encode() for label in self.labels or [""] * len(self))
+        return np.stack([np.concatenate(values), labels], axis=1)
+
+    @property
+    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+        sets: dict[str, int] = {}
+        labels = self.labels or [""] * len(self)
+        numbers = np.fromiter((sets.setdefault(label, len(sets)) for label in labels), np.int64, len(labels))
+        return list(sets), numbers
+
     def take(self, indices: Sequence[int]) -> list[NumberRow]:
         labels = self.labels or ("",) * len(self)
-        return [NumberRow(tuple(self.values[i].tolist()), labels[i], self.origins[i]) for i in indices]
+        origins = take(self.origins, indices)
+        return [NumberRow(tuple(self.values[i].tolist()), labels[i], o) for i, o in zip(indices, origins, strict=True)]
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Numbers:
-        labels = tuple(self.labels[i] for i in indices) if self.labels else ()
-        return Numbers(self.columns, self.values[list(indices)], labels, tuple(self.origins[i] for i in indices))
+        labels = tuple([self.labels[i] for i in indices]) if self.labels else ()
+        return Numbers(self.columns, self.values[np.asarray(indices, int)], labels, select(self.origins, indices))
 
 
 def read_numbers(
@@ -238,28 +277,45 @@ def iter_numbers(
         raise DataError(f"'{path}' has no column of numbers besides the label '{label}'")
     if layout.header:
         _refuse_duplicate_columns(has, header, [*places, *([of_label] if of_label is not None else [])])
-    values: list[list[float]] = []
-    labels: list[str] = []
-    origins: list[str] = []
+    values, lines, labels = array("d"), array("q"), list[str]()
+    different: dict[str, str] = {}  # equal labels are one object
     columns = tuple(header[i] for i in places)
+
+    def read() -> Numbers:
+        origins = np.stack([np.zeros(len(lines), np.int64), np.array(lines)], axis=1)
+        return Numbers(columns, np.array(values).reshape(-1, len(places)), tuple(labels), Lines((path.name,), origins))
+
     count = 0
     for number, row in rows:
-        if len(values) == most:
-            yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
-            values, labels, origins = [], [], []
+        if len(lines) == most:
+            yield read()
+            values, lines, labels = array("d"), array("q"), []
         count += 1
         if len(row) != len(header):
             raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
-        where = f"'{path}' line {number}, column"
-        values.append([_number(f"{where} '{header[i]}'", row[i], layout.decimal_comma) for i in places])
-        origins.append(f"{path.name}:{number}")
+        cells = [row[i] for i in places]
+        if (own := None if layout.decimal_comma else _plain_numbers(cells)) is None:
+            where = [f"'{path}' line {number}, column '{header[i]}'" for i in places]
+            own = [_number(at, cell, layout.decimal_comma) for at, cell in zip(where, cells, strict=True)]
+        values.extend(own)
+        lines.append(number)
         if of_label is not None and labelled:
-            if not row[of_label].strip():
+            if not (label := row[of_label].strip()):
                 raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
-            labels.append(row[of_label].strip())
+            labels.append(different.setdefault(label, label))
     if not count:
         raise DataError(f"'{path}' has a header ({', '.join(header)[:60]}) but no rows")
-    yield Numbers(columns, np.array(values), tuple(labels), tuple(origins))
+    yield read()
+
+
+def _plain_numbers(cells: list[str]) -> list[float] | None:
+    """The cells as numbers; None if one needs a closer look."""
+    try:
+        values = list(map(float, cells))
+    except ValueError:
+        return None
+    fine = all([-_LARGEST <= value <= _LARGEST for value in values])
+    return values if fine and "_" not in "".join(cells) else None
 
 
 def text_columns(path: Path, whole: bool = True) -> dict[str, list[str]]:
@@ -286,7 +342,7 @@ def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tupl
     reader = csv.reader((line + "\n" for line in good_lines(path, findings)), delimiter=layout.separator)
     try:
         for row in reader:
-            if any(cell.strip() for cell in row):
+            if (row and row[0].strip()) or any(cell.strip() for cell in row):
                 yield reader.line_num, row
     except csv.Error as error:
         raise DataError(f"'{path}' line {reader.line_num} is not CSV: {error}") from None

@@ -33,6 +33,7 @@ from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_KNOWN = 10_000  # cells whose labels are kept while reading
 _FEW = 4
 """Rows below which nothing is recognised without known labels."""
 
@@ -73,9 +74,21 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         if form.second is not None:
             second = row.text("second")
             text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
-        label = row.label("label")
-        labels = _labels_of(label, form, row, row.table.at(row, "label")) if text.strip() else ()
+        labels = labels_of(row) if text.strip() else ()
         return Text(text, labels, origin=row.origin)
+
+    known: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
+
+    def labels_of(row: Row) -> tuple[str, ...]:
+        value = row.label("label")
+        if not isinstance(value, str):
+            return _labels_of(value, form, row, row.table.at(row, "label"))
+        labels = known.get(value)
+        if labels is None:
+            labels = _labels_of(value, form, row, row.table.at(row, "label"))
+            if len(known) < _KNOWN:
+                known[value] = labels
+        return labels
 
     def source(path: Path, findings: Findings) -> Table | Iterator[Text]:
         found = _table(path, form, findings)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from heed.config import CorpusData, ExtraData, HubSection, OwnData
 from heed.config.data import InMemory
-from heed.data.examples import Example, Lazy, select, take
+from heed.data.examples import Example, Lazy, hashes_of, select, take
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
 from heed.data.splits.stored import (
@@ -46,7 +46,6 @@ from heed.data.splits.stored import (
     bytes_of,
     combined,
     hashes_in,
-    hashes_of,
     held_out,
     keep_examples,
     label_sets_in,

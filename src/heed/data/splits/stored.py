@@ -35,6 +35,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -44,19 +45,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Lazy, in_turn
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, mixed, take
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
-
-Hashes = NDArray[np.uint64]
-"""`(texts,)` or `(examples, fields)`; two different texts have equal hashes with probability 2 ** -64."""
-
-
-def hashes_of(texts: Iterable[bytes]) -> Hashes:
-    """The hash of each text in UTF-8."""
-    digests = b"".join([hashlib.blake2b(text, digest_size=8).digest() for text in texts])
-    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
 def field_hashes(examples: Sequence[Example]) -> Hashes:
@@ -180,8 +172,8 @@ def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
 
 def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
     """An origin such as "train.en:17" as the number of its name and its line."""
-    name, _, line = origin.rpartition(":")
-    if not (line.isascii() and line.isdecimal() and len(line) < 10 and f"{name}:{int(line)}" == origin):
+    name, colon, line = origin.rpartition(":")
+    if not (colon and line.isascii() and line.isdecimal() and len(line) < 10 and (line[0] != "0" or line == "0")):
         name, line = origin, "-1"
     return names.setdefault(name, len(names)), int(line)
 
@@ -207,23 +199,34 @@ class _Files:
 
     def read(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[str, ...], str]]:
         """Fields and origin of the examples at these rows."""
-        starts, ends = self.starts[rows], self.starts[rows + 1]
-        first, last = int(starts.min()), int(ends.max())
-        places = zip(starts.tolist(), ends.tolist(), strict=True)
-        if last - first > min(_PIECE, _SPARSE * int((ends - starts).sum())):
-            raws = [os.pread(self._texts, end - start, start) for start, end in places]
-        else:
-            piece = os.pread(self._texts, last - first, first)
-            raws = [piece[start - first : end - first] for start, end in places]
-        for raw, sizes, (name, line) in zip(raws, self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True):
-            fields, at = [], 0
+        piece, starts = self._bytes(rows)
+        places = zip(starts.tolist(), self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True)
+        for at, sizes, (name, line) in places:
+            fields = []
             for size in sizes:
-                fields.append(raw[at : at + size].decode())
+                fields.append(piece[at : at + size].decode())
                 at += size
             yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
+    def texts(self, rows: NDArray[np.int64], side: int) -> list[bytes]:
+        """The texts of a side of the examples at these rows, in UTF-8."""
+        piece, starts = self._bytes(rows)
+        begins = starts + self.sizes[rows, :side].sum(1)
+        ends = begins + self.sizes[rows, side]
+        return [piece[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
-class StoredExamples(Lazy[E]):
+    def _bytes(self, rows: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
+        """Bytes with those of the examples at these rows, and where each begins in them."""
+        starts, ends = self.starts[rows], self.starts[rows + 1]
+        first, last = int(starts.min()), int(ends.max())
+        if last - first > min(_PIECE, _SPARSE * int((ends - starts).sum())):
+            places = zip(starts.tolist(), ends.tolist(), strict=True)
+            raws = [os.pread(self._texts, end - start, start) for start, end in places]
+            return b"".join(raws), np.cumsum(ends - starts) - (ends - starts)
+        return os.pread(self._texts, last - first, first), starts - first
+
+
+class StoredExamples(Kept[E]):
     """Examples whose texts are in a file: all of the file, or some `rows`."""
 
     def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
@@ -253,17 +256,19 @@ class StoredExamples(Lazy[E]):
 
     @property
     def hashes(self) -> Hashes:
-        """The hash of every field, `(examples, fields)`."""
         return np.array(self._files.hashes[self._rows], dtype=np.uint64)
 
     @property
     def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The label sets, and the number of each example's."""
         used, numbers = np.unique(self._files.labels[self._rows], return_inverse=True)
         return [self._files.label_sets[i] for i in used], numbers
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def texts_at(self, indices: range, side: int) -> list[bytes]:
+        """The texts of a side of some examples, in UTF-8."""
+        return self._files.texts(self._rows[indices.start : indices.stop], side)
 
     def take(self, indices: Sequence[int]) -> list[E]:
         rows = self._rows[np.asarray(indices, dtype=np.int64)]
@@ -286,7 +291,7 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
 
 def label_sets_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
     """The label sets of examples, and the number of each example's."""
-    if isinstance(examples, StoredExamples):
+    if isinstance(examples, Kept):
         return examples.label_sets
     sets: dict[str, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
@@ -308,7 +313,7 @@ def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
 
 def hashes_in(examples: Sequence[E]) -> Hashes:
     """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
-    return examples.hashes if isinstance(examples, StoredExamples) else field_hashes(examples)
+    return examples.hashes if isinstance(examples, Kept) else field_hashes(examples)
 
 
 _MANY = 1 << 19  # characters; they take a tenth of a second to encode
@@ -370,6 +375,7 @@ def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""
 _TOGETHER = 10_000  # examples counted at once
+_SUMMED = 1 << 18  # bytes of words counted at once
 _KNOWN = 300_000  # words of a side whose counts are kept
 _ASKED = 50_000  # new words encoded at once; counts of more (as in a script without spaces) are estimated from these
 
@@ -398,51 +404,103 @@ def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer],
 def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
     """The lengths, chunk by chunk."""
     counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
-    for some in in_turn(examples, _TOGETHER):
-        sides = zip(*(example.texts for example in some), strict=True)
-        yield np.stack([counter.count(texts) for counter, texts in zip(counters, sides, strict=True)], axis=1)
+    for start in range(0, len(examples), _TOGETHER):
+        chunk = range(start, min(start + _TOGETHER, len(examples)))
+        sides: Iterable[Sequence[bytes]]
+        if isinstance(examples, StoredExamples):
+            sides = [examples.texts_at(chunk, side) for side in range(len(counters))]
+        else:
+            texts = zip(*(example.texts for example in take(examples, chunk)), strict=True)
+            sides = [[*map(str.encode, side)] for side in texts]
+        yield np.stack([counter.count(side) for counter, side in zip(counters, sides, strict=True)], axis=1)
+
+
+_NONE = np.zeros(1, np.uint64)
+_LETTERS = mixed(np.arange(1, 257, dtype=np.uint64))  # a number for each byte
+_SLOTS, _BITS = 1 << 20, np.uint64(44)
 
 
 class _Counter:
-    """Counts the tokens of the texts of one side."""
+    """Counts the tokens of the texts of one side, given in UTF-8: the sums over their words.
+
+    The counts of words are kept by 64-bit hashes, which are computed for all words of some texts at once: with prefix
+    sums s(i) = sum of r^j b(j) over bytes j < i, that of a word from i to k is (s(k) - s(i)) r^-i modulo 2^64. A word
+    has one slot of a table; of two with the same slot, the first is kept.
+    """
 
     def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
         self._tokenizer, self._exact_from = tokenizer, exact_from
-        self._known: dict[str, int] = {}
+        self._blank = 0 if tokenizer.is_of_pieces else 1  # tokens of a space next to a space
+        self._forget()
 
-    def count(self, texts: Sequence[str]) -> NDArray[np.int32]:
+    def _forget(self) -> None:
+        self._hashes, self._counts = np.zeros(_SLOTS, np.uint64), np.zeros(_SLOTS, np.int32)
+        self._counts[0] = self._blank  # the hash of no letters is 0
+        self._known = 0
+
+    def count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+        """The number of tokens of each text."""
         tokenizer = self._tokenizer
         if tokenizer.unit == "character":
-            return np.array([len(t) if t.isascii() else len(tokenizer.normalize(t)) for t in texts], dtype=np.int32)
+            whole = (len(t) if t.isascii() else len(tokenizer.normalize(t.decode())) for t in texts)
+            return np.fromiter(whole, np.int32, len(texts))
         if tokenizer.unit == "byte":
-            return np.array([len(tokenizer.normalize(t).encode()) for t in texts], dtype=np.int32)
-        if tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first word of a text
-            words = "\0".join(text.replace(" ", "\0 ") for text in texts).split("\0")
-        else:
-            words = " ".join(texts).split(" ")
-        estimated = self._learn(words)
-        lengths = np.fromiter(map(self._known.__getitem__, words), dtype=np.int32, count=len(words))
-        for word in estimated:
-            del self._known[word]
-        ends = np.cumsum([text.count(" ") + 1 for text in texts])
-        result = np.add.reduceat(lengths, np.concatenate([[0], ends[:-1]]), dtype=np.int32)
+            return np.array([len(tokenizer.normalize(t.decode()).encode()) for t in texts], dtype=np.int32)
+        ends = np.cumsum([len(text) + 1 for text in texts])
+        cuts = (np.flatnonzero(np.diff(ends // _SUMMED)) + 1).tolist()
+        parts = [self._count(texts[a:b]) for a, b in pairwise([0, *cuts, len(texts)])]
+        result = np.concatenate(parts)
         doubtful = np.flatnonzero(result > self._exact_from).tolist()
-        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i] for i in doubtful]), strict=True):
+        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i].decode() for i in doubtful]), strict=True):
             result[i] = len(ids)
         return result
 
-    def _learn(self, words: Sequence[str]) -> list[str]:
-        """Add the counts of these words; returns the words whose counts are estimates."""
-        if len(self._known) > _KNOWN:
-            self._known.clear()
-        self._known[""] = 0 if self._tokenizer.is_of_pieces else 1  # a space next to a space
-        new = sorted(set(words).difference(self._known))
-        asked = new[:: -(-len(new) // _ASKED)] if new else []
-        counts = list(map(len, self._tokenizer.encode_all(asked)))
-        self._known.update(zip(asked, counts, strict=True))
-        if len(asked) == len(new):
-            return []
-        share = sum(counts) / sum(map(len, asked))
-        others = [word for word in new if word not in self._known]
-        self._known.update((word, max(1, round(share * len(word)))) for word in others)
-        return others
+    def _count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+        joined = b" ".join([*texts, b""])
+        data = np.frombuffer(joined, np.uint8)
+        stops = np.flatnonzero(data == ord(" "))
+        begins = np.concatenate([[0], stops[:-1] + 1])
+        powers, inverses = _powers(1 << len(data).bit_length())
+        sums = np.concatenate([_NONE, np.cumsum(_LETTERS[data] * powers[: len(data)])])
+        hashes = mixed((sums[stops] - sums[begins]) * inverses[begins])
+        ends = np.cumsum([len(text) + 1 for text in texts]) - 1
+        first = np.concatenate([[0], np.searchsorted(stops, ends[:-1]) + 1])  # words
+        spaced = np.zeros(len(stops), bool)
+        if self._tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
+            spaced[:] = True
+            spaced[first] = False
+            hashes[spaced] ^= STEP
+        lengths = self._looked_up(hashes)
+        if len(unknown := np.flatnonzero(lengths < 0)):
+            new, at, which = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+            words = [" " * int(spaced[i]) + joined[begins[i] : stops[i]].decode() for i in unknown[at]]
+            lengths[unknown] = self._learned(words, new)[which]
+        return np.add.reduceat(lengths, first, dtype=np.int32)
+
+    def _looked_up(self, hashes: Hashes) -> NDArray[np.int32]:
+        """The count of each word; -1 for one that is not known."""
+        slots = (hashes >> _BITS).astype(np.int64)
+        return np.where(self._hashes[slots] == hashes, self._counts[slots], np.int32(-1))
+
+    def _learned(self, words: list[str], hashes: Hashes) -> NDArray[np.int32]:
+        """The counts of new words, which are kept but for estimates."""
+        order = np.array(sorted(range(len(words)), key=words.__getitem__))
+        asked = order[:: -(-len(words) // _ASKED)]
+        ids = self._tokenizer.encode_all([words[i] for i in asked])
+        counts = np.array([len(own) if words[i] else self._blank for i, own in zip(asked, ids, strict=True)], np.int32)
+        share = counts.sum() / max(1, sum(len(words[i]) for i in asked))
+        result = np.array([max(1, round(share * len(word))) for word in words], np.int32)
+        result[asked] = counts
+        if self._known > _KNOWN:
+            self._forget()
+        slots = (hashes[asked] >> _BITS).astype(np.int64)
+        free = self._hashes[slots] == 0
+        self._hashes[slots[free]], self._counts[slots[free]] = hashes[asked][free], counts[free]
+        self._known += int(free.sum())
+        return result
+
+
+@lru_cache(maxsize=1)
+def _powers(count: int) -> tuple[NDArray[np.uint64], ...]:
+    """The first powers of r, and those of its inverse."""
+    return tuple(np.full(count, r, np.uint64).cumprod() for r in (int(STEP), pow(int(STEP), -1, 1 << 64)))

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from heed.data.examples import Example, select
+from heed.data.examples import Example, Hashes, select
 from heed.data.findings import Counts, Found
-from heed.data.splits.stored import Hashes, among, combined
+from heed.data.splits.stored import among, combined
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -179,8 +179,8 @@ def _words(text: str) -> list[str]:
     return [c for word in words for c in word] if len(parts) == 1 and len(text) > 10 else words
 
 
-_TOGETHER = 100_000
-"""Characters whose scripts are determined together."""
+_TOGETHER = 250
+"""Examples looked at together."""
 _LONG = 100_000
 """Characters of an example above which line ends are probably missing."""
 E = TypeVar("E", bound=Example)
@@ -204,27 +204,17 @@ class Survey:
 
     def watch(self, examples: Iterable[E]) -> Iterator[E]:
         """Yield the examples and collect statistics."""
-        waiting: list[tuple[tuple[str, ...], str]] = []
-        size = 0
-        for example in examples:
-            texts = example.texts
-            waiting.append((texts, example.origin))
-            length = sum(map(len, texts))
-            size += length
-            if length > _LONG:
-                self._long.add(example.origin)
-            if size > _TOGETHER:
-                self._see_scripts(waiting)
-                waiting, size = [], 0
-            if len(texts) == 2 and texts[0] == texts[1]:
-                self._same.add(example.origin)
-            yield example
-        self._see_scripts(waiting)
-
-    def _see_scripts(self, waiting: list[tuple[tuple[str, ...], str]]) -> None:
-        origins = [origin for _, origin in waiting]
-        for number, scripts in enumerate(self.scripts.values()):
-            scripts.see([texts[number] for texts, _ in waiting], origins)
+        rest = iter(examples)
+        while chunk := list(islice(rest, _TOGETHER)):
+            texts, origins = [example.texts for example in chunk], [example.origin for example in chunk]
+            for number, scripts in enumerate(self.scripts.values()):
+                scripts.see([each[number] for each in texts], origins)
+            for each, origin in zip(texts, origins, strict=True):
+                if sum(map(len, each)) > _LONG:
+                    self._long.add(origin)
+                if len(each) == 2 and each[0] == each[1]:
+                    self._same.add(origin)
+            yield from chunk
 
     @property
     def found(self) -> list[Found]:
@@ -259,11 +249,11 @@ def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bo
     """Find repeated examples of a set, note them, and drop them if `drop`."""
     unit, num_texts = survey.kind.unit, len(survey.kind.sides)
     wholes = combined(survey.hashes)
-    _, first = np.unique(wholes, return_index=True)
-    again = np.setdiff1d(np.arange(len(examples)), first, assume_unique=True)
+    places, first, _ = _repeated(wholes)
+    again = np.delete(places, first)
     if 0 < num_texts < survey.hashes.shape[1]:  # a source may have several translations, a text has its labels
-        _, first, which = np.unique(combined(survey.hashes[:, :num_texts]), return_index=True, return_inverse=True)
-        other = np.flatnonzero(wholes != wholes[first][which])
+        places, first, which = _repeated(combined(survey.hashes[:, :num_texts]))
+        other = places[wholes[places] != wholes[places[first]][which]]
         if len(other):
             counts.found.append(_found(f"duplicate {unit} with different labels, kept", examples, other, unit, True))
     if not len(again):
@@ -271,6 +261,14 @@ def drop_repeats(examples: Sequence[E], survey: Survey, counts: Counts, drop: bo
     rule = f"duplicate {unit}"
     counts.found.append(_found(f"{rule}, {'left out' if drop else 'kept'}", examples, again, unit, not drop))
     return _without(examples, again, survey, counts, rule) if drop else examples
+
+
+def _repeated(hashes: Hashes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The places of hashes that occur more than once; which of these are the first ones; the first one of each."""
+    ordered = np.sort(hashes)
+    places = np.flatnonzero(among(hashes, np.unique(ordered[1:][ordered[1:] == ordered[:-1]])))
+    _, first, which = np.unique(hashes[places], return_index=True, return_inverse=True)
+    return places, first, which
 
 
 def drop_overlap(

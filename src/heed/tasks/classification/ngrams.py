@@ -12,7 +12,7 @@ within a word with a blank on either side.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -362,13 +362,8 @@ def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[
     return result
 
 
-def fitting_memory(texts: Iterable[str]) -> int:
-    """Bytes that fitting the baseline to these training texts takes."""
-    characters = 0
-    for text in texts:
-        characters += len(text)
-        if characters >= MOST_FITTED:  # a large corpus is not read to its end
-            break
+def fitting_memory(characters: int) -> int:
+    """Bytes that fitting the baseline to training texts of this many characters takes."""
     return _BYTES * min(characters, MOST_FITTED)
 
 

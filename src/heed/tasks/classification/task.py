@@ -25,7 +25,7 @@ from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import encode_cached, learn_cached
+from heed.data.splits.stored import StoredExamples, encode_cached, learn_cached
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
@@ -452,9 +452,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
         if self.splits.stream is not None:  # then there is no baseline
             return super().scoring_memory(model, activations)
-        texts = (text for example in self.splits.examples["train"] for text in self.texts_of(example))
+        train = self.splits.examples["train"]
+        if isinstance(train, StoredExamples):
+            characters = train.num_bytes
+        else:
+            characters = sum(len(text) for example in train for text in self.texts_of(example))
         batch = TextTask.scoring_memory(self, model, activations)
-        return max(batch, ngrams.fitting_memory(texts)) + library_memory(["test"])
+        return max(batch, ngrams.fitting_memory(characters)) + library_memory(["test"])
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
         held_out = None

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from heed.config.data import InMemory
-from heed.data.batch import plan_batches
+from heed.data.batch import plan_pass
 from heed.data.examples import label_order
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import (
+    Lines,
     NumberRow,
     Numbers,
     Standard,
@@ -51,6 +52,8 @@ class RowClassifier(nn.Module):
 
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
+_LISTED = 1_000_000
+"""Rows up to which the batches of a pass are lists."""
 
 
 class Table(NumericTask[TableConfig, NumberRow], LabelHead):
@@ -169,7 +172,11 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
 
     def numbers_of(self, rows: Numbers) -> list[int]:
         """The index of each row's label; DataError for a label that is not in the training set."""
-        return [number_of(label, self.labels, origin) for label, origin in zip(rows.labels, rows.origins, strict=True)]
+        known = {label: number for number, label in enumerate(self.labels)}
+        return [
+            known[label] if label in known else number_of(label, self.labels, rows.origins[i])
+            for i, label in enumerate(rows.labels)
+        ]
 
     def overview(self) -> str:
         counted = [
@@ -181,9 +188,10 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     def report_counts(self) -> dict[str, Any]:
         return {name: {"examples": len(rows), "labels": self.label_counts(name)} for name, rows in self.rows.items()}
 
-    def train_batches(self, epoch: int) -> list[list[int]]:
-        training = self.config.training
-        return plan_batches([(1, 0)] * len(self.rows["train"]), training.batch_tokens, training.seed, epoch)
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        training, count = self.config.training, len(self.rows["train"])
+        plan = plan_pass(np.ones(count, int), training.batch_tokens, training.seed, epoch)
+        return plan if count > _LISTED else list(plan)
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
         rows = self.rows["train"].select(indices)
@@ -215,7 +223,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
 def concatenated(parts: Sequence[Numbers]) -> Numbers:
     """Join the rows of several files with the same columns."""
     labels = tuple(label for part in parts for label in part.labels)
-    origins = tuple(origin for part in parts for origin in part.origins)
+    origins = Lines.joined([cast(Lines, part.origins) for part in parts])
     return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)
 
 
