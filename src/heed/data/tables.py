@@ -300,7 +300,11 @@ class _File(Table):
         return f"'{self.path}' line {number}"
 
     def origin(self, number: int) -> str:
-        return f"{self.name or self.path.name}:{number}"
+        return f"{self.name or self._own_name}:{number}"
+
+    @cached_property
+    def _own_name(self) -> str:
+        return self.path.name
 
 
 class CsvTable(_File):
