@@ -8,7 +8,7 @@ Shapes: R rows (sequences being generated), B sources (R = B unless `Rows` says 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -278,21 +278,3 @@ class MultiHeadAttention(Attends):
         projected = self.score.project(queries if turn is None else turn(queries))
         context = self._attend(projected, keys, Scope(**scope))  # (R, H, Q, d_head)
         return self.w_out(context.transpose(1, 2).flatten(2))
-
-
-def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> None:
-    """Give a new model the numbers of heads of `model.kept_heads`: for each mechanism, one for each layer.
-
-    Raises:
-        ConfigError: The model has no such mechanism or another number of layers, or a layer not so many heads.
-    """
-    attention = {(m.mechanism, m.layer): m for m in model.modules() if isinstance(m, MultiHeadAttention)}
-    for mechanism, counts in (kept or {}).items():
-        layers = sorted(layer for name, layer in attention if name == mechanism)
-        most = [attention[mechanism, layer].num_heads for layer in layers]
-        if len(counts) != len(most) or not all(1 <= n <= m for n, m in zip(counts, most, strict=True)):
-            names = ", ".join(dict.fromkeys(name for name, _ in attention))
-            wanted = f"a number for each layer, from 1 to {max(most)}: {most}" if most else f"one of {names}"
-            raise ConfigError(f"model.kept_heads has {mechanism}: {[*counts]}, expected {wanted}")
-        for layer, count in zip(layers, counts, strict=True):
-            attention[mechanism, layer].keep(range(count))

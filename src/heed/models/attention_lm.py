@@ -13,10 +13,10 @@ from __future__ import annotations
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows, keep_heads
+from heed.attention import Rows
 from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding, places_within
 from heed.layers.transformer import CausalSelfAttention
-from heed.models.base import HeadsConfig, LanguageModel, Memory, TextConfig, named_sizes
+from heed.models.base import HeadsConfig, LanguageModel, Memory, TextConfig, keep_heads, named_sizes
 
 
 class AttentionLMConfig(TextConfig, HeadsConfig):

@@ -34,13 +34,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import MultiHeadAttention, keep_heads
+from heed.attention import MultiHeadAttention
 from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU
 from heed.layers.transformer import EncoderBlock, PackedStack
-from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, named_sizes
+from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, keep_heads, named_sizes
 
 ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
 _DEVIATION, _WIDTH = 0.02, 768

@@ -26,11 +26,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import keep_heads
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, EncoderStack, NormKind, make_positions, xavier
-from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, named_sizes
+from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, keep_heads, named_sizes
 
 
 class EncoderConfig(TokenConfig, HeadsConfig):

@@ -36,7 +36,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows, Turn, keep_heads
+from heed.attention import Rows, Turn
 from heed.kernels import Linear
 from heed.layers import (
     DecoderStack,
@@ -52,7 +52,16 @@ from heed.layers import (
 )
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU, SWIGLU, make_norm
 from heed.layers.transformer import DecoderBlock, make_positions
-from heed.models.base import HeadsConfig, LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
+from heed.models.base import (
+    HeadsConfig,
+    LanguageModel,
+    Memory,
+    TextConfig,
+    TokenConfig,
+    TokenEncoder,
+    keep_heads,
+    named_sizes,
+)
 
 _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SILU, "swiglu": SWIGLU}
 _DEVIATION = 0.02

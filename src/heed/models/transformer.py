@@ -30,7 +30,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows, keep_heads
+from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.elementwise import PLAIN
@@ -43,7 +43,7 @@ from heed.layers.transformer import (
     make_positions,
     xavier,
 )
-from heed.models.base import HeadsConfig, Memory, PairDecoder, TranslatorConfig, named_sizes
+from heed.models.base import HeadsConfig, Memory, PairDecoder, TranslatorConfig, keep_heads, named_sizes
 
 
 class TransformerConfig(TranslatorConfig, HeadsConfig):

@@ -39,14 +39,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import keep_heads
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions
 from heed.layers.elementwise import GELU
 from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
 from heed.layers.transformer import EncoderBlock, EncoderStack, xavier
-from heed.models.base import HeadsConfig, ImageConfig, ImageEncoder, named_sizes
+from heed.models.base import HeadsConfig, ImageConfig, ImageEncoder, keep_heads, named_sizes
 
 _LEADING = {"class": 1, "distilled": 2, "mean": 0}
 """Number of tokens before the patches, by pooling."""

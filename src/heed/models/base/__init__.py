@@ -17,6 +17,7 @@ from heed.models.base.body import (
     TextReader,
     TokenEncoder,
     TurnDecoder,
+    keep_heads,
     ragged,
     state_at,
 )
