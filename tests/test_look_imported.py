@@ -2,11 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
 import heed
+import marian
+import test_checkpoints_vit
 from checkpoints import byte_pairs, randomise, word_pieces, write_byte_pairs, write_word_pieces
+from opening import open_all, run_numpy
 
 transformers = pytest.importorskip("transformers")
 TEXT = "the man went to the store, and bought two milkings! one"
@@ -135,3 +139,75 @@ def test_a_layer_of_12_heads_at_512_tokens_is_a_page_below_5_megabytes(tmp_path,
     look = run.look(text, head="all", **options_for(run, pieces=True))
     assert len(look.maps) == 12 and 500 < len(look.maps[0].query) <= 512
     assert len(look.html().encode()) < 5_000_000
+
+
+def assert_drawn(look):
+    for drawn in (look.text(), look.html(), *(look.svg(i) for i in range(len(look.maps)))):
+        assert len(drawn) > 500
+
+
+def test_every_attention_of_marian_is_shown_as_theirs_and_drawn(tmp_path):
+    pytest.importorskip("sentencepiece")
+    (tmp_path / "theirs").mkdir()
+    tables = marian.write_tokenizers(tmp_path / "theirs", marian.train_pieces(tmp_path / "theirs"))
+    model = marian.write_model(tmp_path / "theirs", tables).eval()
+    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
+    source, target = "We went to the market.", "Der alte Mann wohnt."
+    look = run.look(source, target=target, layer="all", head="all")
+    ids = run.task.framed(run.task.source_tokenizer.encode(source).ids)
+    written = run.task.target_tokenizer.encode(target).ids
+    read = torch.tensor([[model.config.decoder_start_token_id, *written]])
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        out = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
+    theirs = {"encoder": out.encoder_attentions, "decoder": out.decoder_attentions, "cross": out.cross_attentions}
+    assert {one.mechanism for one in look.maps} == {*theirs}
+    sides = {"source": (run.task.source_tokenizer, ids), "target": (run.task.target_tokenizer, written)}
+    for one in look.maps:
+        expected = theirs[one.mechanism][one.layer][0, one.head]
+        rows, columns = (words_of(axis, sides) for axis in (one.query, one.key))
+        torch.testing.assert_close(
+            one.weights, rows / rows.sum(1, keepdim=True) @ expected @ columns.T, rtol=1e-5, atol=1e-5
+        )
+    assert_drawn(look)
+
+
+def words_of(axis, sides):
+    """`(words, tokens)`, 1 where a token belongs to a word of an axis: "source", "target", or "target read"."""
+    tokenizer, ids = sides[axis.name.split()[0]]
+    special = tokenizer.special
+    ids = {"source": ids, "target": [*ids, special.end], "target read": [special.start, *ids]}[axis.name]
+    groups = tokenizer.words(list(ids))
+    assert len(groups) == len(axis)
+    return torch.tensor([[float(n in group) for n in range(len(ids))] for group in groups])
+
+
+def test_every_attention_of_vit_is_shown_as_theirs_and_drawn(tmp_path):
+    model = test_checkpoints_vit.vit(tmp_path / "theirs")
+    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
+    picture = np.random.default_rng(1).integers(0, 256, (40, 30, 3), dtype=np.uint8)
+    look = run.look(picture, map="attention", layer="all", head="all")
+    pixels = run.task.form.tensor(run.task.form.sized([picture]))
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        theirs = model.eval()(pixels, output_attentions=True).attentions
+    numbers = [[int(part.split()[-1]) for part in one.title.partition(": ")[2].split(", ")] for one in look.maps]
+    for one, (layer, head) in zip(look.maps, [(n[0], n[1]) for n in numbers], strict=True):
+        expected = theirs[layer][0, head, 0]
+        torch.testing.assert_close(one.weights.flatten(), expected[1:], rtol=1e-5, atol=1e-5)
+        assert one.outside == pytest.approx(float(expected[0]), abs=1e-5)
+    assert len(numbers) == len(theirs) * theirs[0].shape[1]
+    assert_drawn(look)
+
+
+@pytest.mark.parametrize(("make", "kind"), [(bert, "ForMaskedLM"), (gpt2, "LMHeadModel")])
+def test_a_word_of_several_pieces_opens_and_maps_are_drawn(tmp_path, make, kind):
+    run, _ = imported(tmp_path, make, kind)
+    look = run.look(TEXT, head="all", layer="all", **options_for(run, pieces=False))
+    assert_drawn(look)
+    look = run.look(TEXT, head=1, **options_for(run, pieces=False))
+    row = look.maps[0].query.labels.index("milkings")
+    number = look.number(row, row)
+    assert number.opened.parts.numel() > 1 and "what the weight is made of" in number.text()
+    assert run_numpy(number) == pytest.approx(float(look.maps[0].weights[row, row]), abs=1e-5)
+    assert open_all(look)

@@ -70,7 +70,10 @@ class HierarchicalAttention(Attention):
             weights = rows.ungroup(weights)
         if watch.here.slot is not None:
             scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-            call = watch.AttentionCall(projected, keys, where, context, weights, dropout, self.score, scores)
+            parts = part_of[rows.source_of], part_weights
+            call = watch.AttentionCall(
+                projected, keys, where, context, weights, dropout, self.score, scores, parts=parts
+            )
             watch.here.slot.attention(self, call)
         return context.squeeze(1)
 

@@ -70,7 +70,7 @@ class Attends(ReturnsTensor, nn.Module):
 
     def _attend(
         self, projected: Float[Tensor, "rows heads query d"], keys: Keys, scope: Scope
-    ) -> Float[Tensor, "rows heads query d_value"]:
+    ) -> Float[Tensor, "rows query d_output"]:
         dropout = self.dropout if self.training else 0.0
         weights = None
         per_query = scope.causal or (keys.mask is not None and keys.mask.dim() == 3)
@@ -94,10 +94,15 @@ class Attends(ReturnsTensor, nn.Module):
                 weights = grouped_weights if rows is None or rows.is_identity else None
             if rows is not None:
                 context = rows.ungroup(context)
+        output = self._joined(context)
         if watch.here.slot is not None:
-            call = watch.AttentionCall(projected, keys, scope, context, weights, dropout, self.score)
+            call = watch.AttentionCall(projected, keys, scope, context, weights, dropout, self.score, output=output)
             watch.here.slot.attention(self, call)
-        return context
+        return output
+
+    def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_output"]:
+        """The output, from the contexts of all heads; without an override, of the single one."""
+        return context.squeeze(1)
 
     def _edited(
         self, projected: Tensor, keys: Keys, scope: Scope, edits: list[watch.WatchedEdit]
@@ -153,7 +158,7 @@ class Attention(Attends):
             keys: From `prepare`, with a mask `(batch, key)` or `(batch, query, key)`, True = may attend.
             scope: Fields of `Scope`: causal, rows, offset, key_offset, seen.
         """
-        return self._attend(self.score.project(query).unsqueeze(1), keys, Scope(**scope)).squeeze(1)
+        return self._attend(self.score.project(query).unsqueeze(1), keys, Scope(**scope))
 
 
 class AttentionLayer(Attention):
@@ -276,5 +281,7 @@ class MultiHeadAttention(Attends):
             assert mask is None, "prepared keys carry their own mask"
         queries = self._split(self.w_query(query))
         projected = self.score.project(queries if turn is None else turn(queries))
-        context = self._attend(projected, keys, Scope(**scope))  # (R, H, Q, d_head)
+        return self._attend(projected, keys, Scope(**scope))
+
+    def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_model"]:
         return self.w_out(context.transpose(1, 2).flatten(2))

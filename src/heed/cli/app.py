@@ -453,6 +453,14 @@ def look(
         list[str] | None,
         option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
     ] = None,
+    number: Annotated[
+        tuple[str, str] | None,
+        option(
+            "View", metavar="QUERY KEY", help="One weight and what it came from: row and column of the map, from 0."
+        ),
+    ] = None,
+    every: Annotated[bool, option("View", "--all", help="With --number: every component and key.")] = False,
+    numpy: Annotated[bool, option("View", help="With --number: only lines of Python that compute it.")] = False,
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
@@ -469,7 +477,9 @@ def look(
     """
     from heed.cli.show import Drawing, run_look
 
-    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, tuple(fonts or ()), tuple(edits or ()))
+    files, changes = tuple(fonts or ()), tuple(edits or ())
+    opened = (number, every, numpy)
+    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, files, changes, *opened)
     run_look(run, texts or [], flags, drawing)
 
 

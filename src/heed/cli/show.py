@@ -38,11 +38,19 @@ class Drawing:
     force: bool = False
     fonts: tuple[Path, ...] = ()
     edit: tuple[str, ...] = ()
+    number: tuple[str, str] | None = None
+    every: bool = False
+    numpy: bool = False
 
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    out, form = drawing.out, form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "npz", "text"))
+    if (drawing.every or drawing.numpy) and drawing.number is None:
+        raise ConfigError(f"--{'all' if drawing.every else 'numpy'} goes with --number QUERY KEY")
+    out, form = (
+        drawing.out,
+        "text" if drawing.numpy else form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "npz", "text")),
+    )
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
@@ -57,17 +65,33 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
     else:
         shown = _look(name, texts, flags, drawing)
+    if drawing.number is not None:
+        shown = _opened(shown, drawing)
+    if drawing.numpy:
+        write_output(shown.numpy(), out)
+        return
     if form == "text" and out is None:
         show_drawing(shown.text(width(), use_color()))
         return
     if form == "npz" and not hasattr(shown, "npz"):
-        raise ConfigError("curves are not written as .npz, which is for looks; end --out in .json")
+        raise ConfigError("only looks are written as .npz; end --out in .json")
     drawn = shown.png(fonts=drawing.fonts) if form == "png" else getattr(shown, form)()
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
     write_output(drawn, out)
     if drawing.open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
+
+
+def _opened(shown: Any, drawing: Drawing) -> Any:
+    """One weight of a look and what it came from."""
+    assert drawing.number is not None
+    if not hasattr(shown, "number"):
+        raise ConfigError("--number opens one weight of an attention, which this look does not show")
+    try:
+        return shown.number(*drawing.number, every=drawing.every)
+    except ConfigError as error:
+        raise ConfigError(f"--number {' '.join(drawing.number)}: {error}") from None
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
@@ -111,7 +135,7 @@ def _refuse_task_without_looks(path: Path) -> None:
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
     """Refuse options that need a text."""
-    plain = {"steps": False, "edit": (), "mechanism": None, "layer": "-1", "head": "mean"}
+    plain = {"steps": False, "edit": (), "mechanism": None, "layer": "-1", "head": "mean", "number": None}
     given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
     if given:
         raise ConfigError(

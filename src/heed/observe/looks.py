@@ -13,7 +13,7 @@ from typing import Literal
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.maps import Axis, Map, Part, SignedMap
+from heed.observe.maps import Axis, Map, Opens, Part, SignedMap
 from heed.visible import visible
 
 
@@ -44,6 +44,8 @@ class Shading:
     spans: tuple[TagSpan, ...] = ()  # the spans found in a tagged text, in order, drawn in the colours of their types
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     listed: bool = False  # True to draw a table with a line for each position instead of running text
+    # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
+    opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
 
     def part_sum(self, part: Part) -> float:
         """The sum of the numbers of a part; for shares of one whole, the share of the part."""

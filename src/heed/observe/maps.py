@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -66,6 +67,16 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
     return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
+class Opens(Protocol):
+    """Has what the weights of a map came from (`heed.observe.numbers.Opener`)."""
+
+    def over(self, query: Sequence[range], key: Sequence[range]) -> Opens:
+        """The same for words, given as ranges of tokens."""
+
+    def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
+        """One weight with all its steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Map:
     """The weights with which each query attended to each key."""
@@ -80,6 +91,7 @@ class Map:
     mask: Tensor | None = None  # `(query, key)`, True = may attend, or None where everything may
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
+    opens: Opens | None = field(default=None, compare=False)  # what the weights came from; None if it is not kept
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -215,7 +227,8 @@ def merge_subwords(whole: Map, query: Axis, query_words: Sequence[range], key: A
     if whole.mask is not None:
         mask = (rows @ whole.mask.to(rows.dtype) @ columns.T) > 0
     caption = f"{whole.caption} {MERGED}".strip()
-    return Map(whole.mechanism, whole.layer, whole.head, query, key, weights, None, mask, caption)
+    opens = None if whole.opens is None else whole.opens.over(query_words, key_words)
+    return Map(whole.mechanism, whole.layer, whole.head, query, key, weights, None, mask, caption, opens=opens)
 
 
 def _membership(words: Sequence[range], like: Tensor) -> Tensor:

@@ -23,10 +23,12 @@ from PIL import Image as Pillow
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
+from heed.errors import ConfigError
 from heed.observe import palette
 from heed.observe.curves import Curves, Line, Panel, panel_scene
-from heed.observe.maps import cut, shaded
+from heed.observe.maps import Axis, cut, shaded
 from heed.observe.number_tables import GAP, Block, side_by_side
+from heed.observe.numbers import Openable, open_one
 from heed.observe.page import look_page, packed
 from heed.observe.picture_looks import (
     Attentions,
@@ -38,7 +40,7 @@ from heed.observe.picture_looks import (
 from heed.observe.plain import Arrays, read_value
 from heed.observe.scene import Box as Frame
 from heed.observe.scene import Image, Item, Scene, stacked
-from heed.observe.shown import KeptShown
+from heed.observe.shown import KeptShown, ShownNumber
 from heed.visible import clean
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
@@ -452,6 +454,35 @@ class ShownPicture(KeptShown):
     def maps(self) -> tuple[PictureMap, ...]:
         """The maps over the picture."""
         return self.look.maps
+
+    def number(self, query: str, key: str, *, every: bool = False) -> ShownNumber:
+        """One weight of attention opened into what it came from.
+
+        Args:
+            query: The attending patch as "ROW,COLUMN", counted from 0, or "class" for the class token.
+            key: The patch attended to, likewise.
+            every: Whether to show all components and keys, not only those that count most.
+
+        Raises:
+            ConfigError: There is no such patch; or no attention is shown, or several are.
+        """
+        found = [one for one in self.maps if one.opens is not None]
+        rows, columns = found[0].grid if found else (0, 0)
+        patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
+        tokens = max((len(one) for one in self.look.every.weights.values()), default=0) if self.look.every else 0
+        labels = ("class", "distillation")[: tokens - len(patches)] + tuple(patches)
+        axis, places = Axis("picture", "patch", labels), []
+        for name, given in (("query", query), ("key", key)):
+            wanted = str(given).replace(" ", "")
+            if found and wanted not in labels:
+                raise ConfigError(
+                    f"the {name} is '{given}'; give row and column of a patch, from 0,0 to {labels[-1]}"
+                    + (", or class" if labels[0] == "class" else "")
+                )
+            places.append(labels.index(wanted) if found else 0)
+        nothing = torch.empty(0, 0)  # what is drawn is one row, or a mean of all of them
+        openable: list[Openable] = [(one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found]
+        return ShownNumber(open_one(openable, *places), every)
 
     def text(self, width: int = 100, color: bool = False) -> str:
         return "\n".join(look_to_lines(self.look, steps=self.steps, width=width))

@@ -10,7 +10,7 @@ the weight on the class token is left out, and the rest of the row is rescaled t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
+from heed.observe.maps import Opens
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
@@ -94,6 +95,7 @@ class PictureMap:
     short: str = ""  # label in a gallery
     # the part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by default
     reach: Box | None = None
+    opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
 
     def __post_init__(self) -> None:
         if self.weights.dim() != 2 or not self.weights.numel():

@@ -125,9 +125,9 @@ class SeenAttention:
         self.mechanism = mechanism
         self.seen = seen.mechanisms()
         self.layers = sorted(number for name, number in self.seen if name == mechanism)
-        self.weights = [
-            seen.maps(mechanism, number, entries=[entry]).weights[0].detach().cpu() for number in self.layers
-        ]
+        maps = [seen.maps(mechanism, number, entries=[entry]) for number in self.layers]
+        self.weights = [one.weights[0].detach().cpu() for one in maps]
+        self.openers = [one.openers[0] for one in maps]
 
     @property
     def num_heads(self) -> int:
@@ -150,7 +150,9 @@ class SeenAttention:
             for head in choice.heads(len(weights)):
                 named = _MEAN.format(count=len(weights)) if head is None else f"head {head}"
                 title = f"{self._looker(place)}: attention of layer {layer}, {named}"
-                maps.append(self._map(title, weights.mean(0) if head is None else weights[head], place))
+                drawn = self._map(title, weights.mean(0) if head is None else weights[head], place)
+                opener = self.openers[self.layers.index(layer)]
+                maps.append(replace(drawn, opens=replace(opener, head=head)))
         return maps
 
     def rollout_maps(self, choice: Choice, place: GridPlace | None = None) -> list[PictureMap]:

@@ -61,6 +61,10 @@ class AttentionRecord:
     places: Tensor | None = None
     seen: Tensor | None = None  # `(R, K)`, True = the row may attend, in addition to the mask, or None
     given_scores: Tensor | None = None  # `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None
+    formula: str = ""  # of the score
+    output: Tensor | None = None  # `(R, Q, d_output)`, the contexts of the heads joined, or None
+    # of weights within parts, the part of each key, `(R, K)`, and the weight of each part, `(R, Q, parts)`
+    parts: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of(
@@ -92,6 +96,9 @@ class AttentionRecord:
             places,
             scope.seen,
             None if call.scores is None else _keep(call.scores, grad),
+            call.score.formula,
+            None if call.output is None else _keep(call.output, grad),
+            call.parts,
         )
 
     def _of(self, per_source: Tensor, rows: Tensor | None) -> Tensor:
@@ -169,7 +176,7 @@ class AttentionRecord:
         if any(record.places is not None for record in both):  # a window that slides
             return None
         projected, context = (torch.cat([getattr(r, name) for r in both], dim=2) for name in ("projected", "context"))
-        return replace(self, projected=projected, context=context)
+        return replace(self, projected=projected, context=context, output=None)
 
     def continues(self, earlier: AttentionRecord) -> Tensor | None:
         """The row of an earlier call that each row continues, `(R,)`: later positions over the same growing keys.
@@ -307,6 +314,28 @@ class Series:
             for r, later, p in zip(records, records[1:], parents, strict=False)
         )  # fmt: skip
         return cls(records, None if plain else _followed(len(records[0].projected), parents))
+
+    @property
+    def num_entries(self) -> int:
+        """Number of sequences."""
+        return len(self.records[0].projected if self.rows is None else self.rows[0])
+
+    def place(self, entry: int, query: int) -> tuple[AttentionRecord, int, int] | None:
+        """The call that has a query of an entry, counted as `laid` has them, with its row and query; None if none has.
+
+        The place of each query is laid out as its numbers would be.
+        """
+        numbers = {id(record): n for n, record in enumerate(self.records)}
+
+        def places(record: AttentionRecord, rows: Tensor | None) -> Tensor:
+            own = torch.arange(len(record.projected)) if rows is None else rows.cpu()
+            queries = torch.arange(record.projected.shape[2])
+            parts = torch.broadcast_tensors(torch.tensor(numbers[id(record)]), own[:, None, None], queries)
+            return torch.stack(parts, dim=-1).to(record.offset.device)  # (rows, 1, Q, 3)
+
+        laid = self.laid(places, -1, torch.tensor([entry], device=self.records[0].offset.device))[0, 0]
+        number, row, at = laid[query].tolist() if 0 <= query < len(laid) else (-1, -1, -1)
+        return None if number < 0 else (self.records[number], row, at)
 
     def laid(
         self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None

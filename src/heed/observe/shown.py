@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
 from markupsafe import Markup
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from heed.errors import ConfigError
 from heed.observe import palette
 from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_text
 from heed.observe.draw_html import look_to_html
+from heed.observe.draw_number import number_to_html, number_to_text
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import (
@@ -45,6 +47,8 @@ from heed.observe.maps import (
     text_of,
     unmasked,
 )
+from heed.observe.numbers import Openable, Opened, open_one
+from heed.observe.page import look_page
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
 from heed.observe.scene import Scene, stacked, to_svg
@@ -99,6 +103,45 @@ class Shown(ABC):
 
     def _repr_html_(self) -> str:
         return framed(self.html(), "heed look")
+
+
+class ShownNumber(Shown):
+    """The result of `look.number(query, key)`: one weight, step by step.
+
+    `numpy()` gives three to six lines of Python that compute it as `weight`, with NumPy alone.
+    """
+
+    def __init__(self, opened: Opened, every: bool) -> None:
+        self.opened = opened
+        self.every = every
+
+    @property
+    def weight(self) -> float:
+        """The weight, as the look draws it."""
+        return self.opened.drawn
+
+    def numpy(self) -> str:
+        """Lines of Python, as above."""
+        return "\n".join(self.opened.numpy()) + "\n"
+
+    def text(self, width: int = 100, color: bool = False) -> str:
+        return number_to_text(self.opened, width, color, self.every)
+
+    def html(self) -> str:
+        return look_page(self.opened.head, [number_to_html(self.opened, self.every)])
+
+    def scene(self, index: int | None = None) -> Scene:
+        raise ConfigError("one weight is not drawn as a picture; save it as .txt, .html, .json or, for NumPy, .py")
+
+    def json(self) -> str:
+        further = {"products": self.opened.number.products, "numpy": self.opened.numpy()}
+        return json_of("heed-number-1", self.opened, **further)
+
+    def forms(self) -> dict[str, Callable[[], str | bytes]]:
+        return {".html": self.html, ".json": self.json, ".txt": self.text, ".py": self.numpy}
+
+    def __repr__(self) -> str:
+        return f"<{self.opened.head}: weight {self.weight:.6f}; print it, or .numpy() for Python>"
 
 
 class ShownCurves(Shown):
@@ -186,6 +229,20 @@ class ShownLook(KeptShown):
         if not self.maps and self.look.summary is not None:
             return vector_scene(self.look.summary, self.look.title, FIXED_VECTOR)
         return map_scene(self.maps[-1 if index is None else index])
+
+    def number(self, query: int | str, key: int | str, *, every: bool = False) -> ShownNumber:
+        """One weight opened into what it came from; `query` is a row of the map and `key` a column, from 0.
+
+        `every` shows all components and keys, not only those that count most.
+
+        Raises:
+            ConfigError: There is no such row or column; or no attention is shown, or several are.
+        """
+        found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in self.maps]
+        for one in self.look.shadings:
+            if one.opens is not None:
+                found.append((*one.opens, torch.tensor([one.weights])))
+        return ShownNumber(open_one(found, query, key), every)
 
     def content(self) -> tuple[Any, dict[str, Any]]:
         return self.look, {"shows_steps": self.steps}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from types import TracebackType
 from typing import Protocol
@@ -23,6 +23,7 @@ from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
 from heed.observe.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
 from heed.observe.maps import Axis, Map
+from heed.observe.numbers import Opener
 from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 
 
@@ -41,6 +42,7 @@ class Maps:
     scores: Tensor  # as the weights, before the softmax
     mask: Tensor  # as the weights, True = may attend
     context: Tensor  # `(batch, heads, query, d_value)`, or without heads; as the model computed it
+    openers: tuple[Opener, ...] = ()  # for each entry, what its weights came from
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
         """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
@@ -65,7 +67,10 @@ class Maps:
         mask = one(self.mask.float()) > 0
         # The mean over heads has no scores: the softmax of a mean is not the mean of the softmaxes.
         scores = None if chosen is None and self.weights.dim() == 4 else one(self.scores)
-        return Map(self.mechanism, self.layer, chosen, query, key, one(self.weights), scores, mask, caption)
+        opens = replace(self.openers[entry], head=chosen) if self.openers else None
+        return Map(
+            self.mechanism, self.layer, chosen, query, key, one(self.weights), scores, mask, caption, opens=opens
+        )
 
 
 class _Eagerly:
@@ -203,6 +208,7 @@ class Trace:
             one_head(series.laid(lambda r, rows: r.at_positions(r.scores(rows), -torch.inf, rows), -torch.inf, chosen)),
             one_head(series.laid(mask, 0.0, chosen) > 0),
             one_head(series.laid(lambda r, rows: r.context if rows is None else r.context[rows], 0.0, chosen)),
+            tuple(Opener(series, entry) for entry in (range(series.num_entries) if entries is None else entries)),
         )
 
     def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:

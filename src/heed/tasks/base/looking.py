@@ -408,4 +408,5 @@ def _with_first(maps: Maps) -> Maps:
         scores=grown(maps.scores, -torch.inf),
         mask=grown(maps.mask, 0.0) > 0,
         context=pad(maps.context, (0, 0, 1, 0)),
+        openers=tuple(replace(one, before=1) for one in maps.openers),
     )

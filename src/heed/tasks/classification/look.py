@@ -18,7 +18,7 @@ from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
-from heed.observe.maps import Axis, Map
+from heed.observe.maps import Axis, Map, Opens
 from heed.observe.records import GateRecord
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import (
@@ -201,7 +201,9 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
     `lengths` are the numbers of tokens of the sentences, `titles` their axis.
     """
     chosen = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
-    weights = {name: seen.maps(name, layer).weights[:, 0, 0] for name, layer in chosen.items()}
+    maps = {name: seen.maps(name, layer) for name, layer in chosen.items()}
+    weights = {name: one.weights[:, 0, 0] for name, one in maps.items()}
+    ends = list(accumulate(lengths, initial=0))
     shadings = []
     if "words" in weights:
         rows = zip(weights["words"], lengths, strict=True)
@@ -212,15 +214,35 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
             of_tokens = of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
             of_word = of_tokens[[word.start for word in words.tokens]]
             within, title = within * of_word, f"{title}, times the weight of the sentence in the sum over the text"
-        shadings.append(_of_shares(title, words.axis, within))
+        inside = [max(n for n, end in enumerate(ends[:-1]) if end <= word.start) for word in words.tokens]
+        shares = weights["sentences"][0].tolist() if "sentences" in weights else [1.0] * len(lengths)
+        opener = replace(
+            maps["words"].openers[0],
+            head=0,
+            key=[
+                range(w.start - ends[n], min(w.stop, ends[n + 1]) - ends[n])
+                for w, n in zip(words.tokens, inside, strict=True)
+            ],
+            within=[(n, shares[n]) for n in inside],
+        )
+        shadings.append(_of_shares(title, words.axis, within, opens=("words attention", opener)))
     if "sentences" in weights:
         title = "Weight of each sentence in the sum over the text"
-        shadings.append(_of_shares(title, titles, weights["sentences"][0], listed=True))
+        opens = "sentences attention", replace(maps["sentences"].openers[0], head=0)
+        shadings.append(_of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
     return shadings
 
 
-def _of_shares(title: str, axis: Axis, shares: Tensor, listed: bool = False) -> Shading:
-    return Shading(title, axis, tuple(shares.tolist()), float(shares.max()) if len(shares) else 1.0, listed=listed)
+def _of_shares(
+    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
+) -> Shading:
+    largest = float(shares.max()) if len(shares) else 1.0
+    opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
+    return Shading(title, axis, tuple(shares.tolist()), largest, listed=listed, opens=opened)
+
+
+_LEARNED = Axis("learned", "vector", ("1",))
+"""The row of an attention that has one learned query."""
 
 
 def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
@@ -370,7 +392,8 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
     if one.mechanism == "pooling":
         several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
         title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"
-        return _of_shares(title, one.key, one.weights.mean(0))
+        opens = (one.title, one.opens) if one.opens is not None and not several else None
+        return _of_shares(title, one.key, one.weights.mean(0), opens=opens)
     if not has_cls:
         return None
     # The state of [CLS] is classified; its attention to itself is left out.

@@ -1,0 +1,133 @@
+"""One weight of a look opened, step by step, as text and as a section of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from markupsafe import Markup
+from torch import Tensor
+
+from heed.observe.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
+from heed.observe.numbers import Number, Opened
+from heed.observe.page import draw
+from heed.visible import clean, visible
+
+_MOST = 8
+"""Components of a vector, and keys of a softmax, that are shown unless all are asked for."""
+
+
+class _Step(NamedTuple):
+    title: str
+    table: NumberTable | None
+    lines: tuple[str, ...] = ()
+
+
+def number_to_text(opened: Opened, width: int, color: bool, every: bool) -> str:
+    """A weight and its steps as text; `every` shows all components and keys, not only those that count most."""
+    lines = [clean(opened.head), f"weight {opened.drawn:.6f}"]
+    for number, step in enumerate(_steps(opened, every), start=1):
+        lines += ["", f"{number}. {clean(step.title)}"]
+        lines += [] if step.table is None else tables_to_lines([step.table], width, color)[1:]
+        lines += [clean(line) for line in step.lines]
+    return "\n".join(lines)
+
+
+def number_to_html(opened: Opened, every: bool) -> Markup:
+    """A weight and its steps as a section of a page, with the lines of NumPy."""
+    steps = [
+        (s.title, "" if s.table is None else table_to_html(replace(s.table, title=s.title)), s.lines)
+        for s in _steps(opened, every)
+    ]
+    return draw("number", f"weight {opened.drawn:.6f}", steps, "\n".join(opened.numpy()))
+
+
+def _steps(opened: Opened, every: bool) -> Iterator[_Step]:
+    if opened.parts.numel() > 1:
+        rows, columns = opened.part_labels
+        table = NumberTable("", tuple(row or "weight" for row in rows), columns, opened.parts, heat=True)
+        said = "the mean over the rows" * (len(rows) > 1), "the sum over the columns" * (len(columns) > 1)
+        line = f"{' of '.join(filter(None, said))} is {opened.drawn:.6f}; the largest of them is opened below"
+        yield _Step("what the weight is made of", table, (line,))
+    yield from _of_number(opened.number, every)
+
+
+def _of_number(one: Number, every: bool) -> Iterator[_Step]:
+    products, score = one.products, three_decimals(one.score)
+    sides = f"query of {visible(one.query_label)}, key of {visible(one.key_label)}"
+    if products is None:
+        yield _Step(f"score {one.formula}: {score}", None, (f"{sides}; the products of this score are not known",))
+    else:
+        rows = {"query": one.query, "key": one.key}
+        rows |= {"product": products} if one.v is None else {
+            "tanh(q + k)": torch.tanh(one.query + one.key), "v": one.v, "product": products
+        }  # fmt: skip
+        table, rest = _cut(rows, products, every)
+        total = three_decimals(float(products.sum()))
+        scaled = f", times {one.scale:.6g} = {score}" if one.scale not in (None, 1.0) else ""
+        yield _Step(f"score {one.formula}: {sides}", table, (*rest, f"sum of the products {total}{scaled}"))
+    yield _softmax(one, every)
+    value, context = one.values[one.at], one.context
+    table, rest = _cut(
+        {"value": value, "weight x value": one.seen * value, "context": context}, one.seen * value, every
+    )
+    yield _Step(
+        f"value of {visible(one.key_label)}; the context is the sum of weight x value over all keys", table, rest
+    )
+    if len(one.heads) > 1:
+        names = tuple(f"head {i}" for i in range(len(one.heads)))
+        yield _Step("this weight in each head", NumberTable("", ("weight",), names, one.heads[None], heat=True))
+    if one.output is not None:
+        table, rest = _cut({"output": one.output}, one.output, every)
+        yield _Step("output row: the contexts of all heads, joined and projected", table, rest)
+    difference = abs(one.weight - one.seen)
+    said = f"from these numbers {one.weight:.9f}, in the model's pass {one.seen:.9f}: they differ by {difference:.1e}"
+    yield _Step("self-check", None, ("an edit has replaced the weight; " * one.edited + said,))
+
+
+def _cut(rows: dict[str, Tensor], by: Tensor, every: bool) -> tuple[NumberTable, tuple[str, ...]]:
+    """Vectors as rows of a table: the components whose `by` is largest, and the sum of `by` over the others."""
+    count = len(by)
+    chosen = [*range(count)] if every or count <= _MOST + 1 else sorted(by.abs().topk(_MOST).indices.tolist())
+    table = NumberTable("", tuple(rows), tuple(map(str, chosen)), torch.stack(list(rows.values()))[:, chosen])
+    rest = float(by.sum() - by[chosen].sum())
+    left, name = count - len(chosen), list(rows)[1 if "context" in rows else -1]
+    return table, (f"the other {left} of {count} components of {name} sum to {three_decimals(rest)}",) if left else ()
+
+
+def _softmax(one: Number, every: bool) -> _Step:
+    """Scores, their exponentials and weights of the keys that count most, and the sums over the others."""
+    may = [i for i in range(len(one.scores)) if one.allowed[i]]
+    masked = len(one.scores) - len(may)
+    if one.at not in may:
+        return _Step("softmax", None, ("masked: this query may not attend to this key, so the weight is 0",))
+    highest = float(one.scores[may].max())
+    powers = torch.exp(one.scores - highest)
+    total = float(powers[may].sum())
+    best = sorted(may, key=lambda i: (i != one.at, -float(powers[i])))[: len(may) if every else _MOST]
+    chosen = sorted(best)
+    rows = {
+        "score": one.scores,
+        f"exp(score - {three_decimals(highest)})": powers,
+        "weight": one.share * powers / total,
+    }
+    heat = tuple(name == "weight" for name in rows)
+    table = NumberTable(
+        "", tuple(rows), tuple(one.keys[i] for i in chosen), torch.stack([row[chosen] for row in rows.values()]), heat
+    )
+    rest = total - float(powers[chosen].sum())
+    share = f"{three_decimals(one.share)} x " if one.share != 1 else ""
+    left = len(may) - len(chosen)
+    lines: Sequence[str] = [
+        *(
+            [f"the other {left} keys: exp {three_decimals(rest)}, weight {one.share * rest / total:.3f}"]
+            if left
+            else []
+        ),
+        *([f"{three_decimals(one.share)} is the weight of the part that contains these keys"] if share else []),
+        f"weight = {share}{three_decimals(float(powers[one.at]))} / {three_decimals(total)} = {one.weight:.6f}",
+    ]
+    title = f"softmax over {len(may)} key{'s' * (len(may) != 1)}" + f"; {masked} more are masked" * (masked > 0)
+    return _Step(title, table, tuple(lines))
