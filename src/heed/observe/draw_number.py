@@ -49,7 +49,9 @@ def _steps(opened: Opened, every: bool) -> Iterator[_Step]:
         rows, columns = opened.part_labels
         table = NumberTable("", tuple(row or "weight" for row in rows), columns, opened.parts, heat=True)
         said = "the mean over the rows" * (len(rows) > 1), "the sum over the columns" * (len(columns) > 1)
-        line = f"{' of '.join(filter(None, said))} is {opened.drawn:.6f}; the largest of them is opened below"
+        one = opened.number
+        which = f"{one.title}, {visible(one.query_label)} -> {visible(one.key_label)}"
+        line = f"{' of '.join(filter(None, said))} is {opened.drawn:.6f}; below, the largest of them: {which}"
         yield _Step("what the weight is made of", table, (line,))
     yield from _of_number(opened.number, every)
 
@@ -110,7 +112,7 @@ def _softmax(one: Number, every: bool) -> _Step:
     chosen = sorted(best)
     rows = {
         "score": one.scores,
-        f"exp(score - {three_decimals(highest)})": powers,
+        "exp(score - max)": powers,
         "weight": one.share * powers / total,
     }
     heat = tuple(name == "weight" for name in rows)

@@ -241,7 +241,7 @@ def _of_shares(
     return Shading(title, axis, tuple(shares.tolist()), largest, listed=listed, opens=opened)
 
 
-_LEARNED = Axis("learned", "vector", ("1",))
+_LEARNED = Axis("learned", "vector", ("learned vector",))
 """The row of an attention that has one learned query."""
 
 
