@@ -422,6 +422,12 @@ EDITS = [
         ("tests/test_verdict.py",),
     ),
     Edit(
+        "verdict: three words whose changes add up stand for one another",
+        "(changes - row.changes[np.array(threes)].sum(axis=1)).tolist()",
+        "changes.tolist()",
+        ("tests/test_verdict.py",),
+    ),
+    Edit(
         "verdict: the word of a tag is compared with the others",
         "if key != n and key not in skipped and",
         "if key not in skipped and",
