@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import math
 import re
@@ -17,11 +18,12 @@ import torch
 from PIL import Image
 
 from heed.observe import palette
-from heed.observe.draw_html import CELLS_IN_A_TABLE, look_to_html, shading_to_html
+from heed.observe.draw_html import CELLS_IN_A_TABLE, KEPT, look_to_html, shading_to_html
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
 from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
+from heed.observe.overview import FEW
 from heed.observe.scene import to_svg
 from heed.observe.shown import ShownLook, look_to_text, map_to_text, shading_to_text
 from heed.visible import clean, visible
@@ -151,6 +153,33 @@ def test_a_compact_row_ends_with_its_best_span():
     row = map_to_text(make_map(DATE.query.labels, DATE.key.labels, weights=weights)).split("\n\n")[1].split("\n")[1]
     # 0.35 + 0.25 on the digits outweigh the single best letter.
     assert row.endswith("0.60 1998")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    ("a b " + "c d " * 20 + "end", "rows 7 to 42, where the target repeats 'c d' 20 times from word 3 on"),
+    ("x " * 125, "rows 3 to 125, where the target repeats 'x' 125 times from word 1 on"),
+    ("a b c d " + "e " * 12, "rows 7 to 16, where the target repeats 'e' 12 times from word 5 on"),
+    ("a b c d " + "e " * 11, ""),
+    ("a b c d e f g h i j k l m", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("keys", ["pqrs", [f"key{i}" for i in range(40)]])
+def test_rows_of_an_output_that_repeats_itself_are_left_out_of_the_text(words, said, keys):
+    map = make_map(words.split(), keys, kind="word")
+    text = map_to_text(map, width=70)
+    assert (f"left out: {said}" in text) if said else ("left out" not in text)
+    if said:
+        assert len(text.splitlines()) < 40
+
+
+def test_long_rows_are_shaded_by_their_largest_weight():
+    weights = [[1 / 80] * 80, [0.1] * 2 + [0.05] * 2 + [0.7 / 76] * 76]
+    text = map_to_text(make_map("ab", "x" * 80, weights=weights), width=120)
+    rows = [line[2:82] for line in text.split("\n") if line[:2] in ("a ", "b ")]
+    assert rows == ["█" * 80, "██▓▓" + "░" * 76] and "share of the row's largest" in text
+    short = map_to_text(make_map("a", "x" * 20, weights=[[0.05] * 20]), width=40)
+    assert "weight: " in short
+    svg = map_to_svg(make_map("ab", "x" * 80, weights=weights), cell=12)
+    assert "each row by its own largest weight" in svg and svg.count(palette.shade(1.0)) >= 82
 
 
 def test_wide_maps_are_wrapped_in_blocks():
@@ -302,8 +331,8 @@ def test_the_name_of_a_part_stands_over_its_columns():
 def test_a_large_map_hands_its_parts_to_the_script():
     n = CELLS_IN_A_TABLE // 4
     axis = Axis("talk", "word", ("w",) * n, (Part("1 Ann", 0, 7), Part("2 Bo", 7, n)))
-    (data,) = large_data(Page(look_to_html(make_look(talk_map(axis, 7), frames=False))))
-    assert data["parts"] == [["1 Ann", 0], ["2 Bo", 7]]
+    (data,) = page_data(Page(look_to_html(make_look(talk_map(axis, 7), frames=False))))
+    assert data["axes"][data["maps"][0]["key"]]["parts"] == [["1 Ann", 0, 7], ["2 Bo", 7, n]]
 
 
 # spans
@@ -396,15 +425,11 @@ def test_html_table_holds_each_weight(map):
         f"target {visible(map.query.labels[0])} -> source {visible(map.key.labels[1])}"
     )
     assert [cell["tabindex"] for cell in cells].count("0") == 1
-    (data,) = [
-        json.loads(text)
-        for tag, text in page.text
-        if tag == "script" and text.startswith('{"names":["target","source"],"query"')
-    ]
+    (data,) = page_data(page)
     expected = [
         -32768 if hidden else round(w * 1000) for hidden, w in zip(masked, map.weights.flatten().tolist(), strict=True)
     ]
-    assert [weight for row in data["weights"] for weight in row] == expected
+    assert [weight for row in data["maps"][0]["weights"] for weight in row] == expected
 
 
 def test_html_refers_to_nothing_outside():
@@ -424,15 +449,27 @@ def test_html_has_one_frame_per_step():
     assert "article" not in {tag for tag, _ in Page(look_to_html(make_look(DATE))).elements}
 
 
-def unpacked(text, columns):
-    """What the page's script makes of the packed numbers of a map."""
-    numbers = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i2")
-    return numbers.reshape(-1, columns).tolist()
+def unpacked(data, map):
+    """The weights that the page's script makes of one map of its data, NaN for masked and left-out ones."""
+    height, width = (len(data["axes"][map[axis]]["labels"]) for axis in ("query", "key"))
+    found = np.frombuffer(zlib.decompress(base64.b64decode(map["weights"])), np.uint8).astype(float)
+    if map["kept"] is None:
+        weights = (found / 255).reshape(height, width) ** 2
+    else:
+        low, high, roots = found.reshape(3, height, map["kept"])
+        weights = np.full((height, width), np.nan)
+        np.put_along_axis(weights, (low + 256 * high).cumsum(1).astype(int), (roots / 255) ** 2, axis=1)
+    if map["mask"] is not None:
+        bits = np.frombuffer(zlib.decompress(base64.b64decode(data["masks"][map["mask"]])), np.uint8)
+        weights[np.unpackbits(bits)[: height * width].reshape(height, width) == 0] = np.nan
+    return weights
 
 
-def large_data(page):
-    """What the script is given of each large map."""
-    return [json.loads(text) for tag, text in page.text if tag == "script" and text.startswith('{"names"')]
+def page_data(page):
+    """What the script is given, of each section."""
+    return [
+        json.loads(text) for tag, text in page.text if tag == "script" and text.startswith('{"format":"heed-maps-1"')
+    ]
 
 
 @pytest.mark.parametrize("kind", ["token", "character"])
@@ -445,24 +482,44 @@ def test_the_numbers_of_a_large_map_are_all_there(kind):
     mask[0, 500:600] = mask[0, 700] = mask[0, -1] = False
     labels = tuple(f"k{i}" for i in range(n)) if kind == "token" else tuple("ab \n" * (n // 4))
     map = Map("decoder", 0, 0, Axis("text", kind, labels[:2]), Axis("text", kind, labels), weights, None, mask)
-    (data,) = large_data(Page(look_to_html(Look("", "", "", (map,), (), ()))))
-    expected = torch.where(mask, (weights.double() * 1000).round().long(), -32768)
-    assert unpacked(data["packed"], n) == expected.tolist()
-    assert set(expected.flatten().tolist()) >= {-32768, 0, 1000}
-    assert data["key"] == [visible(label) for label in labels]
-    assert data.get("text") == (None if kind == "token" else [clean(label) for label in labels])
+    (data,) = page_data(Page(look_to_html(Look("", "", "", (map,), (), ()))))
+    expected = weights.double().masked_fill(~mask, math.nan).numpy()
+    np.testing.assert_allclose(unpacked(data, data["maps"][0]), expected, atol=0.004)
+    query, key = data["axes"]
+    assert key["labels"] == [visible(label) for label in labels] and query["labels"] == key["labels"][:2]
+    assert key.get("text") == (None if kind == "token" else [clean(label) for label in labels])
 
 
-def test_a_layer_of_12_heads_over_512_tokens_is_a_page_below_5_megabytes():
-    torch.manual_seed(0)
-    axis = Axis("text", "token", tuple(f"token-{i}" for i in range(512)))
-    weights = torch.randn(12, 512, 512).mul(2.0).softmax(-1)
-    maps = tuple(Map("encoder", 3, head, axis, axis, weights[head]) for head in range(12))
-    text = look_to_html(Look("12 heads", "a text", "", maps, (), ()))
-    assert len(text.encode()) < 5_000_000
-    for data, map in zip(large_data(Page(text)), maps, strict=True):
-        assert data["key"] is None
-        assert unpacked(data["packed"], 512) == (map.weights.double() * 1000).round().long().tolist()
+def test_an_overview_holds_the_largest_weights_of_each_long_row_and_short_rows_whole():
+    random, maps = torch.Generator().manual_seed(0), []
+    for length, mechanism in ((300, "encoder"), (40, "pooling")):
+        axis = Axis("text", "token", tuple(f"token-{i}" for i in range(length)))
+        causal = torch.ones(length, length).tril().bool()
+        for head, mask in itertools.product(range(3), (None, causal)):
+            scores = torch.randn(length, length, generator=random) * 2
+            weights = (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
+            maps.append(Map(mechanism, int(mask is None), head, axis, axis, weights, None, mask))
+    (data,) = page_data(Page(look_to_html(Look("", "", "", tuple(maps), (), ()))))
+    assert len(data["axes"]) == len(data["masks"]) == 2 and len(data["maps"]) == len(maps) > FEW
+    for map, drawn in zip(maps, data["maps"], strict=True):
+        found, allowed = unpacked(data, drawn), map.mask if map.mask is not None else torch.ones_like(map.weights) > 0
+        there = ~np.isnan(found)
+        np.testing.assert_allclose(found[there], map.weights.double().numpy()[there], atol=0.004)
+        assert there.sum(1).tolist() == [min(KEPT if len(map.key) > 64 else 64, n) for n in allowed.sum(1).tolist()]
+        least = np.nanmin(np.where(there, map.weights, np.nan), axis=1)
+        assert (np.where(there, 0.0, map.weights.numpy()).max(1) <= least).all()
+
+
+def test_few_maps_are_drawn_one_below_the_other_unless_an_overview_is_wanted():
+    few, many = (tuple(make_map("abc", "abcd") for _ in range(count)) for count in (FEW, FEW + 1))
+    assert '<section class="overview"' not in look_to_html(Look("", "", "", few, (), ()))
+    for look, overview in ((Look("", "", "", few, (), ()), True), (Look("", "", "", many, (), ()), False)):
+        page = Page(look_to_html(look, overview=overview))
+        assert [a["class"] for tag, a in page.elements if tag == "section"] == [
+            "overview",
+            "map",
+        ]  # that of the template
+        assert [a["data-map"] for tag, a in page.elements if "data-map" in a] == [*map(str, range(len(look.maps)))]
 
 
 def test_bars_grow_with_the_values():

@@ -13,6 +13,7 @@ from heed.observe.maps import Axis, Map, Traces
 from heed.observe.remarks import entropy, looks_at, remarks
 from heed.observe.scene import to_svg
 from heed.observe.shown import ShownLook, map_to_text
+from heed.visible import clean
 
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 
@@ -51,7 +52,8 @@ def test_a_remark_says_its_number_in_every_form(name):
     assert f"remark: {found.text}" in map_to_text(map)
     assert f"Remark: {found.text}." in to_svg(map_scene(map)).replace("&#x27;", "'")
     look = Look("", "", "", (map,), (), ())
-    assert '<p class="remark" dir="auto">' in look_to_html(look)
+    shown = clean(found.text).replace("'", "&#39;")
+    assert f'<ul class="remarks"><li dir="auto">{shown}</li></ul>' in look_to_html(look)
     (drawn,) = json.loads(ShownLook(look, False).json())["maps"]
     assert [(one["kind"], one["value"]) for one in drawn["remarks"]] == [(found.kind, pytest.approx(value, abs=1e-6))]
 
@@ -85,6 +87,14 @@ def test_rows_with_one_key_and_ties_look_nowhere():
     wide = torch.zeros(2, 5)
     wide[:, 4] = 1.0
     assert [name for name, rows in looks_at(made(wide)).items() if rows.all()] == ["last"]
+
+
+def test_a_key_that_was_read_one_step_earlier_is_the_previous_one():
+    query, key = (Axis("target", "word", tuple(labels.split())) for labels in ("a b c d end", "start a b c d"))
+    written = Map("decoder", 0, 0, query, key, torch.eye(5), mask=torch.ones(5, 5).tril().bool())
+    assert [one.kind for one in remarks(written)] == ["previous"]
+    other = Map("cross", 0, 0, query, Axis("source", "word", tuple("vwxyz")), torch.eye(5).roll(1, 0))
+    assert {"previous", "next"}.isdisjoint(looks_at(other))
 
 
 def test_a_separator_is_known_by_its_label():

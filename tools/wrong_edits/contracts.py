@@ -75,4 +75,22 @@ EDITS = [
         "before.weights - after.weights",
         ("tests/test_edits_as_data.py::test_an_edited_look_shows_what_the_edits_change",),
     ),
+    Edit(
+        "a thumbnail shows every n-th weight, not the largest",
+        "values = np.fmax.reduceat(values, starts, axis=axis)",
+        "values = values.take(starts, axis=axis)",
+        ("tests/test_overview.py",),
+    ),
+    Edit(
+        "masked cells of an overview look like weights of 0",
+        '"mask": None if mask is None or exact else masks.setdefault(mask, len(masks)),',
+        '"mask": None,',
+        ("tests/test_draw.py",),
+    ),
+    Edit(
+        "the shortest repetition is not seen",
+        "if start >= 0 and stop - start >= max(12, 4 * period):",
+        "if start >= 0 and stop - start > max(12, 4 * period):",
+        ("tests/test_draw.py",),
+    ),
 ]

@@ -445,10 +445,19 @@ def look(
         str | None,
         option("View", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
     ] = None,
-    layer: Annotated[str, option("View", metavar="N", help="Layer from 0, negative from the end, or all.")] = "-1",
+    layer: Annotated[
+        str | None,
+        option("View", metavar="N", help="Layer from 0, negative from the end (default -1), or all."),
+    ] = None,
     head: Annotated[
-        str, option("View", metavar="N", help="Head from 0, mean (over the heads) or all (each separately).")
-    ] = "mean",
+        str | None, option("View", metavar="N", help="Head from 0, mean (over the heads; default) or all.")
+    ] = None,
+    overview: Annotated[
+        bool, option("View", "--overview", help="Thumbnails of all layers and heads, or of those chosen.")
+    ] = False,
+    sort: Annotated[
+        str | None, option("View", metavar="MEASURE", help="Order the overview: entropy, smallest first.")
+    ] = None,
     edits: Annotated[
         list[str] | None,
         option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
@@ -477,9 +486,10 @@ def look(
     """
     from heed.cli.show import Drawing, run_look
 
-    files, changes = tuple(fonts or ()), tuple(edits or ())
+    given = {"layer": layer, "head": head, "overview": overview, "sort": sort, "edits": tuple(edits or ())}
+    chosen = {name: value for name, value in given.items() if value}
     opened = (number, every, numpy)
-    drawing = Drawing(steps, form, out, open_it, mechanism, layer, head, force, files, changes, *opened)
+    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, tuple(fonts or ()), *opened)
     run_look(run, texts or [], flags, drawing)
 
 

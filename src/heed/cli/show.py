@@ -33,11 +33,9 @@ class Drawing:
     out: Path | None
     open_it: bool
     mechanism: str | None
-    layer: str
-    head: str
+    chosen: dict[str, Any]  # of layer, head, overview, sort and edits those that were given
     force: bool = False
     fonts: tuple[Path, ...] = ()
-    edit: tuple[str, ...] = ()
     number: tuple[str, str] | None = None
     every: bool = False
     numpy: bool = False
@@ -111,14 +109,17 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         several = getattr(run, "looks_at_several", False)
         if len(typed) != 1 and not several:
             raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
-        layer, head = drawing.layer, drawing.head
+        chosen = dict(drawing.chosen)
+        for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
+            if chosen.get(name, "all") not in words:
+                chosen[name] = number(name, chosen[name], f"a number{', mean' * ('mean' in words)} or all")
+        if pictures := [name for name in ("overview", "sort") if name in chosen and not isinstance(run, TextRun)]:
+            raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
             steps=drawing.steps,
             mechanism=drawing.mechanism,
-            layer="all" if layer == "all" else number("layer", layer, "a number or all"),
-            head=head if head in ("mean", "all") else number("head", head, "a number, mean or all"),
-            **({"edits": drawing.edit} if drawing.edit else {}),
+            **chosen,
             **options_of(run.config.task, "look", flags),
         )
 
@@ -135,8 +136,8 @@ def _refuse_task_without_looks(path: Path) -> None:
 
 def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
     """Refuse options that need a text."""
-    plain = {"steps": False, "edit": (), "mechanism": None, "layer": "-1", "head": "mean", "number": None}
-    given = [name for name, value in plain.items() if getattr(drawing, name) != value] + list(flags)
+    given = [name for name in ("steps", "mechanism", "number") if getattr(drawing, name)]
+    given += ["edit" if name == "edits" else name for name in drawing.chosen] + list(flags)
     if given:
         raise ConfigError(
             f"--{given[0]} needs a text to look at (without one, the training curves are drawn); give the text "

@@ -1,29 +1,48 @@
 """A look as one HTML file without network access or dependencies; works from disk, in a notebook and printed.
 
 A map is a real table (it can be read aloud, copied to a spreadsheet and printed, and needs no script). Browsers are
-slow with more than `CELLS_IN_A_TABLE` cells; then the script draws the same numbers on a canvas instead. All steps are
-in the page, for printing and screen readers; the script shows one at a time.
+slow with more than `CELLS_IN_A_TABLE` cells; then the script draws the same numbers on a canvas, and the chosen row as
+a table. Many maps are an overview, of which the script opens one at a time. All steps are in the page, for printing and
+screen readers; the script shows one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from markupsafe import Markup
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.observe import palette
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
-from heed.observe.maps import FIXED_VECTOR, Axis, Map, SignedMap, Traces, axis_name, place_name, plural, unmasked
+from heed.observe.maps import (
+    FIXED_VECTOR,
+    LONG,
+    Axis,
+    Map,
+    SignedMap,
+    Traces,
+    axes_line,
+    axis_name,
+    place_name,
+    plural,
+    shades,
+    unmasked,
+)
 from heed.observe.number_tables import NumberTable, table_to_html
+from heed.observe.overview import FEW, SORTS, groups, heading, said
 from heed.observe.page import Cell, Row, draw, look_page, packed
-from heed.observe.remarks import remarks
+from heed.observe.remarks import Remark, remarks
 from heed.visible import clean, visible
 
 CELLS_IN_A_TABLE = 64 * 64
+KEPT = 16
+"""Weights of each row that an overview holds of maps with more than `LONG` keys."""
 _ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
 _FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
 _UNITS = 128
@@ -32,12 +51,20 @@ _OUT = -32768
 """In place of a weight: masked."""
 
 
-def look_to_html(look: Look, *, steps: bool = False) -> str:
-    """Draw a look as a self-contained page; equal looks give equal bytes."""
+def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sort: str | None = None) -> str:
+    """Draw a look as a self-contained page; equal looks give equal bytes.
+
+    More than `FEW` attention maps are drawn as an overview, fewer only with `overview`; `sort` orders it by a measure.
+    """
     texts = list(zip(look.names, (look.source, look.target), strict=True))
+    attention = [map for map in look.maps if map.shares]
+    together = bool(attention) and (overview or len(attention) > FEW)
+    alone = [(i, map) for i, map in enumerate(look.maps) if not together or not map.shares]
     parts = [
         *map(shading_to_html, look.shadings),
-        *(map_to_html(map, i) for i, map in enumerate((*look.maps, *look.differences))),
+        *([overview_to_html(attention, sort)] if together else []),
+        *(map_to_html(map, i) for i, map in alone),
+        *(map_to_html(map, i) for i, map in enumerate(look.differences, len(look.maps))),
         *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
         *([steps_to_html(look)] if steps else []),
         *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
@@ -50,12 +77,61 @@ def look_to_html(look: Look, *, steps: bool = False) -> str:
 # Maps ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _MapPart:
+    """What the page says and shows of one map; all of it empty where the script fills it in."""
+
+    title: str = ""
+    axes: str = ""
+    caption: str = ""
+    remarks: tuple[str, ...] = ()
+    has_masked: bool = True
+    ends: tuple[str, str] = ("0", "1")
+    ramp: tuple[str, ...] = tuple(f"w{i}" for i in range(palette.LEVELS + 1))
+    table: str = ""
+    hint: str = ""
+    queries: tuple[str, ...] = ()
+    words: str = ""
+    kind: str = ""
+
+
 def map_to_html(map: Map, number: int) -> Markup:
     """Draw one map as a `<section>` of a page; its ids contain `number`, its number on the page, from 0."""
-    large = len(map.query) * len(map.key) > CELLS_IN_A_TABLE
+    small, name = _fits_a_table(map), f"map-{number}"
     turned = any(len(visible(label)) > 3 for label in map.key.labels)
-    words = "" if large else shaded_words(map.key)
-    return draw("map", map, f"map-{number}", large, turned, _map_hint(map), words, _data(map, large), remarks(map))
+    part = _MapPart(
+        map.title,
+        axes_line(map),
+        map.caption,
+        tuple(one.text for one in remarks(map)),
+        map.has_masked,
+        (f"{map.least:.3g}", f"{map.most:.3g}"),
+        tuple(map.css(map.least + i / palette.LEVELS * (map.most - map.least)) for i in range(palette.LEVELS + 1)),
+        draw("grid", map, name, turned, shades(map).values) if small else "",
+        _map_hint(map),
+        map.query.labels if small else (),
+        shaded_words(map.key) if small else "",
+        _kind(map.key),
+    )
+    return draw("map", name, part, maps_data([map], exact=small))
+
+
+def overview_to_html(maps: Sequence[Map], sort: str | None = None) -> Markup:
+    """Draw attention maps as a `<section>` of thumbnails, of which the script opens one at a time."""
+    found = groups(maps, sort)
+    headed = [(heading(name, rows), rows) for name, rows in found.items()]
+    noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
+    data = maps_data(maps, kept=KEPT, noted=noted)
+    return draw("overview", headed, said(maps), sort, [*SORTS], _MapPart(), data)
+
+
+def _fits_a_table(map: Map) -> bool:
+    return len(map.query) * len(map.key) <= CELLS_IN_A_TABLE
+
+
+def _kind(axis: Axis) -> str:
+    """The class of a text of which each position is shaded."""
+    return "character" if axis.kind == "character" else "word"
 
 
 def shaded_words(axis: Axis, weights: Sequence[float | None] | None = None) -> Markup:
@@ -94,27 +170,82 @@ def _map_hint(map: Map) -> str:
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)}{attended} are shaded."
 
 
-def _data(map: Map, large: bool) -> dict[str, Any]:
-    """Names and labels of the axes, and weights in thousandths of the darkest, `_OUT` for masked; large maps packed."""
-    shares = map.weights.detach().double().cpu().numpy() / map.most
-    thousandths = np.rint(shares.clip(-30, 30) * 1000).astype(np.int16)
-    if map.mask is not None:
-        thousandths[~map.mask.cpu().numpy()] = _OUT
-    content: dict[str, Any] = {
-        "names": [place_name(map.query), place_name(map.key)],
-        "query": [visible(label) for label in map.query.labels],
-        "key": [visible(label) for label in map.key.labels],
-        **({"signed": map.most} if map.least < 0 else {}),
+MAPS = "heed-maps-1"
+"""Name of the format of `maps_data`."""
+
+
+def maps_data(
+    maps: Sequence[Map], *, exact: bool = False, kept: int | None = None, noted: Mapping[int, Sequence[Remark]] = {}
+) -> dict[str, Any]:
+    """Maps as plain values, for the script of a page; `noted` are their remarks, where these are known already.
+
+    Axes and masks are stored once and referred to by number. Weights are relative to `most`, the one drawn darkest.
+    With `exact`, those of a map are rows of thousandths, `_OUT` for masked cells. Otherwise they are packed as 8-bit
+    square roots, 255 for 1 (of signed numbers 1 for -1, 128 for 0), which is right to 0.004; masks as bits. Of a map
+    with more than `LONG` keys, only the `kept` largest weights of each row are packed: for all rows the lower bytes of
+    the distances between their keys, then the higher bytes, then the roots.
+    """
+    axes: dict[Axis, int] = {}
+    masks: dict[bytes, int] = {}
+    found = []
+    for index, map in enumerate(maps):
+        weights, signed = map.weights.detach().double().cpu().numpy() / map.most, map.least < 0
+        mask = np.packbits(map.mask.cpu().numpy()).tobytes() if map.mask is not None and map.has_masked else None
+        only = kept if kept is not None and len(map.key) > LONG else None
+        numbers: Any
+        if exact:
+            thousandths = np.rint(weights.clip(-30, 30) * 1000).astype(np.int16)
+            if map.mask is not None:
+                thousandths[~map.mask.cpu().numpy()] = _OUT
+            numbers = thousandths.tolist()
+        else:
+            numbers = packed(_roots(weights, signed) if only is None else _largest(weights, only))
+        found.append({
+            "title": map.title,
+            "layer": map.layer,
+            "head": map.head,
+            "shares": map.shares,
+            "most": map.most,
+            "signed": signed,
+            "axes": axes_line(map),
+            "caption": clean(map.caption),
+            "remarks": [clean(one.text) for one in (noted[index] if index in noted else remarks(map))],
+            "hint": _map_hint(map),
+            "query": axes.setdefault(map.query, len(axes)),
+            "key": axes.setdefault(map.key, len(axes)),
+            "mask": None if mask is None or exact else masks.setdefault(mask, len(masks)),
+            "table": _fits_a_table(map),
+            "by_row": shades(map).by_row,
+            "kept": only,
+            "weights": numbers,
+        })  # fmt: skip
+    packed_masks = [packed(np.frombuffer(bits, np.uint8)) for bits in masks]
+    return {"format": MAPS, "axes": [_axis_data(axis) for axis in axes], "masks": packed_masks, "maps": found}
+
+
+def _axis_data(axis: Axis) -> dict[str, Any]:
+    return {
+        "name": place_name(axis),
+        "kind": _kind(axis),
+        "labels": [visible(label) for label in axis.labels],
+        "parts": [[visible(part.label), part.start, part.stop] for part in axis.parts],
+        **({"text": [clean(label) for label in axis.labels]} if axis.kind == "character" else {}),
     }
-    if not large:
-        return {**content, "weights": thousandths.tolist()}
-    if content["key"] == content["query"]:
-        content["key"] = None
-    if map.key.parts:
-        content["parts"] = [[visible(part.label), part.start] for part in map.key.parts]
-    if map.key.kind == "character":
-        content["text"] = [clean(label) for label in map.key.labels]
-    return {**content, "packed": packed(thousandths)}
+
+
+def _roots(weights: NDArray[np.float64], signed: bool = False) -> NDArray[np.uint8]:
+    scale, middle = (127, 128) if signed else (255, 0)
+    sizes = np.rint(np.sqrt(np.abs(weights.clip(-1 if signed else 0, 1))) * scale)
+    roots: NDArray[np.uint8] = (middle + np.sign(weights) * sizes).astype(np.uint8)
+    return roots
+
+
+def _largest(weights: NDArray[np.float64], kept: int) -> NDArray[np.uint8]:
+    """The largest weights of each row, as `maps_data` packs them."""
+    keys = np.sort(np.argpartition(-weights, kept - 1, axis=1)[:, :kept], axis=1)
+    distances = np.diff(keys, axis=1, prepend=0)
+    parts = distances & 255, distances >> 8, _roots(np.take_along_axis(weights, keys, axis=1))
+    return np.concatenate([part.astype(np.uint8).ravel() for part in parts])
 
 
 # Shaded words -------------------------------------------------------------------------------------------------
@@ -241,7 +372,7 @@ def _frame_rows(frame: EncoderFrame | DecoderFrame, look: Look, scales: dict[str
 
 def _glance_rows(glance: Glance, scales: dict[str, float], of: str) -> Iterator[StepRow]:
     """Shaded keys, numbers and context of one attention."""
-    kind = "character" if glance.key.kind == "character" else "word"
+    kind = _kind(glance.key)
     shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
     yield StepRow(f"{of}looks at", "", Markup('<p class="keys {}" dir="auto">{}</p>').format(kind, shaded))
     yield StepRow("numbers", "", _numbers(glance))

@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.observe import palette
 from heed.observe.looks import Shading
-from heed.observe.maps import Axis, Map, axes_line, axis_name, cell_name, cut
+from heed.observe.maps import Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.observe.remarks import remarks
 from heed.observe.scene import HATCH, MASKED, Box, Image, Item, Label, Path, Scene, ramp
 from heed.visible import clean, visible
@@ -31,6 +32,7 @@ _MARGIN = 16
 _BAR = 160
 _LARGEST = 1024  # pixels of a large map, on its longer side
 _PIXELS = " One square for each cell; not all rows and columns are labelled. Numbers: see the HTML or JSON form."
+_BY_ROW = " Colour: each row by its own largest weight."
 _UNITS = 64  # of a vector, in one line
 _UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
 _QUIET = "#4a525c"  # for numbers near zero, so that the others stand out
@@ -40,16 +42,19 @@ _FRAME = "#9aa3ad"
 def map_scene(map: Map, cell: int = 30) -> Scene:
     """Draw a map with cells of `cell` pixels.
 
-    The scale is fixed from 0 to 1, so that figures can be compared. Cells of at least 28 px show their number; every
-    cell has a tooltip with its labels and weight. Masked cells are hatched. A map of more than `MOST_CELLS` cells is
-    drawn as one embedded picture, with masked cells in grey and only some of the labels.
+    The scale is fixed from 0 to 1, so that figures can be compared; above `LONG` keys it is that of each row. Cells of
+    at least 28 px show their number; every cell has a tooltip with its labels and weight. Masked cells are hatched. A
+    map of more than `MOST_CELLS` cells is drawn as one embedded picture, with masked cells in grey and only some of the
+    labels.
     """
     small = len(map.query) * len(map.key) <= MOST_CELLS
     if not small:
         cell = max(1, min(cell, _LARGEST // max(len(map.query), len(map.key))))
     step = 1 if cell >= _FONT else -(-_FONT * 5 // (4 * cell))  # between two labels
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
-    header = [clean(map.title), axes_line(map), *_wrapped(map.caption + ("" if small else _PIXELS))]
+    shown = shades(map)
+    more = _BY_ROW * shown.by_row + ("" if small else _PIXELS)
+    header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more)]
     header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.")]
     upright = all(len(_label(label)) * _ADVANCE <= cell for label in map.key.labels)
     turned = int(_extent(map.key) * 0.87)
@@ -67,12 +72,12 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     for i in range(0, len(map.key), step):
         x, label = left + cell * (i + 0.5), _label(map.key.labels[i])
         scene.add([Label(x, top - 6, label, "middle") if upright else Label(x + 4, top - 6, label, turn=-60)])
-    scene.add(_cells(map, cell) if small else [_pixels(map, cell)], left, top)
+    scene.add(_cells(map, shown, cell) if small else [_pixels(map, shown, cell)], left, top)
     for part in map.key.parts:
         x, room = left + cell * part.start, int(cell * (part.stop - part.start) / _ADVANCE)
         scene.add([Path(((x, top - 4), (x, bottom + 14)), _QUIET, 1.5)])
         scene.add([Label(x + 3, bottom + 13, cut(visible(part.label), max(1, room)), "small")])
-    scene.add(_color_bar(map, MASKED if small else MASKED_PIXEL), left, bottom + 24)
+    scene.add(_color_bar(map, shown.by_row, MASKED if small else MASKED_PIXEL), left, bottom + 24)
     return scene
 
 
@@ -115,24 +120,22 @@ def _header(lines: list[str]) -> list[Item]:
     return [Label(_MARGIN, _MARGIN + 12, title, "title"), *below]
 
 
-def _cells(map: Map, cell: int) -> Iterable[Item]:
+def _cells(map: Map, shown: Shades, cell: int) -> Iterable[Item]:
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         for j, (key, weight) in enumerate(zip(map.key.labels, row, strict=True)):
             said = f"{cell_name(map, query, key)} {'masked' if weight is None else map.number(weight, 3)}"
-            color = MASKED if weight is None else map.color(weight)
+            color = MASKED if weight is None else map.color(float(shown.values[i, j]))
             yield Box(cell * j, cell * i, cell, cell, color, said, kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
-                ink = _QUIET if abs(weight) < 0.025 * map.most else palette.ink(color)
+                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.ink(color)
                 yield Label(cell * (j + 0.5), cell * (i + 0.5) + 3.5, map.number(weight), "number", color=ink)
 
 
-def _pixels(map: Map, cell: int) -> Image:
+def _pixels(map: Map, shown: Shades, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
-    cells = np.array([[w if w is not None else np.nan for w in row] for row in map.cells()])
-    shades = ((cells - map.least) / (map.most - map.least)).clip(0, 1)
-    steps = np.where(np.isnan(shades), _STEPS + 1, np.rint(np.nan_to_num(shades) * _STEPS)).astype(np.uint8)
-    colors = [*(_on_scale(map, i / _STEPS) for i in range(_STEPS + 1)), MASKED_PIXEL]
-    return Image(0, 0, cell * len(map.key), cell * len(map.query), png_uri(steps, colors))
+    shares = (shown.values - map.least) / (map.most - map.least)
+    colors = [_on_scale(map, i / _STEPS) for i in range(_STEPS + 1)]
+    return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uri(shares, colors, MASKED_PIXEL))
 
 
 def _on_scale(map: Map, share: float) -> str:
@@ -140,7 +143,14 @@ def _on_scale(map: Map, share: float) -> str:
     return map.color(map.least + share * (map.most - map.least))
 
 
-def png_uri(steps: np.ndarray, colors: list[str]) -> str:
+def shares_uri(shares: NDArray[np.float64], colors: list[str], masked: str) -> str:
+    """Numbers in 0..1, `(rows, columns)`, in equidistant colours as a PNG in a data URI; NaN in the colour `masked`."""
+    last = len(colors) - 1
+    steps = np.where(np.isnan(shares), last + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * last)).astype(np.uint8)
+    return png_uri(steps, [*colors, masked])
+
+
+def png_uri(steps: NDArray[np.uint8], colors: list[str]) -> str:
     """A matrix of numbers of colours as a PNG in a data URI."""
     from PIL import Image as Pillow
 
@@ -151,12 +161,12 @@ def png_uri(steps: np.ndarray, colors: list[str]) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _color_bar(map: Map, masked: str) -> Iterable[Item]:
-    ends = f"{map.least:.3g}", f"{map.most:.3g}"
+def _color_bar(map: Map, by_row: bool, masked: str) -> Iterable[Item]:
+    ends = f"{map.least:.3g}", "row's largest" if by_row else f"{map.most:.3g}"
     yield Box(0, 0, _BAR, 10, "url(#ramp)", stroke=_FRAME)
     yield from (
         Label(0, 24, ends[0], "small"),
-        Label(_BAR / 2, 24, map.unit, "middle"),
+        Label(_BAR / 2 - 20 * by_row, 24, map.unit, "middle"),
         Label(_BAR, 24, ends[1], "end"),
     )
     if map.has_masked:

@@ -16,10 +16,11 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.errors import ShapeError
@@ -140,6 +141,11 @@ class Map:
         """The number at the other end of the scale."""
         return 0.0
 
+    @property
+    def shares(self) -> bool:
+        """True if rows are shares of one whole: for attention, not for gates and differences."""
+        return True
+
     def color(self, value: float, dark: bool = False) -> str:
         """The colour of a number, for a white or a dark ground."""
         return palette.shade(value, palette.DARK if dark else palette.LIGHT)
@@ -172,6 +178,10 @@ class Traces(Map):
     def unit(self) -> str:
         return "value"
 
+    @property
+    def shares(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SignedMap(Map):
@@ -198,6 +208,10 @@ class SignedMap(Map):
         return self.quantity
 
     @property
+    def shares(self) -> bool:
+        return False
+
+    @property
     def most(self) -> float:
         return self.darkest
 
@@ -214,6 +228,28 @@ class SignedMap(Map):
     def number(self, value: float, digits: int = 2) -> str:
         rounded = round(value, digits)
         return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
+
+
+LONG = 64
+"""Maps with more keys are coloured by row: the weights of a long row are all near 0 on a fixed scale."""
+
+
+class Shades(NamedTuple):
+    """The number that colours each cell, `(query, key)`, NaN for masked cells; with `by_row`, 1 is a row's largest."""
+
+    values: NDArray[np.float64]
+    by_row: bool
+
+
+def shades(map: Map) -> Shades:
+    """The weights, or for maps of more than `LONG` keys their shares of the largest weight of their row."""
+    values = map.weights.detach().double().cpu().numpy()
+    by_row = len(map.key) > LONG and map.shares
+    if by_row:
+        values = values / np.maximum(values.max(1, keepdims=True), 1e-12)
+    if map.mask is not None:
+        values = np.where(map.mask.cpu().numpy(), values, np.nan)
+    return Shades(values, by_row)
 
 
 MERGED = "Words: weights are summed over the parts of the attended word and averaged over those of the attending word."
@@ -321,6 +357,41 @@ def peaks(map: Map) -> list[KeySpan | None]:
             stands_out = False
         found.append(best if stands_out else None)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """The end of an axis that says the same again and again: positions `start` to `stop`, every `period` the same."""
+
+    axis: Axis
+    start: int
+    stop: int
+    period: int
+
+    @property
+    def times(self) -> int:
+        """How often it is said in full."""
+        return (self.stop - self.start) // self.period
+
+    def __str__(self) -> str:
+        text = visible(text_of(self.axis, self.start, self.start + self.period))
+        return f"{self.axis.name} repeats '{text}' {self.times} times from {self.axis.kind} {self.start + 1} on"
+
+
+def repetition(axis: Axis) -> Repetition | None:
+    """The repetition at the end of an axis: of at most 12 labels, at least 4 times and over at least 12 labels in all.
+
+    One more label may follow, such as "end".
+    """
+    labels = axis.labels
+    for stop in (len(labels), len(labels) - 1):
+        for period in range(1, 13):
+            start = stop - period
+            while start > 0 and labels[start - 1] == labels[start - 1 + period]:
+                start -= 1
+            if start >= 0 and stop - start >= max(12, 4 * period):
+                return Repetition(axis, start, stop, period)
+    return None
 
 
 def links(map: Map) -> list[SpanLink]:

@@ -82,9 +82,9 @@ def draw(macro: str, *values: Any, source: str = "observe/draw.html", **named: A
     return drawn
 
 
-def packed(matrix: NDArray[np.int16]) -> str:
-    """A matrix of whole numbers for the page's script, which unpacks it: compressed, in base 64."""
-    return base64.b64encode(zlib.compress(matrix.astype("<i2").tobytes())).decode()
+def packed(numbers: NDArray[np.uint8] | NDArray[np.int16]) -> str:
+    """Whole numbers for the page's script, which unpacks them: compressed, in base 64; the lower byte first."""
+    return base64.b64encode(zlib.compress(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes(), 9)).decode()
 
 
 @cache

@@ -114,6 +114,16 @@ def paint(text: str, weight: float, signed: bool = False) -> str:
     return on_ground(text, signed_shade(weight, dark=True) if signed else shade(weight, DARK))
 
 
+def halves(upper: float | None, lower: float | None) -> str:
+    """One character in the colours of two weights, one above the other; None keeps the terminal's own background."""
+    if upper is None and lower is None:
+        return " "
+    front, back, sign = (lower, None, "▄") if upper is None else (upper, lower, "▀")
+    grounds = [(38, front), *([] if back is None else [(48, back)])]
+    codes = [f"\x1b[{kind};2;{';'.join(map(str, _channels(shade(one or 0.0, DARK))))}m" for kind, one in grounds]
+    return f"{''.join(codes)}{sign}\x1b[0m"
+
+
 def on_ground(text: str, background: str) -> str:
     """The text on a background colour, with terminal codes."""
     codes = [";".join(str(int(c[i : i + 2], 16)) for i in (1, 3, 5)) for c in (background, ink(background))]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from heed.observe.maps import Map, SignedMap, Traces
+from heed.observe.maps import Map
 from heed.visible import visible
 
 NEAR_UNIFORM = 0.95
@@ -44,9 +44,10 @@ def counted_rows(map: Map) -> Tensor:
 def looks_at(map: Map) -> dict[str, Tensor]:
     """For each kind of place, the rows whose largest weight is there, `(query,)` of bool; only rows that count.
 
-    "previous", "next" and "same" (diagonal) are for square maps, "first" and "last" are the first and last key that the
+    "previous" and "next" are for maps of a text over itself, also if the keys begin one token earlier, as where an
+    output is written; "same" (diagonal) for every square map. "first" and "last" are the first and last key that the
     row may attend to, "separator" any key with such a label, "alignment" any key that the known alignment links. A row
-    whose largest weight is shared by several keys looks nowhere, and may be at several kinds of place.
+    may be at several kinds of place; one whose largest weight is shared by several keys looks nowhere.
     """
     weights, allowed = map.weights.detach().float(), _allowed(map)
     if not weights.numel():
@@ -56,7 +57,11 @@ def looks_at(map: Map) -> dict[str, Tensor]:
     found = {"first": best == allowed.int().argmax(-1),
              "last": best == allowed.shape[1] - 1 - allowed.flip(-1).int().argmax(-1)}  # fmt: skip
     if weights.shape[0] == weights.shape[1]:
-        found |= {"previous": best == queries - 1, "next": best == queries + 1, "same": best == queries}
+        earlier = map.query.labels[:-1] == map.key.labels[1:] != map.key.labels[:-1]
+        own = queries + 1 if earlier else queries  # the key that is the query's own token
+        found["same"] = best == own
+        if earlier or map.query.labels == map.key.labels:
+            found |= {"previous": best == own - 1, "next": best == own + 1}
     places = torch.tensor([label in SEPARATORS for label in map.key.labels], device=best.device)
     if bool(places.any()):
         found["separator"] = places[best]
@@ -75,13 +80,13 @@ def entropy(map: Map) -> float:
     return float((-torch.xlogy(weights[rows], weights[rows]).sum(-1) / most).mean())
 
 
-def remarks(map: Map) -> list[Remark]:
-    """What holds for a map; empty where nothing does, and for gates and differences."""
+def remarks(map: Map, spread: float | None = None) -> list[Remark]:
+    """What holds for a map; empty where nothing does, and for gates and differences. `spread` is its known entropy."""
     rows = counted_rows(map)
     number = int(rows.sum())
-    if isinstance(map, Traces | SignedMap) or number < FEWEST_ROWS:
+    if not map.shares or number < FEWEST_ROWS:
         return []
-    spread = entropy(map)
+    spread = entropy(map) if spread is None else spread
     if spread >= NEAR_UNIFORM:
         return [Remark("near-uniform", spread, f"near-uniform: its entropy is {spread:.2f} of the largest possible")]
     found = []

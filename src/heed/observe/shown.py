@@ -7,9 +7,10 @@ wide for the screen.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -42,12 +43,15 @@ from heed.observe.maps import (
     links,
     peaks,
     plural,
+    repetition,
     runs_right_to_left,
     shaded,
+    shades,
     text_of,
     unmasked,
 )
 from heed.observe.numbers import Openable, Opened, open_one
+from heed.observe.overview import overview_scene, overview_to_text
 from heed.observe.page import look_page
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
@@ -196,9 +200,10 @@ class ShownLook(KeptShown):
 
     form = "heed-look-3"
 
-    def __init__(self, look: Look, steps: bool) -> None:
+    def __init__(self, look: Look, steps: bool, overview: bool = False, sort: str | None = None) -> None:
         self.look = look
         self.steps = steps
+        self.overview, self.sort = overview, sort
 
     @property
     def maps(self) -> tuple[Map, ...]:
@@ -211,16 +216,19 @@ class ShownLook(KeptShown):
         return self.look.target
 
     def text(self, width: int = 100, color: bool = False) -> str:
-        return look_to_text(self.look, steps=self.steps, width=width, color=color)
+        maps = overview_to_text(self.maps, self.sort, width, color) if self.overview else None
+        return look_to_text(self.look, steps=self.steps, width=width, color=color, maps=maps)
 
     def html(self) -> str:
-        return look_to_html(self.look, steps=self.steps)
+        return look_to_html(self.look, steps=self.steps, overview=self.overview, sort=self.sort)
 
     def scene(self, index: int | None = None) -> Scene:
-        """The map of that index; without an index the shaded words, else the last map, else the fixed vector.
+        """The map of that index; without one the overview or shaded words, else the last map, else the fixed vector.
 
         Of an edited look, without an index: the most probable tokens, then what the edits change in each map.
         """
+        if index is None and self.overview:
+            return overview_scene(self.maps, self.look.title, self.sort)
         if index is None and self.look.differences:
             changed = [map_scene(one, cell=36) for one in self.look.differences]
             return stacked([*map(shading_scene, self.look.shadings), *changed])
@@ -423,11 +431,30 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
     found = [f"remark: {one.text}" for one in remarks(map)]
-    return "\n".join([*head, *_body(map, width, color), *found])
+    shorter, left_out = _without_repetition(map)
+    return "\n".join([*head, *_body(shorter, width, color), *left_out, *found])
 
 
-def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bool = False) -> str:
-    """Draw a look as text; with `steps` also every step of the encoder and the decoder."""
+def _without_repetition(map: Map) -> tuple[Map, list[str]]:
+    """A map with only the first two of the rows of a repetition, and the line that says which are left out."""
+    found = repetition(map.query) if map.shares and not map.query.parts else None
+    if found is None:
+        return map, []
+    first = found.start + 2 * found.period
+    rows = [*range(first), *range(found.stop, len(map.query))]
+    query = replace(map.query, labels=tuple(map.query.labels[i] for i in rows))
+    weights, mask = map.weights[rows], None if map.mask is None else map.mask[rows]
+    shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask)
+    return shorter, [f"left out: rows {first + 1} to {found.stop}, where the {found}"]
+
+
+def look_to_text(
+    look: Look, *, steps: bool = False, width: int = 100, color: bool = False, maps: Sequence[str] | None = None
+) -> str:
+    """Draw a look as text; with `steps` also every step of the encoder and the decoder.
+
+    `maps` are lines to show in place of the maps.
+    """
     column = max(7, *map(len, look.names))
     texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
     blocks = [[clean(look.title)]]
@@ -436,7 +463,9 @@ def look_to_text(look: Look, *, steps: bool = False, width: int = 100, color: bo
         blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
     blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
-    blocks += [[map_to_text(map, width=width, color=color)] for map in (*look.maps, *look.differences)]
+    shown = (*(look.maps if maps is None else ()), *look.differences)
+    blocks += [[*maps]] if maps is not None else []
+    blocks += [[map_to_text(map, width=width, color=color)] for map in shown]
     if look.summary is not None:
         blocks.append(fixed_vector_to_lines(look.summary, width))
     if steps:
@@ -484,7 +513,7 @@ def _number_cell(map: Map, weight: float | None, width: int, color: bool) -> str
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
     """The narrow grid: one column per key, its label written downwards above it, in blocks that fit the width."""
-    rows, tails = map.cells(), _tails(map)
+    rows, tails = shades(map).values.tolist(), _tails(map)
     lines: list[str] = []
     for start in range(0, len(map.key), per_block):
         stop = min(start + per_block, len(map.key))
@@ -492,21 +521,21 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
         lines += _part_line(map.key, range(start, stop), label_width, 1)
         lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
-            cells = "".join(_compact_cell(map, weight, color) for weight in row[start:stop])
+            cells = "".join(_compact_cell(map, shade, color) for shade in row[start:stop])
             end = f"   {tail}" if tail and stop == len(map.key) else ""
             lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells}{end}")
     return lines
 
 
-def _compact_cell(map: Map, weight: float | None, color: bool) -> str:
-    if weight is None:
+def _compact_cell(map: Map, shade: float, color: bool) -> str:
+    if math.isnan(shade):
         return MASKED[0]
     if color:
-        return palette.on_ground(" ", map.color(weight, dark=True))
+        return palette.on_ground(" ", map.color(shade, dark=True))
     if isinstance(map, SignedMap):
-        part = weight / map.most
+        part = shade / map.most
         return "·" if abs(part) < 0.05 else ("-+" if abs(part) < 0.5 else "▼▲")[part > 0]
-    return shaded(weight, "·")
+    return shaded(shade, "·")
 
 
 def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
@@ -586,15 +615,16 @@ def _values(map: Traces, width: int) -> list[str]:
 
 
 def _legend(map: Map, color: bool) -> str:
+    of = "share of the row's largest" if shades(map).by_row else map.unit
     if color:
         steps = (map.least + i / 10 * (map.most - map.least) for i in range(11))
         bar = "".join(palette.on_ground(" ", map.color(step, dark=True)) for step in steps)
-        scale = f"{map.least:.3g} {bar} {map.most:.3g}"
+        scale = f"{map.least:.3g} {bar} " + (f"{map.most:.3g}" if of == map.unit else of)
     elif isinstance(map, SignedMap):
-        shades = "░ <25 %  ▒ <50 %  ▓ <75 %  █ more; without numbers: + - <50 %  ▲ ▼ more"
-        scale = f"{map.unit}, as a share of {map.most:.3g}: · <5 %  {shades}"
+        signs = "░ <25 %  ▒ <50 %  ▓ <75 %  █ more; without numbers: + - <50 %  ▲ ▼ more"
+        scale = f"{map.unit}, as a share of {map.most:.3g}: · <5 %  {signs}"
     else:
-        scale = f"{map.unit}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
+        scale = f"{of}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")
 
 

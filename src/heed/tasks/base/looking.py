@@ -23,12 +23,14 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
-from heed.observe.maps import Axis, Traces, merge_subwords
+from heed.observe.maps import Axis, Traces, merge_subwords, repetition
+from heed.observe.overview import check_sort
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
 from heed.tasks import capability
 from heed.tasks.base.predictions import some_pieces
 from heed.threads import sparing, threads_for
+from heed.visible import visible
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
@@ -71,8 +73,10 @@ class LooksAtText(ABC):
         steps: bool = False,
         edits: Sequence[Given] = (),
         mechanism: str | None = None,
-        layer: int | Literal["all"] = -1,
-        head: int | Literal["mean", "all"] = "mean",
+        layer: int | Literal["all"] | None = None,
+        head: int | Literal["mean", "all"] | None = None,
+        overview: bool = False,
+        sort: str | None = None,
         attribution: str | None = None,
         attribution_for: str | None = None,
         rather_than: str | None = None,
@@ -88,8 +92,12 @@ class LooksAtText(ABC):
             edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them
                 is named in a note.
             mechanism: Only this attention ("cross", "encoder", ...); all by default.
-            layer: Number of a layer from 0, from the end if negative, or "all".
-            head: Number of a head from 0, the "mean" of all, or "all" one by one.
+            layer: Number of a layer from 0, from the end if negative, or "all"; by default the last one, of an overview
+                all.
+            head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview
+                all.
+            overview: Draw the maps as thumbnails.
+            sort: Order the overview by a measure ("entropy"), smallest first.
             attribution: Also show what each word adds to a score, by this method; see `attribute`.
             attribution_for: The score, as `target` of `attribute`.
             rather_than: As for `attribute`.
@@ -106,6 +114,10 @@ class LooksAtText(ABC):
         capability(self, "look")
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
+        check_sort(sort)
+        overview = overview or sort is not None
+        layer = ("all" if overview else -1) if layer is None else layer
+        head = ("all" if overview else "mean") if head is None else head
         choice, given = Choice(mechanism, layer, head), {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
         if given["edits"]:
@@ -126,7 +138,11 @@ class LooksAtText(ABC):
             judging: Any = capability(self, "verdicts")
             lines = judging.verdict_notes(text, beside, mechanism=mechanism, layer=layer, head=head)
             look = replace(look, notes=(*look.notes, *lines))
-        return ShownLook(look, steps)
+        repeated = [str(found) for map in look.maps if map.shares and (found := repetition(map.query))]
+        look = replace(look, notes=(*look.notes, *(f"the {found}" for found in dict.fromkeys(repeated))))
+        if overview and not look.maps:
+            raise ConfigError("there is no overview, because this look has no attention maps")
+        return ShownLook(look, steps, overview, sort)
 
 
 _WATCHED = 32
@@ -304,7 +320,7 @@ READ_AS = f"; read as the unknown token, marked {UNSEEN}"
 def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", read_as: str = READ_AS) -> list[str]:
     """Notes on any look: words never seen in training, what is not shown, edits."""
     return [
-        *([f"never seen in training: {' '.join(some_pieces(unknown))}{read_as}"] if unknown else []),
+        *([f"never seen in training: {' '.join(map(visible, some_pieces(unknown)))}{read_as}"] if unknown else []),
         *([hidden] if hidden else []),
         *(["edited: " + "; ".join(map(str, edits))] if edits else []),
     ]

@@ -1,0 +1,214 @@
+"""All maps of a look at once: a thumbnail of each, by mechanism, layers from above and heads from left.
+
+Where a map has more cells than a thumbnail has squares, each square shows the largest of several weights, so that a
+single strong one is not lost.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.errors import ConfigError, suggest
+from heed.observe import palette
+from heed.observe.draw_svg import shares_uri
+from heed.observe.maps import LONG, Map, plural, shaded, shades
+from heed.observe.remarks import Remark, entropy, remarks
+from heed.observe.scene import Image, Label, Scene
+from heed.visible import clean
+
+FEW = 8
+"""A page shows more attention maps than these as an overview."""
+SORTS: dict[str, Callable[[Map], float]] = {"entropy": entropy}
+"""Measures by which an overview can be ordered, smallest first."""
+MEASURE = "entropy: mean over the rows, as a share of the largest possible"
+_SIDE = 64
+_GAP = 14
+_STEPS = 250
+_SHORT = {"near-uniform": "even", "same": "diag", "previous": "prev", "alignment": "align"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A map of an overview; `index` is its place among all maps of the look."""
+
+    index: int
+    map: Map
+    entropy: float
+    remarks: list[Remark]
+
+    @property
+    def name(self) -> str:
+        """Layer and head, in short."""
+        return f"L{self.map.layer}" + ("" if self.map.head is None else f" H{self.map.head}")
+
+    def label(self, sort: str | None) -> str:
+        """What is written over its thumbnail: the head, and the layer too where rows are not layers; its entropy."""
+        head = "mean" if self.map.head is None else f"H{self.map.head}"
+        return f"{self.name if sort else head} {self.entropy:.2f}"
+
+    @property
+    def said(self) -> str:
+        """Title, entropy and remarks in words."""
+        return "; ".join([self.map.title, f"entropy {self.entropy:.2f}", *(one.text for one in self.remarks)])
+
+    @property
+    def short(self) -> str:
+        """The first remark in one word; "" if there is none."""
+        return _SHORT.get(self.remarks[0].kind, self.remarks[0].kind) if self.remarks else ""
+
+
+def check_sort(sort: str | None) -> None:
+    """Refuse an unknown measure.
+
+    Raises:
+        ConfigError: There is no such measure.
+    """
+    if sort is not None and sort not in SORTS:
+        raise ConfigError(f"sort is '{sort}'; valid: {', '.join(SORTS)}{suggest(sort, SORTS)}")
+
+
+def groups(maps: Sequence[Map], sort: str | None = None) -> dict[str, list[list[Entry]]]:
+    """The attention maps by mechanism, in rows: one for each layer, or with `sort` in the order of that measure."""
+    found: dict[str, list[list[Entry]]] = {}
+    for index, one in enumerate(maps):
+        if not one.shares:
+            continue
+        rows = found.setdefault(one.mechanism, [])
+        if not rows or rows[-1][0].map.layer != one.layer:
+            rows.append([])
+        spread = entropy(one)
+        rows[-1].append(Entry(index, one, spread, remarks(one, spread)))
+    if sort is None:
+        return found
+    order = {name: sorted((one for row in rows for one in row), key=lambda one: SORTS[sort](one.map))
+             for name, rows in found.items()}  # fmt: skip
+    wide = {name: max(map(len, rows)) for name, rows in found.items()}
+    return {name: [each[i : i + wide[name]] for i in range(0, len(each), wide[name])] for name, each in order.items()}
+
+
+def heading(name: str, rows: Sequence[Sequence[Entry]]) -> str:
+    """Mechanism, number of maps and their size."""
+    first = rows[0][0].map
+    count = sum(map(len, rows))
+    sizes = f"{len(first.query)} x {len(first.key)} {plural(first.key.kind)}"
+    return f"{clean(name)} attention: {count} map{'' if count == 1 else 's'}, {sizes}"
+
+
+def said(maps: Sequence[Map]) -> str:
+    """How to read the thumbnails."""
+    long = any(len(map.key) > LONG for map in maps if map.shares)
+    colour = "each row by its own largest weight" if long else "weights from 0 to 1"
+    return f"Colour: {colour}. Where a square stands for several weights, it shows the largest. {MEASURE.capitalize()}."
+
+
+def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
+    """The largest shade in each of at most `rows` x `columns` squares, NaN where all are masked."""
+    values = shades(map).values
+    for axis, most in enumerate((rows, columns)):
+        size = values.shape[axis]
+        if size > most:
+            starts = np.arange(most) * size // most
+            values = np.fmax.reduceat(values, starts, axis=axis)
+    return values
+
+
+def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: bool) -> list[str]:
+    """Thumbnails in block characters, with the entropy and the first remark of each map; then remarks by kind."""
+    blocks = []
+    for name, rows in groups(maps, sort).items():
+        most, label = max(map(len, rows)), 0 if sort else len(f"L{max(row[0].map.layer for row in rows)} ")
+        longest = max(len(_head(one, sort)) for row in rows for one in row)
+        columns = max(longest, min(12, (width - label) // most - 1))
+        per_line = max(1, (width - label) // (columns + 1))
+        lines = [heading(name, rows)]
+        for row in rows:
+            for start in range(0, len(row), per_line):
+                part = row[start : start + per_line]
+                lines += _line_of_thumbnails(part, sort, label, columns, color)
+        blocks += [*lines, *_by_kind(rows, width), ""]
+    order = f" Ordered by {sort}, smallest first." if sort else ""
+    return [*blocks, *textwrap.wrap(said(maps) + order, width)]
+
+
+def _head(one: Entry, sort: str | None) -> str:
+    """The label in few columns: H11 .53."""
+    return one.label(sort).replace(" 0.", " .").replace("1.00", "1.0")
+
+
+def _line_of_thumbnails(part: Sequence[Entry], sort: str | None, label: int, columns: int, color: bool) -> list[str]:
+    height, layer = max(1, columns // 2), "" if sort else f"L{part[0].map.layer}"
+    heads = [_head(one, sort) for one in part]
+    pictures = [_blocks(one.map, height, columns, color) for one in part]
+    lines = [f"{layer:{label}}" + " ".join(f"{head:{columns}}" for head in heads)]
+    lines += [" " * label + " ".join(picture[k] for picture in pictures) for k in range(max(map(len, pictures)))]
+    shorts = " ".join(f"{one.short[:columns]:{columns}}" for one in part)
+    lines += [" " * label + shorts] if shorts.strip() else []
+    return [*(line.rstrip() for line in lines), ""]
+
+
+def _blocks(map: Map, height: int, columns: int, color: bool) -> list[str]:
+    """A thumbnail as lines, each of `columns` columns; in colour each character has an upper and a lower square."""
+    values = thumbnail(map, height * 2 if color else height, columns)
+    blank = " " * (columns - values.shape[1])
+    if not color:
+        cells = [["/" if math.isnan(v) else shaded(v, "·") for v in row] for row in values]
+        return ["".join(row) + blank for row in cells] + [" " * columns] * (height - len(cells))
+    lines: list[str] = []
+    for top in range(0, len(values), 2):
+        lower = values[top + 1] if top + 1 < len(values) else np.full(values.shape[1], np.nan)
+        pairs = [[None if math.isnan(v) else float(v) for v in both] for both in zip(values[top], lower, strict=True)]
+        lines.append("".join(palette.halves(*pair) for pair in pairs) + blank)
+    return lines + [" " * columns] * (height - len(lines))
+
+
+def _by_kind(rows: Sequence[Sequence[Entry]], width: int) -> list[str]:
+    """A line for each kind of remark: the maps with it, and its number in each."""
+    found: dict[str, list[str]] = {}
+    for one in (one for row in rows for one in row):
+        for remark in one.remarks:
+            found.setdefault(remark.kind, []).append(f"{one.name} {remark.value:.2f}")
+    lines = []
+    for kind, each in found.items():
+        more = f", and {len(each) - 8} more" if len(each) > 8 else ""
+        lines += textwrap.wrap(f"{_SHORT.get(kind, kind)}: {', '.join(each[:8])}{more}", width, subsequent_indent="  ")
+    return lines
+
+
+def overview_scene(maps: Sequence[Map], title: str, sort: str | None = None) -> Scene:
+    """Thumbnails of at most 64 pixels as one drawing, with the entropy and the first remark of each map."""
+    found = groups(maps, sort)
+    widest = max((len(row) for rows in found.values() for row in rows), default=1)
+    left, step = 16 + 26, _SIDE + _GAP
+    scene = Scene(max(520, left + widest * step), 0, f"{clean(title)}: overview of {len(maps)} maps")
+    y = scene.write([clean(title)], 16, 28, "title", 22)
+    for name, rows in found.items():
+        y = scene.write([heading(name, rows)], 16, y + 6, "plain", 14)
+        for row in rows:
+            sizes = [_drawn_size(one.map) for one in row]
+            if sort is None:
+                scene.add([Label(16, y + 22, f"L{row[0].map.layer}", "small")])
+            for k, (one, (width, height)) in enumerate(zip(row, sizes, strict=True)):
+                x = left + k * step
+                scene.add([Label(x, y + 10, one.label(sort), "small"),
+                           Image(x, y + 14, width, height, _picture(one.map), one.said),
+                           Label(x, y + 26 + height, one.short, "small")])  # fmt: skip
+            y += max(height for _, height in sizes) + 38
+    y = scene.write(textwrap.wrap(said(maps), int(scene.width / 6.2)), 16, y + 8, "small")
+    scene.height = y
+    return scene
+
+
+def _drawn_size(map: Map) -> tuple[float, float]:
+    scale = _SIDE / max(1, len(map.query), len(map.key))
+    return max(4.0, len(map.key) * scale), max(4.0, len(map.query) * scale)
+
+
+def _picture(map: Map) -> str:
+    colors = [palette.shade(i / _STEPS) for i in range(_STEPS + 1)]
+    return shares_uri(thumbnail(map, _SIDE, _SIDE), colors, "#eceff2")

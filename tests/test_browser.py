@@ -1,0 +1,348 @@
+"""Pages of looks in a browser: their size, keys, contrast and numbers, and that they fetch nothing.
+
+Needs playwright and Chromium; skipped where one is missing, unless HEED_BROWSER=required (as in .ci/run).
+"""
+
+import os
+import re
+import shutil
+
+import pytest
+import torch
+
+from heed.observe.draw_html import KEPT, look_to_html
+from heed.observe.looks import DecoderFrame, EncoderFrame, Look
+from heed.observe.maps import Axis, Map, Part, Traces
+
+CHROMIUM = shutil.which("chromium")
+LENGTH, LAYERS, HEADS = 512, 12, 12
+COUNT_NODES = (
+    "(() => { let n = 0; const w = document.createTreeWalker(document); while (w.nextNode()) n++; return n; })()"
+)
+
+
+def without_browser(reason):
+    if os.environ.get("HEED_BROWSER") == "required":
+        pytest.fail(f"HEED_BROWSER=required, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        without_browser("playwright is not installed")
+    if CHROMIUM is None:
+        without_browser("there is no chromium (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a page in a file; on leaving, nothing was requested and nothing complained."""
+    pages, heard = [], []
+
+    def open_page(html, *, width=1100, scheme="light", script=True):
+        (tmp_path / "look.html").write_text(html, encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, java_script_enabled=script
+        )
+        page = context.new_page()
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: heard.append(request.url) if request.url.startswith("http") else None)
+        page.goto((tmp_path / "look.html").as_uri())
+        if script and page.query_selector(".overview"):
+            page.wait_for_selector(".overview td button", state="attached")
+        pages.append(context)
+        return page
+
+    yield open_page
+    for context in pages:
+        context.close()
+    assert heard == []
+
+
+def axis(length, name="text"):
+    return Axis(name, "token", tuple(f"{name}{i}" for i in range(length)))
+
+
+def heads(length, layers, heads, masked=True):
+    """Maps of every head, half of the layers causal."""
+    random = torch.Generator().manual_seed(0)
+    maps, on, causal = [], axis(length), torch.ones(length, length).tril().bool()
+    for layer in range(layers):
+        for head in range(heads):
+            scores = torch.randn(length, length, generator=random) * (1 + head / 4)
+            mask = causal if layer % 2 and masked else None
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            maps.append(Map("encoder", layer, head, on, on, scores.softmax(-1), None, mask, "How to read it."))
+    return maps
+
+
+def look(maps):
+    return Look("a model", "a text", "", tuple(maps), (), ())
+
+
+@pytest.fixture(scope="module")
+def large():
+    maps = heads(LENGTH, LAYERS, HEADS)
+    return maps, look_to_html(look(maps))
+
+
+@pytest.fixture(scope="module")
+def small():
+    maps = heads(7, 2, 6)
+    return maps, look_to_html(look(maps))
+
+
+def show(page, index):
+    page.click(f'td[data-map="{index}"] button')
+    page.wait_for_selector("section.map")
+
+
+def status(page):
+    return page.inner_text("section.map .status")
+
+
+def test_144_heads_of_512_tokens_are_a_small_page(large, opened):
+    maps, html = large
+    assert len(html.encode()) < 5_000_000
+    page = opened(html)
+    page.wait_for_selector(".overview[data-drawn]", timeout=120_000)
+    drawn = "(all) => all.filter((one) => one.width === 64 && one.height === 64).length"
+    assert page.eval_on_selector_all("td[data-map] canvas", drawn) == LAYERS * HEADS
+    show(page, 13)
+    assert page.locator("section.map").count() == 1
+    assert page.evaluate(COUNT_NODES) < 5000
+    show(page, 14)
+    assert page.locator("section.map h2").inner_text() == maps[14].title
+    assert page.locator("section.map").count() == 1
+
+
+def test_the_kept_weights_of_a_long_row_are_right_and_their_mass_is_said(large, opened):
+    maps, html = large
+    page = opened(html)
+    show(page, 3)
+    for row in (0, 300):
+        page.locator(".queries button").nth(row).click()
+        weights = maps[3].weights[row]
+        best, keys = weights.topk(KEPT)
+        lines = page.locator(".row tbody tr").all_inner_texts()
+        shown = [line.split("\t") for line in lines[:KEPT]]
+        assert sorted(int(number) - 1 for _, number, _ in shown) == sorted(keys.tolist())
+        for _, number, weight in shown:
+            assert float(weight) == pytest.approx(float(weights[int(number) - 1]), abs=0.01)
+        assert lines[KEPT].startswith(f"{LENGTH - KEPT} others")
+        covered = re.search(r"the 16 largest have ([\d.]+) of the weight", status(page))
+        assert float(covered[1]) == pytest.approx(float(best.sum()), abs=0.03)
+
+
+def test_keys_move_open_and_close(small, opened):
+    maps, html = small
+    page = opened(html)
+    page.focus('td[data-map="0"] button')
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("section.map")
+    assert page.inner_text("section.map h2") == maps[7].title == "encoder attention, layer 1, head 1"
+    page.keyboard.press("Escape")
+    assert page.locator("section.map").count() == 0
+    assert page.evaluate("document.activeElement.parentNode.dataset.map") == "7"
+
+
+def test_keys_reach_every_cell_of_an_opened_map_with_the_right_numbers(small, opened):
+    maps, html = small
+    page = opened(html)
+    show(page, 2)
+    cells = page.locator("section.map [role=grid] td")
+    assert cells.count() == 49
+    page.focus("section.map [role=grid] td[tabindex='0']")
+    for row in range(7):
+        page.keyboard.press("Home")
+        for column in range(7):
+            said = page.evaluate("document.activeElement.getAttribute('aria-label')")
+            assert said.startswith(f"text \u2068text{row}\u2069 -> text \u2068text{column}\u2069")
+            assert float(said.split()[-1]) == pytest.approx(float(maps[2].weights[row, column]), abs=0.01)
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowDown")
+    show(page, 8)  # of a causal layer
+    page.locator("section.map [role=grid] td").nth(1).click()
+    assert "masked" in status(page)
+
+
+def test_keys_reach_every_cell_of_a_large_map(large, opened):
+    page = opened(large[1])
+    show(page, 20)
+    page.focus("section.map .matrix canvas")
+    for key in ("End", "ArrowDown", "ArrowDown", "Home", "ArrowRight"):
+        page.keyboard.press(key)
+    assert "text2" in status(page) and "text1" in status(page)
+    page.keyboard.press("Enter")
+    assert "pinned" in status(page)
+    page.keyboard.press("Escape")
+    assert "pinned" not in status(page) and page.locator("section.map").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator("section.map").count() == 0
+
+
+def test_a_part_of_a_large_map_is_enlarged_by_dragging_and_by_keys(large, opened):
+    page = opened(large[1])
+    show(page, 0)
+    canvas = page.locator("section.map .matrix canvas")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.5)
+    page.mouse.up()
+    rows = re.search(r"rows (\d+) to (\d+), columns (\d+) to (\d+)", page.inner_text(".zoom .hint"))
+    top, bottom, left, right = map(int, rows.groups())
+    assert 1 < top < bottom < LENGTH and 1 < left < right < LENGTH and right - left > bottom - top
+    canvas.focus()
+    page.keyboard.press("0")
+    assert "Drag" in page.inner_text(".zoom .hint")
+    for _ in range(20):
+        page.keyboard.press("+")
+    assert "rows" in page.inner_text(".zoom .hint")
+    for _ in range(6):  # the part that is shown follows the chosen cell
+        page.keyboard.press("ArrowDown")
+    first, last = map(int, re.search(r"rows (\d+) to (\d+)", page.inner_text(".zoom .hint")).groups())
+    chosen = int(re.search(r"text(\d+)", status(page))[1]) + 1
+    assert first <= chosen <= last and last - first == 3
+
+
+def test_lines_isolate_a_token(small, opened):
+    maps, html = small
+    page = opened(html)
+    show(page, 2)
+    lines = page.locator("section.map .lines canvas")
+    threshold = float(page.inner_text(".lines output"))
+
+    def said():
+        return lines.get_attribute("aria-label").split(";")[0].replace("line ", "lines ")
+
+    weights = maps[2].weights
+    assert said() == f"{int((weights >= threshold).sum())} lines"
+    box = lines.bounding_box()
+    page.mouse.move(box["x"] + 10, box["y"] + box["height"] * 0.5)
+    assert said() == f"{int((weights[3] >= threshold).sum())} lines from text \u2068text3\u2069"
+    page.mouse.move(box["x"] + box["width"] - 10, box["y"] + box["height"] - 12)
+    assert said() == f"{int((weights[:, 6] >= threshold).sum())} lines to text \u2068text6\u2069"
+    page.mouse.down()
+    page.mouse.up()
+    page.mouse.move(5, 5)
+    assert "to text" in said() and "pinned" in status(page)
+    lines.focus()
+    page.keyboard.press("Escape")
+    assert said() == f"{int((weights >= threshold).sum())} lines"
+    page.fill(".lines input", "0.9")
+    assert said() == f"{int((weights >= 0.9).sum())} lines"
+
+
+def test_an_overview_is_ordered_by_entropy(small, opened):
+    maps, _ = small
+    page = opened(look_to_html(look(maps), sort="entropy"))
+
+    def measured(name):
+        return page.eval_on_selector_all("td", f"all => all.map((one) => Number(one.dataset.{name}))")
+
+    assert measured("entropy") == sorted(measured("entropy"))
+    page.select_option(".overview select", "")
+    assert measured("map") == list(range(12))
+
+
+CONTRAST = """() => {
+  const parse = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
+  const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = (color) => color.slice(0, 3).map((c) => linear(c / 255))
+    .reduce((sum, c, k) => sum + c * [0.2126, 0.7152, 0.0722][k], 0);
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const color = parse(getComputedStyle(one).backgroundColor);
+      if (color.length && (color.length < 4 || color[3] > 0)) return color;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const element = walk.currentNode.parentElement, style = getComputedStyle(element);
+    const text = walk.currentNode.data.trim(), seen = element.checkVisibility({ visibilityProperty: true });
+    if (!text || !seen || element.closest("script, style, option")) continue;
+    const pair = [light(parse(style.color)), light(ground(element))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) bad.push(`${element.tagName}.${element.className} "${text.slice(0, 20)}" ${ratio.toFixed(2)}`);
+  }
+  return bad;
+}"""
+
+
+def everything():
+    """A look with every part of a page: overview, gates, a table with parts, steps."""
+    maps = heads(7, 2, 6)
+    talk = Axis("talk", "word", tuple("abcdefg"), (Part("one", 0, 3), Part("two", 3, 7)))
+    gates = Traces("forward", 0, None, Axis("gates", "gate", ("input", "state")), talk, torch.rand(2, 7))
+    state = {"forward": torch.linspace(-1, 1, 5)}
+    encoder = (EncoderFrame(0, "a", state, {"forward update": 0.25}),)
+    decoder = (DecoderFrame(0, (), "b", torch.full((3,), 0.5), (), (("b", 0.9), ("c", 0.1))),)
+    return Look("a model", "a text", "b", (*maps, gates), encoder, decoder, ("a note",))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1100])
+def test_text_can_be_read_in_both_schemes_and_on_phones(scheme, width, opened):
+    page = opened(look_to_html(everything(), steps=True), width=width, scheme=scheme)
+    show(page, 1)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.click("section.map .queries button >> nth=2")
+    assert page.evaluate(CONTRAST) == []
+    page.add_style_tag(content=":root { --quiet: #777 }")
+    assert page.evaluate(CONTRAST) != []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_large_pages_fit_phones(large, opened):
+    page = opened(large[1], width=360)
+    show(page, 14)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("td[data-map] canvas").first.bounding_box()["width"] <= 64
+
+
+def test_maps_with_parts_open_as_the_table_that_the_page_has_without_an_overview(opened):
+    talk = Axis("talk", "word", tuple("abcdef"), (Part("one", 0, 2), Part("two", 2, 6)))
+    mask = torch.ones(3, 6).bool()
+    mask[:, 5] = False
+    weights = torch.rand(3, 6).masked_fill(~mask, 0)
+    map = Map("words", 0, 0, axis(3, "response"), talk, weights / weights.sum(-1, keepdim=True), None, mask)
+    cells = "[...row.cells].map((cell) => [cell.textContent, cell.className.split(' ')[0]])"
+    table = f"(one) => [...one.rows].map((row) => {cells})"
+    plain = opened(look_to_html(look([map])))
+    plain.wait_for_selector(".map .lines canvas[aria-label]")
+    within = opened(look_to_html(look([map]), overview=True))
+    show(within, 0)
+    near, far = (page.eval_on_selector("section.map [role=grid]", table) for page in (plain, within))
+    assert [[text for text, _ in row] for row in near[:2]] == [[text for text, _ in row] for row in far[:2]]
+    for row, other in zip(near[2:], far[2:], strict=True):
+        assert row[0] == other[0] and row[-1] == other[-1] == ["", "m"]
+        for (text, _), (of_overview, _) in zip(row[1:-1], other[1:-1], strict=True):
+            assert float(text) == pytest.approx(float(of_overview), abs=0.011)
+
+
+def test_without_a_script_the_page_says_what_is_in_it(small, opened):
+    maps, html = small
+    page = opened(html, script=False)
+    texts = page.locator("td[data-map]").all_inner_texts()
+    assert len(texts) == 12 and texts[7].startswith("L1 H1 0.")
+    assert "The maps need JavaScript" in page.inner_text(".overview")
+    assert page.locator(".live:visible").count() == 0
+    single = opened(look_to_html(look(maps[:1])), script=False)
+    assert single.locator("section.map [role=grid] td").count() == 49
+
+
+def test_equal_looks_give_equal_bytes(large):
+    assert look_to_html(look(large[0])) == large[1]
