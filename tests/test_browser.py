@@ -6,13 +6,14 @@ Needs playwright and Chromium; skipped where one is missing, unless HEED_BROWSER
 import os
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from heed.observe.draw_html import KEPT, look_to_html
 from heed.observe.looks import DecoderFrame, EncoderFrame, Look
-from heed.observe.maps import Axis, Map, Part, Traces
+from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
 
 CHROMIUM = shutil.which("chromium")
 LENGTH, LAYERS, HEADS = 512, 12, 12
@@ -331,6 +332,26 @@ def test_maps_with_parts_open_as_the_table_that_the_page_has_without_an_overview
         assert row[0] == other[0] and row[-1] == other[-1] == ["", "m"]
         for (text, _), (of_overview, _) in zip(row[1:-1], other[1:-1], strict=True):
             assert float(text) == pytest.approx(float(of_overview), abs=0.011)
+
+
+@pytest.mark.parametrize("length", [6, 80])
+def test_a_difference_of_maps_has_signed_numbers(length, opened):
+    on, random = axis(length), torch.Generator().manual_seed(0)
+    after, before = (torch.randn(length, length, generator=random).mul(3).softmax(-1) for _ in range(2))
+    maps = [Map("encoder", 0, 0, on, on, weights) for weights in (after, before)]
+    page = opened(look_to_html(replace(look(maps[:1]), differences=(SignedMap.between(*maps),))))
+    section = page.locator("section.map").nth(1)
+    section.locator(".queries button").nth(4).click()
+    changes = (after - before)[4]
+    best = int(changes.abs().argmax())
+    said = section.locator(".status").inner_text()
+    assert f"text{best}" in said and "its largest" in said
+    assert float(re.search(r"[+-][\d.]+", said)[0]) == pytest.approx(float(changes[best]), abs=0.01)
+    assert not section.locator(".lines").is_visible() and "-1 to 1" in section.locator(".scale").inner_text()
+    section.locator("details select").select_option("all, in order")
+    section.locator("details").evaluate("(one) => { one.open = true; }")
+    rows = section.locator("details tbody tr td:last-child").all_inner_texts()
+    assert [float(one) for one in rows] == pytest.approx(changes.tolist(), abs=0.01)
 
 
 def test_without_a_script_the_page_says_what_is_in_it(small, opened):
