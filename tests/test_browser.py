@@ -348,8 +348,8 @@ def test_a_difference_of_maps_has_signed_numbers(length, opened):
     assert f"text{best}" in said and "its largest" in said
     assert float(re.search(r"[+-][\d.]+", said)[0]) == pytest.approx(float(changes[best]), abs=0.01)
     assert not section.locator(".lines").is_visible() and "-1 to 1" in section.locator(".scale").inner_text()
-    section.locator("details select").select_option("all, in order")
     section.locator("details").evaluate("(one) => { one.open = true; }")
+    section.locator("details select").select_option("all, in order")
     rows = section.locator("details tbody tr td:last-child").all_inner_texts()
     assert [float(one) for one in rows] == pytest.approx(changes.tolist(), abs=0.01)
 
