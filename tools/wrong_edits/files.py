@@ -331,8 +331,8 @@ EDITS = [
     ),
     Edit(
         "the weights of a large map are packed as they are, not as square roots",
-        "np.rint(np.sqrt(weights.clip(0, 1)) * 255)",
-        "np.rint(weights.clip(0, 1) * 255)",
+        "np.rint(np.sqrt(np.abs(weights.clip(-1 if signed else 0, 1))) * scale)",
+        "np.rint(np.abs(weights.clip(-1 if signed else 0, 1)) * scale)",
         ("tests/test_draw.py::test_the_numbers_of_a_large_map_are_all_there",),
     ),
     Edit(
