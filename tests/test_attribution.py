@@ -1,5 +1,8 @@
 """Attributions: against closed forms, captum, and passes without a word; for every task and model that has them."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -115,24 +118,29 @@ def test_integrated_gradients_equal_those_of_captum(model, data, tmp_path):
 
 def every_model():
     for name in tasks_with("attribute"):
+        if name == "images":
+            continue
         yield from (pytest.param(name, model, id=f"{name}-{model}") for model, _ in usable(name))
 
 
 @pytest.mark.parametrize(("name", "model"), [*every_model()])
 def test_vectors_in_a_virtual_table_are_read_as_tokens_are_and_values_add_up(name, model, data, tmp_path):
     run = SMALL[name].untrained(data, tmp_path, model, {})
-    explained = run_class(name).explain(run.task, run.model, TEXT)
+    text = TEXT if name != "pretraining" else TEXT.replace("two", "[MASK]")
+    explained = run_class(name).explain(run.task, run.model, run.readable(text))
     scored = explained.scored
     several = torch.stack([scored.tokens, scored.tokens.roll(1)])
+    if scored.held is not None:
+        several = torch.where(scored.held, scored.tokens, several)
     both = scored.of_tokens(several)
     with torch.no_grad():
         table = run.model.get_parameter(scored.table)
         torch.testing.assert_close(scored.of_vectors(table[several]), both, rtol=1e-5, atol=1e-5)
     assert len(explained.words.axis) == len(explained.words.tokens) > 1
-    found = run.attribute(TEXT, method="ig", steps=200)
+    found = run.attribute(text, method="ig", steps=200)
     assert found.of.error == pytest.approx(0.0, abs=0.02 * max(1.0, abs(found.of.score)))
     for method in ("grad", "gradxinput", "loo"):
-        assert np.isfinite(run.attribute(TEXT, method=method).values).all()
+        assert np.isfinite(run.attribute(text, method=method).values).all()
     assert {"ig", "grad", "gradxinput", "loo"} == {*attribution.METHODS}
 
 
@@ -167,6 +175,74 @@ def test_what_cannot_be_attributed_is_said(run, options, message):
     with pytest.raises(ConfigError) as refused:
         run.attribute(TEXT, **options)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("model", ["vit", "cnn", "resnet"])
+def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(model, data, tmp_path):
+    from captum.attr import IntegratedGradients
+
+    run = SMALL["images"].untrained(data, tmp_path, model, {})
+    task, file = run.task, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
+    (array,), _ = run.opened(str(file))
+    pixels, label = task.form.tensor(task.form.sized([array])), task.labels[0]
+
+    def forward(given):
+        logits = run.model(given)
+        return logits[:, 0] if not task.sigmoid else -logits[:, 0]
+
+    found = run.attribute(file, target=label, baseline="zero", steps=30)
+    of = IntegratedGradients(forward).attribute(pixels, torch.zeros_like(pixels), n_steps=30, method="riemann_middle")
+    (height, width), (rows, columns) = pixels.shape[2:], found.grid
+    places = of[0].sum(0).detach().view(rows, height // rows, columns, width // columns).sum((1, 3))
+    np.testing.assert_allclose(found.weights, places, rtol=1e-4, atol=1e-5)
+    assert found.signed and found.grid == (getattr(run.model.body, "grid", None) or (8, 8))
+
+    filled = pixels.clone()
+    filled[:, :, : height // rows, : width // columns] = pixels.mean((2, 3), keepdim=True)
+    without = run.attribute(file, method="loo", target=label)
+    with torch.no_grad():
+        assert float(without.weights[0, 0]) == pytest.approx(float(forward(pixels) - forward(filled)), abs=1e-5)
+    shown = run.look(file, attribution="loo", attribution_for=label)
+    assert torch.equal(shown.maps[0].weights, without.weights) and "the score of" in shown.maps[0].title
+    with pytest.raises(ConfigError, match="a picture"):
+        run.attribute(file, method="loo", baseline="deleted")
+
+
+def test_a_word_at_a_mask_and_a_pair_are_attributed_to_the_other_words(data, tmp_path):
+    run = SMALL["pretraining"].untrained(data, tmp_path, "bert", {})
+    text = "one [MASK] three [MASK]"
+    words = run.predict(text).masks[1]
+    found = run.attribute(text, method="loo", target=f"{words[1].word}:1")
+    assert found.axis.labels == ("one", "three")
+    assert found.of.score == pytest.approx(math.log(words[1].probability), abs=1e-4)
+    (left,) = run.predict(["[MASK] three [MASK]"], most=50)
+    other = {one.word: one.probability for one in left.masks[1]}[words[1].word]
+    assert found.values[0] == pytest.approx(found.of.score - math.log(other), abs=1e-4)
+    pair = run.attribute(("one two", "three four"), target="does not follow", rather_than="follows")
+    (answer,) = run.follows([("one two", "three four")])
+    assert pair.of.score == pytest.approx(math.log(1 / answer.probability - 1), abs=1e-4)
+    assert pair.axis.labels == ("one", "two", "three", "four") and pair.of.error < 1e-2
+    for wrong, said in {"one:5": "no mask 5: the text has 2", "absent": "unknown to the tokenizer"}.items():
+        with pytest.raises(ConfigError, match=said):
+            run.attribute(text, target=wrong)
+
+
+@pytest.mark.parametrize("model", ["hred", "bahdanau"])
+def test_a_response_is_attributed_to_the_words_of_the_turns(model, data, tmp_path):
+    run = SMALL["dialogue"].untrained(data, tmp_path, model, {})
+    turns = ["one two", "three", "four five"]
+    found = run.attribute(turns, method="loo", output="six")
+    assert found.axis.labels == ("one", "two", "three", "four", "five")
+    assert [len(range(part.start, part.stop)) for part in found.axis.parts] == [2, 1, 2]
+    score = lambda turns: float(re.search(r"log-probability (\S+)", run.look(turns, target="six").look.notes[0])[1])  # noqa: E731
+    assert found.of.score == pytest.approx(score(turns), abs=2e-3)
+    assert found.values[0] == pytest.approx(score(turns) - score(["two", *turns[1:]]), abs=4e-3)
+
+
+def test_the_given_output_of_a_look_is_what_is_attributed(data, tmp_path):
+    run = SMALL["translation"].untrained(data, tmp_path, "bahdanau", {})
+    notes = run.look("one two", target="three", attribution="loo").look.notes
+    assert "output: three" in notes and notes != run.look("one two", attribution="loo").look.notes
 
 
 def test_tokens_that_are_left_out_close_up():

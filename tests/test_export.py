@@ -318,7 +318,7 @@ def test_other_models_and_tasks_are_refused(tmp_path, capsys):
     with pytest.raises(ConfigError, match="`export` is not available for classification; it is for translation"):
         labels.export()
     code, _, err = call(capsys, "predict", labels.folder, "a", "--engine", "ctranslate2")
-    assert code == 2 and err == "heed: --engine does not apply to a run of classification\n"
+    assert code == 2 and err == "heed: --engine does not apply to a run of classification; it is for translation\n"
 
 
 def test_a_missing_library_is_one_line(trained, monkeypatch, tmp_path):

@@ -15,6 +15,7 @@ from heed.data.pictures.sizing import Box, Sizing
 from heed.errors import ConfigError, ShapeError
 from heed.layers import DecoderStack
 from heed.layers.transformer import DecoderBlock, EncoderBlock
+from heed.observe.attribution import Picture
 from heed.observe.looks import Choice
 from heed.observe.picture_drawing import ShownPicture, laid_over, ramp, shape_within
 from heed.observe.picture_looks import (
@@ -211,7 +212,8 @@ def test_small_pictures_grow_by_whole_numbers_and_large_ones_shrink():
 
 def test_the_saliency_of_a_linear_model_is_the_size_of_its_weights():
     weights = torch.randn(3, 5, 4)
-    found = saliency(lambda pixels: (pixels * weights).sum((1, 2, 3)), torch.randn(1, 3, 5, 4))
+    score = lambda pixels: (pixels * weights).sum((1, 2, 3))  # noqa: E731
+    found = saliency(Picture(torch.nn.Identity(), torch.randn(3, 5, 4), score))
     assert torch.allclose(found, weights.abs().amax(0))
 
 

@@ -319,7 +319,10 @@ def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]
     own = [flag for flag in spec_of(task).flags if flag.command == command]
     for name in given:
         if name not in {flag.name for flag in own}:
-            raise ConfigError(f"--{name} does not apply to a run of {task}")
+            having = [
+                one for one in task_names() if (command, name) in {(f.command, f.name) for f in spec_of(one).flags}
+            ]
+            raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
     return {_key(flag): given.get(flag.name, () if flag.several else flag.default) for flag in own}
 
 

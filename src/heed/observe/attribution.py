@@ -21,6 +21,7 @@ Differs from Sundararajan et al.: the integral is a sum over midpoints, which is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -50,10 +51,77 @@ _EXACT = 0.01
 """Completeness error that ends the doubling, as a share of the difference to the baseline."""
 _POSITIONS = 8_192
 """Most token positions that are read in one pass."""
+_PIXELS = 131_072
+"""Most pixels that are read in one pass."""
+
+
+class Inputs(ABC):
+    """One input of L vectors, and a score of the model that any vectors in their place have."""
+
+    model: nn.Module
+    most: int  # positions that are read in one pass
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Tensor:
+        """The input, `(L, d)`."""
+
+    @abstractmethod
+    def of_vectors(self, vectors: Tensor) -> Tensor:
+        """The scores of `(N, L, d)` vectors in place of the input's, `(N,)`, differentiable in the vectors."""
+
+    @abstractmethod
+    def baseline(self, kind: str) -> Tensor:
+        """The vector that stands in for a position, `(d,)`, or those for each, `(L, d)`.
+
+        Raises:
+            ConfigError: There is no such baseline.
+        """
+
+    def gradients(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The scores of `(N, L, d)` vectors, `(N,)`, and their gradients, `(N, L, d)`."""
+        scores, gradients = [], []
+        with torch.enable_grad(), differentiable(vectors):
+            for some in vectors.split(self.at_once):
+                given = some.detach().requires_grad_()
+                score = self.of_vectors(given)
+                gradients.append(torch.autograd.grad(score.sum(), given)[0])
+                scores.append(score.detach())
+        return torch.cat(scores), torch.cat(gradients)
+
+    @property
+    def at_once(self) -> int:
+        """Inputs that are read in one pass."""
+        return max(1, self.most // max(1, len(self.vectors)))
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Picture(Inputs):
+    """A picture, whose pixels are the positions, and a score of the model that any picture has."""
+
+    model: nn.Module
+    pixels: Tensor  # `(channels, height, width)`, normalised
+    score: Callable[[Tensor], Tensor]  # of pictures `(N, channels, height, width)`, `(N,)`
+    most = _PIXELS
+
+    @property
+    def vectors(self) -> Tensor:
+        return self.pixels.flatten(1).T
+
+    def of_vectors(self, vectors: Tensor) -> Tensor:
+        self.model.eval()
+        return self.score(vectors.transpose(1, 2).unflatten(2, self.pixels.shape[1:])).float()
+
+    def baseline(self, kind: str) -> Tensor:
+        """The mean colour of the picture, or zeros, the mean of the training pictures."""
+        if kind not in ("mean", "zero"):
+            raise ConfigError(f"unknown baseline {kind!r} for a picture{suggest(kind, ('mean', 'zero'))}")
+        colour = self.vectors.mean(0)
+        return colour if kind == "mean" else torch.zeros_like(colour)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored(Inputs):
     """One input of L tokens, and a score of the model that any tokens in their place have."""
 
     model: nn.Module
@@ -62,6 +130,8 @@ class Scored:
     # from the model and tokens `(N, L)`, `LEFT_OUT` for those left out, to N scores `(N,)`
     score: Callable[[nn.Module, Tensor], Tensor]
     unknown: int | None = None  # the unknown token, if the vocabulary has one
+    held: Tensor | None = None  # `(L,)`, True for tokens that stay as they are (masks, separators), or None
+    most = _POSITIONS
 
     @property
     def vectors(self) -> Tensor:
@@ -73,11 +143,6 @@ class Scored:
         return self.model.get_parameter(self.table).detach()
 
     def baseline(self, kind: str) -> Tensor:
-        """The vector that stands in for a token, `(d,)`.
-
-        Raises:
-            ConfigError: There is no such baseline, or the vocabulary has no unknown token.
-        """
         if kind not in BASELINES:
             raise ConfigError(f"unknown baseline {kind!r}{suggest(kind, BASELINES)}")
         if kind == "unknown":
@@ -90,10 +155,9 @@ class Scored:
     def of_tokens(self, tokens: Tensor) -> Tensor:
         """The scores of `(N, L)` tokens in place of those of the input, `(N,)`."""
         self.model.eval()
-        return torch.cat([self.score(self.model, some).float() for some in tokens.split(self._at_once)])
+        return torch.cat([self.score(self.model, some).float() for some in tokens.split(self.at_once)])
 
     def of_vectors(self, vectors: Tensor) -> Tensor:
-        """The scores of `(N, L, d)` vectors in place of those of the tokens, `(N,)`, differentiable in the vectors."""
         self.model.eval()
         table = self._weight
         rows = torch.cat([table, vectors.flatten(0, 1).to(table.dtype)])
@@ -101,24 +165,10 @@ class Scored:
         given = {f"model.{self.table}": rows}
         # A tied output layer keeps the real table.
         tokens = tokens.view(vectors.shape[:2])
+        if self.held is not None:
+            tokens = torch.where(self.held, self.tokens, tokens)
         scores: Tensor = functional_call(_Call(self.model, self.score), given, (tokens,), tie_weights=False)
         return scores.float()
-
-    def gradients(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """The scores of `(N, L, d)` vectors, `(N,)`, and their gradients, `(N, L, d)`."""
-        scores, gradients = [], []
-        with torch.enable_grad(), differentiable(vectors):
-            for some in vectors.split(self._at_once):
-                given = some.detach().requires_grad_()
-                score = self.of_vectors(given)
-                gradients.append(torch.autograd.grad(score.sum(), given)[0])
-                scores.append(score.detach())
-        return torch.cat(scores), torch.cat(gradients)
-
-    @property
-    def _at_once(self) -> int:
-        """Inputs that are read in one pass."""
-        return max(1, _POSITIONS // max(1, len(self.tokens)))
 
 
 class _Call(nn.Module):
@@ -172,13 +222,13 @@ class Attribution:
             if self.without is None
             else f", each {self.without}"
             if self.without == "deleted"
-            else (f", each replaced by the {'unknown token' if self.without == 'unknown' else 'mean of all vectors'}")
+            else (f", each replaced by the {'unknown token' if self.without == 'unknown' else 'mean'}")
         )
         return f"{METHODS[self.method]}{how}: score {self.score:.4f}"
 
 
-def attribute(scored: Scored, method: str, *, baseline: str = "mean", steps: int | None = None) -> Attribution:
-    """Attribute a score to each token by a method that uses gradients: "grad", "gradxinput" or "ig".
+def attribute(scored: Inputs, method: str, *, baseline: str = "mean", steps: int | None = None) -> Attribution:
+    """Attribute a score to each token, or pixel, by a method that uses gradients: "grad", "gradxinput" or "ig".
 
     Args:
         scored: The input and its score.
@@ -200,14 +250,14 @@ def attribute(scored: Scored, method: str, *, baseline: str = "mean", steps: int
     return Attribution(method, values.cpu(), float(scores[0]))
 
 
-def _integrated(scored: Scored, vectors: Tensor, base: Tensor, steps: int | None) -> Attribution:
+def _integrated(scored: Inputs, vectors: Tensor, base: Tensor, steps: int | None) -> Attribution:
     with torch.no_grad():
         score, without = scored.of_vectors(torch.stack([vectors, base])).tolist()
     number = steps or _STEPS
     while True:
         middles = (torch.arange(number, device=vectors.device) + 0.5) / number
         total = torch.zeros_like(vectors, dtype=torch.float64)
-        for some in middles.split(scored._at_once):
+        for some in middles.split(scored.at_once):
             total += scored.gradients(base + some[:, None, None] * (vectors - base))[1].double().sum(0)
         values = ((vectors - base).double() * total / number).sum(1)
         found = Attribution("ig", values.cpu(), score, without, number)
@@ -218,27 +268,29 @@ def _integrated(scored: Scored, vectors: Tensor, base: Tensor, steps: int | None
 
 
 def leave_one_out(
-    scored: Scored, parts: Sequence[range], how: Literal["deleted", "unknown", "mean"] = "deleted"
+    scored: Inputs, parts: Sequence[Sequence[int]], how: Literal["deleted", "unknown", "mean"] = "deleted"
 ) -> Attribution:
-    """The fall of a score for each part of the tokens that is left out, or replaced.
+    """The fall of a score for each part of the input that is left out, or replaced.
 
     Args:
         scored: The input and its score.
-        parts: The tokens of each part (of a word, or of several together).
-        how: Whether tokens are deleted, or replaced by the unknown token or by the mean of all tokens' vectors.
+        parts: The positions of each part (the tokens of a word, the pixels of a patch).
+        how: Whether tokens are deleted, or replaced by the unknown token or by the mean of all tokens' vectors. Of a
+            picture nothing can be deleted.
 
     Raises:
         ConfigError: The vocabulary has no unknown token.
     """
-    inside = torch.zeros(1 + len(parts), len(scored.tokens), dtype=torch.bool, device=scored.tokens.device)
+    vectors = scored.vectors
+    inside = torch.zeros(1 + len(parts), len(vectors), dtype=torch.bool, device=vectors.device)
     for row, part in enumerate(parts, start=1):
-        inside[row, part.start : part.stop] = True
-    if how == "deleted":
+        inside[row, list(part)] = True
+    if how == "deleted" and isinstance(scored, Scored):
         scores = scored.of_tokens(scored.tokens.where(~inside, LEFT_OUT))
     else:
         with torch.no_grad():
-            own, other = scored.vectors, scored.baseline(how)
-            each = (torch.where(some.unsqueeze(2), other, own) for some in inside.split(scored._at_once))
+            other = scored.baseline(how)
+            each = (torch.where(some.unsqueeze(2), other, vectors) for some in inside.split(scored.at_once))
             scores = torch.cat([scored.of_vectors(some) for some in each])
     whole = scores[0].double()
     return Attribution("loo", (whole - scores[1:].double()).cpu(), float(whole), without=how)

@@ -56,9 +56,10 @@ _QUALITY = 88
 _GREY = np.array([0.299, 0.587, 0.114])
 
 
-def ramp(steps: int = 256) -> Array:
-    """The colours from 0 to the largest number, `(1, steps, 3)`."""
-    shades = [palette.shade(i / (steps - 1), palette.DARK) for i in range(steps)]
+def ramp(steps: int = 256, signed: bool = False) -> Array:
+    """The colours from 0 to the largest number, or from -1 to 1 times that with 0 in the middle, `(1, steps, 3)`."""
+    levels = [i / (steps - 1) for i in range(steps)]
+    shades = [palette.signed_shade(2 * x - 1, dark=True) if signed else palette.shade(x, palette.DARK) for x in levels]
     return np.array([[[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades]], dtype=np.uint8)
 
 
@@ -98,7 +99,7 @@ def shape_within(size: tuple[int, int], most: int) -> tuple[int, int]:
 
 
 def shares_at(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
-    """The level of a map at each pixel of a drawing, 0 to 1, NaN outside the map.
+    """The level of a map at each pixel of a drawing, 0 to 1 (signed: -1 to 1), NaN outside the map.
 
     Args:
         one: The map.
@@ -127,7 +128,8 @@ def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
     ground = grey(fitted(colored(picture), *shape))[:, :, None]
     levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
-    colors = ramp()[0][np.round(np.where(outside, 0.0, levels) * 255).astype(int)]
+    places = (levels + 1) / 2 if one.signed else levels
+    colors = ramp(signed=one.signed)[0][np.round(np.where(outside, 0.0, places) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
     mixed[outside] = faded(ground).repeat(3, axis=2)[outside]
     drawn: Array = np.round(mixed).clip(0, 255).astype(np.uint8)
@@ -227,8 +229,8 @@ def _map_panel(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Sc
     if one.query is not None:
         scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)])
     top = shape[0] + 8
-    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64)))])
-    scene.write([f"0 to {one.largest:.3g} ({one.unit})"], _BAR + 8, top + 9, "small")
+    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, one.signed)))])
+    scene.write([one.scale], _BAR + 8, top + 9, "small")
     lines = [line for text in (one.title, one.caption) if text for line in _wrapped(text, _LARGE)]
     scene.height = scene.write(lines, 0, top + 28, "small")
     return scene
@@ -354,15 +356,19 @@ def _picture_block(look: PictureLook, shape: tuple[int, int]) -> Block:
     return _block(shown, [said if look.sees_all else f"{said}; it does not see the blank part"])
 
 
+def _sign(level: float) -> str:
+    return "-" if level < -0.05 else shaded(level, "\u00b7")
+
+
 def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
     """Shades for weights; "o" in the middle of the attending patch; blank outside the map."""
     levels = shares_at(one, look.pixels, (max(1, shape[0] // 2), shape[1]))
-    rows = [[_NOTHING if np.isnan(v) else shaded(float(v), "\u00b7") for v in row] for row in levels]
+    rows = [[_NOTHING if np.isnan(v) else _sign(float(v)) for v in row] for row in levels]
     if one.query is not None:
         cell, (height, width) = one.cell(*one.query), look.pixels
         y = min(int((cell.top + cell.bottom) / 2 * len(rows) / height), len(rows) - 1)
         rows[y][min(int((cell.left + cell.right) / 2 * shape[1] / width), shape[1] - 1)] = "o"
-    legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})"
+    legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})" + "; - below 0" * one.signed
     return _block(rows, [legend, one.title, one.caption])
 
 

@@ -85,7 +85,7 @@ class PictureMap:
     """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place."""
 
     title: str
-    weights: Tensor  # `(rows, columns)`, 0 and above
+    weights: Tensor  # `(rows, columns)`, 0 and above unless they are signed
     area: Box  # the part of the picture that the grid covers, in cells of equal size
     unit: str = "weight"  # name of the numbers: "weight", "gradient", "activation"
     query: GridPlace | None = None  # the place of the attending patch, or None
@@ -95,9 +95,12 @@ class PictureMap:
     short: str = ""  # label in a gallery
     # the part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by default
     reach: Box | None = None
+    signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
 
     def __post_init__(self) -> None:
+        if not self.signed and bool((self.weights < 0).any()):
+            raise ShapeError(f"weights of '{self.title}' are below 0, which only a signed map can show")
         if self.weights.dim() != 2 or not self.weights.numel():
             raise ShapeError(f"weights of '{self.title}' have shape {tuple(self.weights.shape)}, expected a grid")
 
@@ -108,11 +111,17 @@ class PictureMap:
 
     @property
     def largest(self) -> float:
-        """The largest number, drawn brightest."""
-        return float(self.weights.max())
+        """The largest number, or the largest absolute value, drawn brightest."""
+        return float((self.weights.abs() if self.signed else self.weights).max())
+
+    @property
+    def scale(self) -> str:
+        """The range of the colours and the name of the numbers."""
+        low = f"{-self.largest:.3g} (orange)" if self.signed else "0"
+        return f"{low} to {self.largest:.3g} ({self.unit})"
 
     def levels(self) -> Tensor:
-        """The numbers as shares of the largest, 0 to 1; zeros where all are zero."""
+        """The numbers as shares of the largest, up to 1; zeros where all are zero."""
         return self.weights.detach().cpu().double() / self.largest if self.largest > 0 else self.weights.double() * 0
 
     def cell(self, row: int, column: int) -> Box:

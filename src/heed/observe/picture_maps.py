@@ -6,7 +6,7 @@ convolutional network with a Vision Transformer on one picture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from torch.nn.functional import interpolate, pad
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
+from heed.observe.attribution import Picture
 from heed.observe.looks import Choice
 from heed.observe.picture_looks import (
     Attentions,
@@ -31,22 +32,19 @@ from heed.observe.picture_looks import (
 from heed.observe.trace import Trace, rolled_out
 
 
-def saliency(score: Callable[[Tensor], Tensor], pixels: Tensor) -> Tensor:
-    """The absolute gradient of a class's score with respect to each pixel, maximum over the channels.
-
-    Args:
-        score: Maps pictures `(1, channels, height, width)` to the score `(1,)` of one class, before the softmax.
-        pixels: `(1, channels, height, width)`, normalised.
-
-    Returns:
-        `(height, width)`, 0 and above.
+def saliency(picture: Picture) -> Tensor:
+    """The absolute gradient of a score with respect to each pixel, maximum over the channels, `(height, width)`.
 
     Source: Simonyan et al. 2014 (arXiv:1312.6034), section 3.1.
     """
-    with torch.enable_grad():
-        leaf = pixels.detach().clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(score(leaf).sum(), leaf)
-    return gradient[0].abs().amax(0)
+    _, gradients = picture.gradients(picture.vectors.unsqueeze(0))
+    return gradients[0].abs().amax(1).view(picture.pixels.shape[1:])
+
+
+def cells_of(size: GridPlace, grid: GridPlace) -> Tensor:
+    """The cell of each pixel of a picture of `size` that is divided into a grid, row by row, `(height * width,)`."""
+    row, column = (torch.arange(n) * parts // n for n, parts in zip(size, grid, strict=True))
+    return (row[:, None] * grid[1] + column).flatten()
 
 
 def class_activation(states: Tensor, gradient: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ ATTRIBUTION = (
         "look",
         "for",
         str,
-        "The score for --attribution: that of a label, TAG:WORD or TOKEN:POSITION.",
+        "The score for --attribution (and maps of pictures): that of a label, TAG:WORD or TOKEN:POSITION.",
         keyword="attribution_for",
     ),
     Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),

@@ -73,7 +73,7 @@ class Attributes:
     task: Any
     model: Any
     explain: ClassVar[Callable[..., Explained]]
-    """The task's function `(task, model, text, target, rather_than)`; None for the last two is its own choice."""
+    """The task's function `(task, model, text, target, rather_than, **options)`; for None as target it chooses one."""
 
     @sparing()
     def attribute(
@@ -86,19 +86,23 @@ class Attributes:
         baseline: str = "mean",
         steps: int | None = None,
         without: str = "deleted",
+        **options: Any,
     ) -> Attributed:
         """Attribute a score of one text to its words.
 
         Args:
-            text: The text; if the run reads pairs, a tuple of two texts.
+            text: The text; if the run reads pairs, a tuple of two texts, as pretraining may; or a conversation.
             method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (leave-one-out).
             target: The score: a label; TAG:WORD for tags, the tag of a word (from 0); for models that write,
-                TOKEN:POSITION, or TOKEN at its first place, of the output; by default the predicted label, the first
-                entity, or the whole output.
+                TOKEN:POSITION, or TOKEN at its first place, of the output; for pretraining, WORD or WORD:MASK (masks
+                are counted from 0), or for a pair "follows"; by default the predicted label, the first entity, the
+                whole output, or the most probable word at the first mask.
             rather_than: Another label, tag or token: the score is the difference of the two.
             baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
             steps: Steps of the integral; by default doubled until the values add up to 1 %, at most 400.
             without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
+            options: For models that write, `output`, a given output instead of the model's own; for dialogue,
+                `speaker`, the one who responds.
 
         Raises:
             ConfigError: The text is blank, or the score is none of this model.
@@ -108,7 +112,7 @@ class Attributes:
             raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
         if without not in REPLACED:
             raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
-        explained = type(self).explain(self.task, self.model, run.readable(text), target, rather_than)
+        explained = type(self).explain(self.task, self.model, run.readable(text), target, rather_than, **options)
         words = explained.words
         if method == "loo":
             of = leave_one_out(explained.scored, words.tokens, without)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
-from heed.observe.maps import Axis, Traces, merge_subwords, repetition
+from heed.observe.maps import Axis, Part, Traces, merge_subwords, repetition
 from heed.observe.overview import check_sort
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
@@ -130,7 +131,15 @@ class LooksAtText(ABC):
         if attribution is not None:
             with edit(self.model, *given["edits"]):
                 run: Any = capability(self, "attribute")
-                found = run.attribute(text, method=attribution, target=attribution_for, rather_than=rather_than)
+                read = text if (pair := options.get("pair")) is None else (text, pair)
+                given_too = {"output": options.get("target"), "speaker": options.get("speaker")}
+                found = run.attribute(
+                    read,
+                    method=attribution,
+                    target=attribution_for,
+                    rather_than=rather_than,
+                    **{name: value for name, value in given_too.items() if value is not None},
+                )
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
         if beside is not None and not verdict:
             raise ConfigError("--beside shows more of a verdict; add --verdict")
@@ -231,6 +240,13 @@ class Words:
     def counted(cls, axis: Axis, counts: Iterable[int]) -> Words:
         """Words with these numbers of tokens."""
         return cls(axis, [range(*ends) for ends in pairwise(accumulate(counts, initial=0))])
+
+    def only(self, places: Sequence[int]) -> Words:
+        """These words, in order."""
+        whole, labels = self.axis, tuple(self.axis.labels[n] for n in places)
+        ends = [(part.label, bisect_left(places, part.start), bisect_left(places, part.stop)) for part in whole.parts]
+        axis = Axis(whole.name, whole.kind, labels, tuple(Part(*one) for one in ends))
+        return Words(axis, [self.tokens[n] for n in places])
 
     def sum(self, rows: Tensor) -> Tensor:
         """`(rows, tokens)` to `(rows, words)`, for shares of a whole."""

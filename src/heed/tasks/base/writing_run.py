@@ -24,7 +24,7 @@ from heed.attention import Rows
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
-from heed.models.base import DecoderBody, Memory, PairDecoder
+from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.draw_html import map_to_html
 from heed.observe.looks import Choice, DecoderFrame, Look, View
@@ -281,17 +281,40 @@ class Reread:
         )
 
 
+def hidden_of_pair(model: Any, rows: Tensor, before: Tensor) -> Tensor:
+    """The states that predict an output, from tokens of its source, of which some may be left out."""
+    hidden: Tensor = model(*padded(rows), before)
+    return hidden
+
+
 def explain_output(
     task: Writing[Any, Any, Any, Any],
-    model: PairDecoder,
+    model: DecoderBody,
     read: list[int],
     source: Words,
     unknown: int,
-    written: WrittenText,
+    first: int,
+    written: str | WrittenText,
     target: str | None,
     rather_than: str | None,
+    hidden: Callable[[Any, Tensor, Tensor], Tensor] = hidden_of_pair,
+    held: Tensor | None = None,
 ) -> Explained:
     """The log-probability of an output, or of one token of it after those before, given the source's tokens `read`.
+
+    Args:
+        task: Has the tokenizer of the output.
+        model: The model.
+        read: The tokens of the source.
+        source: Its words.
+        unknown: The unknown token of the source.
+        first: The token before the output.
+        written: The output: a given text, or one that the model wrote.
+        target: The token of it, with its position if that is meant; None for the whole output.
+        rather_than: Another token.
+        hidden: The states that predict the output `(N, length)`, from the model, tokens in place of the source's, of
+            which some may be left out, and the output as it is read.
+        held: True for tokens of the source that stay as they are.
 
     Raises:
         ConfigError: The output has no such token or position, or the model copies words, whose numbers it needs.
@@ -300,7 +323,10 @@ def explain_output(
         raise ConfigError("this model copies words of the source, by their numbers, which have no gradient")
     tokenizer, device = task.target_tokenizer, next(model.parameters()).device
     end = tokenizer.special.end
-    ids = [*written.ids, *([end] if written.finished else [])]
+    if isinstance(written, str):
+        ids = [*tokenizer.encode(written).ids, end]
+    else:
+        ids = [*written.ids, *([end] if written.finished else [])]
     labels = [boundaries(tokenizer).get(one) or tokenizer.label(one) for one in ids]
     place, number, other = None, None, None
     name = "the log-probability of the output"
@@ -318,21 +344,21 @@ def explain_output(
             raise ConfigError("--rather-than needs a token of the output: give --for TOKEN or --for TOKEN:POSITION")
         other = token_named(tokenizer, rather_than)
         name += f" minus that of '{rather_than}'"
-    before = torch.tensor([[task.first_token(read), *ids[:-1]]], device=device)
+    before = torch.tensor([[first, *ids[:-1]]], device=device)
     labels_at = torch.tensor(ids, device=device)
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        assert isinstance(model, PairDecoder)
-        hidden = model(*padded(rows), before.expand(len(rows), -1))
-        logits = model.logits(hidden if place is None else hidden[:, place : place + 1]).float()
+        assert isinstance(model, DecoderBody)
+        states = hidden(model, rows, before.expand(len(rows), -1))
+        logits = model.logits(states if place is None else states[:, place : place + 1]).float()
         log_probs = torch.log_softmax(logits, -1)
         if place is None:
             return log_probs.gather(2, labels_at.expand(len(rows), -1).unsqueeze(2)).sum((1, 2))
         first = log_probs[:, 0, number]
         return first if other is None else first - log_probs[:, 0, other]
 
-    scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown)
-    return Explained(scored, source, name, (f"output: {written.text}",))
+    scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown, held)
+    return Explained(scored, source, name, (f"output: {written if isinstance(written, str) else written.text}",))
 
 
 def judged_output(

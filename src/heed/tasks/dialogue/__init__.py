@@ -1,6 +1,18 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import BEAM, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, VERDICT, WITH_BASELINE, Flag, TaskSpec
+from heed.tasks.base import (
+    ATTRIBUTION,
+    BEAM,
+    JSON,
+    LENGTH,
+    LOOK_BEAM,
+    NBEST,
+    SAMPLING,
+    VERDICT,
+    WITH_BASELINE,
+    Flag,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     unit="conversation",
@@ -20,6 +32,7 @@ SPEC = TaskSpec(
         Flag("look", "target", str, "Look at this output instead of the model's own."),
         LOOK_BEAM,
         *VERDICT,
+        *ATTRIBUTION,
     ),
     uses=("heed predict {run}", "heed predict {run} TURN TURN", "heed look {run} TURN TURN", "heed evaluate {run}"),
     next_command="heed predict {run}",

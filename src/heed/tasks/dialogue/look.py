@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from heed.data.batch import TokenTurn
+from heed.data.batch import TokenTurn, pad_histories
 from heed.data.examples import Conversation
 from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
@@ -18,11 +19,21 @@ from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
+from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import InputSpans, Network, Words, encoder_frames, networks, notes_on
 from heed.tasks.base.report import counted, first_of
 from heed.tasks.base.verdicts import Judged
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import Reread, Side, boundaries, judged_output, side_of, views_of_sides
+from heed.tasks.base.writing_run import (
+    Reread,
+    Side,
+    boundaries,
+    explain_output,
+    hidden_of_pair,
+    judged_output,
+    side_of,
+    views_of_sides,
+)
 from heed.tasks.dialogue.reading import History, Read
 from heed.tasks.dialogue.task import Dialogue
 
@@ -194,6 +205,55 @@ def judged(task: Dialogue, model: DecoderBody, conversation: Conversation, choic
     numbered = [range(n, n + 1) for n in range(len(turns))]
     sides = {"conversation": (words, words), "turns": (numbered, turns)}
     return judged_output(task, model, asked, written, tokens, without, sides, _AXES, choice)
+
+
+def explain(
+    task: Dialogue,
+    model: DecoderBody,
+    conversation: Conversation,
+    target: str | None = None,
+    rather_than: str | None = None,
+    speaker: str | None = None,
+    output: str | WrittenText | None = None,
+) -> Explained:
+    """The log-probability of the response, or of one token of it, as `explain_output` has it, by words of the turns.
+
+    Raises:
+        ConfigError: The speaker does not exist, or the response has no such token or position.
+    """
+    if speaker is not None:
+        task.speakers.check(speaker, "speaker")
+    number = task.speakers.number(task.who_responds(conversation, speaker))
+    history = task.encode([conversation]).conversations[0]
+    written = output or task.respond(model, [History(history, number)])[0][0]
+    read, tokenizer = task.reading.read(history), task.tokenizer
+    tags = {tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}
+    _, words = _sides(task, conversation, read, {**boundaries(tokenizer), **tags})["conversation"]
+    device = next(model.parameters()).device
+
+    def of_turns(model: Any, rows: Tensor, before: Tensor) -> Tensor:
+        utterances: list[TokenTurn] = []
+        conversations = []
+        for row in rows.tolist():
+            left, begin = iter(row), len(utterances)
+            for turn in read.turns:
+                ids = [token for token in islice(left, len(turn.ids)) if token != LEFT_OUT]
+                utterances += [TokenTurn(ids, turn.speaker)] * bool(ids)
+            conversations.append(range(begin, len(utterances)))
+        histories = [tensor.to(device) for tensor in pad_histories(utterances, conversations)]
+        every, counts = torch.arange(len(rows)), torch.tensor([*map(len, conversations)])
+        found: Tensor = model(*histories, before, every.to(device), counts.to(device))
+        return found
+
+    if task.reads_turns:
+        ids, held = [token for turn in read.turns for token in turn.ids], None
+    else:
+        ids = [token for turn in read.turns for token in (task.speakers.tags[turn.speaker], *turn.ids)]
+        held = torch.isin(torch.tensor(ids), torch.tensor([*tags])).to(device)  # the tags of the speakers are no words
+        words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
+    hidden = of_turns if task.reads_turns else hidden_of_pair
+    unknown, first = tokenizer.special.unknown, task.reading.start(number)
+    return explain_output(task, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
 
 
 def _line(conversation: Conversation, turn: int) -> str:

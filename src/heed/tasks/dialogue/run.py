@@ -28,6 +28,7 @@ from heed.evaluation.text_scores import commonest_outputs, commonest_share, dist
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody
 from heed.observe.shown import ShownLook
+from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
@@ -44,7 +45,7 @@ from heed.tasks.base.writing_run import (
     map_html,
     signature_lines,
 )
-from heed.tasks.dialogue.look import judged, look_at
+from heed.tasks.dialogue.look import explain, judged, look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
@@ -348,7 +349,7 @@ class DialogueOutputs(WritingOutputs):
         return [*notes, *super().notes()]
 
 
-class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges):
+class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attributes):
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue
@@ -358,6 +359,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges):
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     judged = staticmethod(judged)
+    explain = staticmethod(explain)
     names = ("conversation", "responses")
 
     @classmethod

@@ -1,6 +1,6 @@
 """Images: give pictures labels."""
 
-from heed.tasks.base import ERRORS, JSON, NBEST, SORT, VERDICT, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, ERRORS, JSON, NBEST, SORT, VERDICT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="picture",
@@ -27,8 +27,8 @@ SPEC = TaskSpec(
             str,
             "ROW,COLUMN from 0: attention of this patch, not of the class token (field: the unit).",
         ),
-        Flag("look", "label", str, "Label whose score gradients explain; the most probable by default."),
         *VERDICT,
+        *ATTRIBUTION,
         Flag("evaluate", "page", str, "With --errors: also write these examples to an HTML page.", file=True),
     ),
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),

@@ -18,12 +18,12 @@ from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
 from heed.observe import palette
-from heed.observe.attribution import LEFT_OUT
+from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Picture, attribute, leave_one_out
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice
 from heed.observe.picture_drawing import ShownDistances, laid_over, ramp
 from heed.observe.picture_looks import Figure, GridPlace, PictureLook, PictureMap, Step, StepTable, area_of, part_of
-from heed.observe.picture_maps import Patches, SeenAttention, class_activation, distances_of, saliency
+from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
 from heed.tasks.base.looking import watched
@@ -136,12 +136,43 @@ class Looking:
         return states[-1].detach(), gradient
 
     def _saliency(self, number: int) -> PictureMap:
-        self.model.eval()
         with edit(self.model, *self.edits):
-            grid = saliency(lambda pixels: self.score(self.model(pixels), number), self.pixels).cpu()
+            grid = saliency(self._scored(number)).cpu()
         caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
         title = f"pixels on which the score of '{self.task.labels[number]}' depends"
         return PictureMap(title, grid, self.box, "gradient", caption=caption)
+
+    def _scored(self, number: int, other: int | None = None) -> Picture:
+        """The picture and the score of a label, minus that of another."""
+
+        def score(pixels: Tensor) -> Tensor:
+            logits = self.model(pixels)
+            return self.score(logits, number) - (0.0 if other is None else self.score(logits, other))
+
+        return Picture(self.model, self.pixels[0], score)
+
+    def attribution(
+        self, method: str, number: int, other: int | None, baseline: str = "mean", steps: int | None = None
+    ) -> tuple[PictureMap, Attribution]:
+        """What each place of the picture adds to the score of a label, minus that of another if one is given.
+
+        Places are the patches of a Vision Transformer, else the cells of a grid of at most 8 x 8: values are summed
+        over their pixels, and leave-one-out fills each with the baseline.
+        """
+        picture, labels = self._scored(number, other), self.task.labels
+        grid = getattr(self.model.body, "grid", None) or tuple(min(_CELLS, side) for side in self.size)
+        cells = cells_of(self.size, grid)
+        name = f"the score of '{labels[number]}'" + ("" if other is None else f" minus that of '{labels[other]}'")
+        title = f"{METHODS.get(method, method)}: part of each place in {name}"
+        with edit(self.model, *self.edits):
+            if method == "loo":
+                parts = [(cells == cell).nonzero().squeeze(1).tolist() for cell in range(grid[0] * grid[1])]
+                found = leave_one_out(picture, parts, baseline)  # type: ignore[arg-type]
+                values = found.values
+            else:
+                found = attribute(picture, method, baseline=baseline, steps=steps)
+                values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, found.values)
+        return PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad"), found
 
     def _field(self, unit: GridPlace | None, number: int) -> PictureMap:
         """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
@@ -156,7 +187,8 @@ class Looking:
                 f"no unit in row {row}, column {column}: the last feature maps of this model have {rows} rows "
                 f"and {columns} columns, counted from 0"
             )
-        grid = saliency(lambda pixels: body.features(pixels)[:, :, row, column].sum(1), self.pixels).cpu()
+        of_unit = Picture(self.model, self.pixels[0], lambda pixels: body.features(pixels)[:, :, row, column].sum(1))
+        grid = saliency(of_unit).cpu()
         receptive = getattr(body, "receptive", None)
         marked, sees = self.box, "The unit sees the whole picture"
         if (patches := patches_of_body(body, self.box)) is not None:
@@ -184,6 +216,7 @@ class Looking:
 MOST_PICTURES = 128
 """Largest number of pictures read for the mean attention distance, as in the paper."""
 
+_CELLS = 8
 _TOP = 5
 _TOGETHER = 16
 
@@ -199,6 +232,8 @@ def look_at_picture(
     maps: Sequence[str] = (),
     patch: GridPlace | None = None,
     label: str | None = None,
+    attribution: str | None = None,
+    rather_than: str | None = None,
     steps: bool = False,
     title: str = "",
 ) -> PictureLook:
@@ -230,11 +265,18 @@ def look_at_picture(
         usual = ("attention", "rollout", "gradient")
     if not task.labels:  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
-        if steps or label or not {*(maps or usual)} <= {"attention", "rollout"}:
+        if steps or label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
-    notes = [f"gradients of the score of '{task.labels[number]}'"] if label else []
+    of_places: list[str] = []
+    if attribution is not None:
+        other = None if rather_than is None else look.number_of(rather_than)
+        placed, found = look.attribution(attribution, number, other)
+        drawn, of_places = [placed, *drawn], [found.note]
+    elif rather_than is not None:
+        raise ConfigError("--rather-than chooses the score of an attribution; add --attribution METHOD")
+    notes = [*of_places, *([f"gradients of the score of '{task.labels[number]}'"] if label else [])]
     if attention is not None and not maps:
         notes.append(f"{_choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []

@@ -35,7 +35,7 @@ from heed.observe.edits import Given, edits_of
 from heed.observe.looks import Choice
 from heed.observe.page import draw
 from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
-from heed.observe.picture_looks import GridPlace
+from heed.observe.picture_looks import GridPlace, PictureMap
 from heed.observe.shown import Shown
 from heed.tasks import capability
 from heed.tasks.base.comparison import LabelExaminer
@@ -46,6 +46,7 @@ from heed.tasks.base.verdicts import Judges
 from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
+from heed.threads import sparing
 from heed.visible import to_json
 
 _MOST_NUMBERS = 20_000_000
@@ -221,9 +222,11 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         head: int | Literal["mean", "all"] = "mean",
         map: Sequence[str] = (),
         patch: GridPlace | str | None = None,
-        label: str | None = None,
         verdict: bool = False,
         beside: str | None = None,
+        attribution: str | None = None,
+        attribution_for: str | None = None,
+        rather_than: str | None = None,
     ) -> Shown:
         """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
 
@@ -237,9 +240,11 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             head: Which head, from 0, the "mean" of all, or "all" one by one.
             map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
             patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
-            label: The label whose score gradients explain; by default the most probable.
             verdict: Also say whether each map goes with what the model uses; see `verdicts`.
             beside: With `verdict`, as of `verdicts`.
+            attribution: Also draw what each place adds to the score, by this method; see `attribute`.
+            attribution_for: The label whose score is meant, in maps of gradients too; by default the most probable.
+            rather_than: With `attribution`: minus the score of this label.
 
         Raises:
             ConfigError: There is no such attention, patch, label or map.
@@ -261,7 +266,9 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             choice=Choice(mechanism, layer, head),
             maps=(map,) if isinstance(map, str) else tuple(map),
             patch=place_of(patch) if isinstance(patch, str) else patch,
-            label=label,
+            label=attribution_for,
+            attribution=attribution,
+            rather_than=rather_than,
             steps=steps,
             title=title,
         )
@@ -271,15 +278,53 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         return ShownPicture(look, steps)
 
     def readable(self, picture: Any) -> Array:
-        """The pixels of one picture, for a verdict.
+        """The pixels of one picture, for a verdict or an attribution.
 
         Raises:
             ConfigError: There are several.
         """
         arrays, _ = self.opened(picture)
         if len(arrays) != 1:
-            raise ConfigError(f"{len(arrays)} pictures were given; a verdict is on the maps of one")
+            raise ConfigError(
+                f"{len(arrays)} pictures were given; a verdict is on the maps of one, and so is an attribution"
+            )
         return arrays[0]
+
+    @sparing()
+    def attribute(
+        self,
+        picture: Any,
+        *,
+        method: str = "ig",
+        target: str | None = None,
+        rather_than: str | None = None,
+        baseline: str = "mean",
+        steps: int | None = None,
+    ) -> PictureMap:
+        """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
+
+        Args:
+            picture: As for `look`.
+            method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (each place filled with the baseline).
+            target: The label; by default the most probable.
+            rather_than: Another label: the score is the difference of the two.
+            baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour, or "zero", the mean
+                of the training pictures.
+            steps: Steps of the integral; by default doubled until the values add up to 1 %, at most 400.
+
+        Returns:
+            The map; its `weights` are the numbers, its `caption` says what was computed.
+
+        Raises:
+            ConfigError: There is no such label, method or baseline.
+            DataError: The picture cannot be read.
+        """
+        capability(self, "attribute")
+        check_classes(self.task)
+        look = Looking(self.task, self.model, self.readable(picture), ())
+        other = None if rather_than is None else look.number_of(rather_than)
+        placed, of = look.attribution(method, look.number_of(target), other, baseline, steps)
+        return replace(placed, caption=of.note)
 
     def input_of(self, example: Picture) -> str:
         return example.place

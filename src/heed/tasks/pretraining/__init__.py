@@ -1,6 +1,6 @@
 """Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
-from heed.tasks.base import CHOICE, JSON, NBEST, PIECES, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, CHOICE, JSON, NBEST, PIECES, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -16,6 +16,7 @@ SPEC = TaskSpec(
         CHOICE,
         Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
+        *ATTRIBUTION,
         Flag("look", "pair", str, "A second text: show both, and whether it follows the first."),
     ),
     uses=(

@@ -147,7 +147,7 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
         ConfigError: A text has no mask, or its masks lie further apart than the model can read.
     """
     tokenizer = task.tokenizer
-    mask = _mask_of(task, model)
+    mask = mask_of(task, model)
     rows: list[list[int]] = []
     unread = []
     for text in texts:
@@ -179,7 +179,12 @@ def _joined(tokenizer: TextTokenizer, before: str, best: Candidate) -> str:
     return (before.rstrip() if tokenizer.masks_spaces else before) + best.word
 
 
-def _mask_of(task: Pretraining, model: Pretrainer) -> int:
+def mask_of(task: Pretraining, model: Pretrainer) -> int:
+    """The mask token.
+
+    Raises:
+        ConfigError: The run has no head for masked words.
+    """
     mask = task.tokenizer.mask
     if model.words is None or mask is None:
         raise ConfigError(
@@ -242,7 +247,7 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     Raises:
         ConfigError: There is not exactly one mask; or a word is blank, repeated, unknown to the tokenizer or too long.
     """
-    tokenizer, mask = task.tokenizer, _mask_of(task, model)
+    tokenizer, mask = task.tokenizer, mask_of(task, model)
     check_choices(choices, "words")
     check_masks(text, tokenizer)
     if (count := len(parts_of(text, tokenizer)) - 1) > 1:
@@ -283,6 +288,18 @@ def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
     return pieces
 
 
+def word_at_mask(tokenizer: TextTokenizer, text: str, word: str) -> int:
+    """The token of a word in place of the mask of a text.
+
+    Raises:
+        ConfigError: The tokenizer does not know the word, or cuts it into several.
+    """
+    pieces = _pieces(tokenizer, text, word)
+    if len(pieces) > 1:
+        raise ConfigError(f"{word!r} is not one token of this run, but {' '.join(map(tokenizer.label, pieces))}")
+    return pieces[0]
+
+
 @dataclass(frozen=True)
 class NextSentence(Prediction):
     """Two texts, and the probability that the second follows the first.
@@ -307,7 +324,7 @@ class NextSentence(Prediction):
     @property
     def answer(self) -> str:
         """The answer in words."""
-        return "follows" if self.follows else "does not follow"
+        return ANSWERS[not self.follows]
 
     def rows(self) -> list[dict[str, Any]]:
         return [{**self.as_json(), "probability": self.probability}]
@@ -326,6 +343,23 @@ class NextSentence(Prediction):
         return f"<{short(self.second)} {self.answer}: {self.probability:.3f}>"
 
 
+ANSWERS = ("follows", "does not follow")
+"""The answers for a pair, in the order of their scores."""
+
+
+def check_pairs(model: Pretrainer) -> None:
+    """Refuse a run without a head for pairs.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    if model.order is None:
+        raise ConfigError(
+            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
+            "another"
+        )
+
+
 @torch.inference_mode()
 def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]]) -> list[NextSentence]:
     """Predict for each pair the probability that the second text follows the first.
@@ -335,11 +369,7 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
     Raises:
         ConfigError: The run has no head for pairs, or a text is blank.
     """
-    if model.order is None:
-        raise ConfigError(
-            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
-            "another"
-        )
+    check_pairs(model)
     room = task.positions - frame_size(is_pair=True, double=task.double_separator)
     rows, unread = [], []
     for first, second in pairs:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from markupsafe import Markup
+from torch import Tensor, nn
 
 from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.kinds.documents import Document
@@ -17,23 +19,29 @@ from heed.data.kinds.inputs import BETWEEN, one_text
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
+from heed.tasks.base.attributing import Attributes, Explained, chosen, padded, placed, table_of
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText, Words, encoder_frames, notes_on, views_of_text, watched
 from heed.tasks.base.predictions import Prediction, Predictions, TextOutputs, Written, check_choices, one_line, short
 from heed.tasks.base.run import TextRun
 from heed.tasks.pretraining.filling import (
+    ANSWERS,
     FilledText,
     NextSentence,
     RankedWord,
     check_masks,
+    check_pairs,
     fill,
     follow,
+    mask_of,
     parts_of,
     rank_words,
+    word_at_mask,
 )
 from heed.tasks.pretraining.model import Pretrainer
 from heed.tasks.pretraining.rows import Passages
@@ -69,16 +77,7 @@ def look_at_row(
     Raises:
         ConfigError: The chosen attention does not exist, or the text is longer than the model can read.
     """
-    tokenizer, texts = task.tokenizer, []
-    for one in [text] if pair is None else [text, pair]:
-        plain = task.as_read(one)
-        texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
-    room = task.positions - frame_size(pair is not None, task.double_separator)
-    if (size := sum(map(len, texts))) > room:
-        raise ConfigError(
-            f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
-        )
-    ids = frame(texts[0], texts[1] if pair is not None else None, task.double_separator, tokenizer.special)
+    tokenizer, ids = task.tokenizer, _framed_ids(task, text, pair)
     with edit(model, *edits):
         with watched(model) as seen:
             tokens, real = (t.to(next(model.parameters()).device) for t in pad_rows([ids]))
@@ -99,6 +98,88 @@ def look_at_row(
         (),
         (*notes, *notes_on(unknown, edits)),
         names=("text", "filled" if pair is None else "answer"),
+    )
+
+
+def _framed_ids(task: Pretraining, text: str, pair: str | None) -> list[int]:
+    """The tokens of a text, or of two, with their start and end tokens.
+
+    Raises:
+        ConfigError: There are more than the model can read.
+    """
+    tokenizer, texts = task.tokenizer, []
+    for one in [text] if pair is None else [text, pair]:
+        plain = task.as_read(one)
+        texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
+    room = task.positions - frame_size(pair is not None, task.double_separator)
+    if (size := sum(map(len, texts))) > room:
+        raise ConfigError(
+            f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
+        )
+    return frame(texts[0], texts[1] if pair is not None else None, task.double_separator, tokenizer.special)
+
+
+def explain(
+    task: Pretraining,
+    model: Pretrainer,
+    text: str | tuple[str, str],
+    target: str | None = None,
+    rather_than: str | None = None,
+) -> Explained:
+    """The log-probability of a word at a mask, by default the most probable at the first, or of the label of a pair.
+
+    Masks, start and end tokens stay as they are.
+
+    Raises:
+        ConfigError: The text has no mask, or the run no head for masks or pairs; there is no such word, mask or label.
+    """
+    first, second = (text, None) if isinstance(text, str) else text
+    tokenizer, ids = task.tokenizer, _framed_ids(task, first, second)
+    device = next(model.parameters()).device
+    tokens = torch.tensor(ids, device=device)
+    special = (tokenizer.special.start, tokenizer.special.end, tokenizer.mask)
+    held = torch.isin(tokens, torch.tensor([one for one in special if one is not None], device=device))
+    if second is not None:
+        answers, place, where = list(ANSWERS), None, "that the second text"
+        check_pairs(model)
+    else:
+        mask = mask_of(task, model)
+        check_masks(first, tokenizer)
+        target, number = (None, None) if target is None else placed(target)
+        places = [n for n, token in enumerate(ids) if token == mask]
+        if not 0 <= (number or 0) < len(places):
+            raise ConfigError(f"no mask {number}: the text has {len(places)}, counted from 0")
+        place, where = places[number or 0], f"at {MASK}" + (f" {number or 0}" if len(places) > 1 else "")
+
+    def log_probs(model: nn.Module, rows: Tensor) -> Tensor:
+        assert isinstance(model, Pretrainer)
+        read, real = padded(rows)
+        hidden = model(read, real)
+        if place is None:
+            return torch.log_softmax(model.order_scores(hidden, real).float(), -1)
+        assert model.words is not None
+        at = (rows[:, :place] != LEFT_OUT).sum(1)
+        return torch.log_softmax(model.words(hidden[torch.arange(len(rows), device=rows.device), at]).float(), -1)
+
+    def number_of(name: str) -> int:
+        return chosen(name, answers, "label") if place is None else word_at_mask(tokenizer, first, name)
+
+    with torch.no_grad():
+        best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
+    numbers = [best if target is None else number_of(target)]
+    numbers += [] if rather_than is None else [number_of(rather_than)]
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        found = log_probs(model, rows)[:, numbers]
+        return found[:, 0] if len(numbers) == 1 else found[:, 0] - found[:, 1]
+
+    named = [answers[one] if place is None else f"'{tokenizer.label(one)}'" for one in numbers]
+    minus = f" minus that of {named[1]}" if len(named) > 1 else ""
+    name = f"the log-probability {where} {named[0]}" if place is None else f"the log-probability of {named[0]} {where}"
+    words = _words(task, ids, pieces=False)
+    words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
+    return Explained(
+        Scored(model, table_of(model), tokens, score, tokenizer.special.unknown, held), words, name + minus
     )
 
 
@@ -129,7 +210,7 @@ _CUT = ("max_length", "side_words")
 _MASKS = ("mask_share", "mask_token_share", "random_token_share", "whole_words")
 
 
-class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
+class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText, Attributes):
     """A model that fills masks and predicts whether a text follows another."""
 
     task_class = Pretraining
@@ -137,6 +218,12 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText):
     names = ("text", "length")
     options: ClassVar = {"most": 5}
     look_at = staticmethod(look_at_row)
+    explain = staticmethod(explain)
+
+    def readable(self, text: Any) -> Any:
+        if isinstance(text, tuple) and len(text) == 2:
+            return tuple(map(super().readable, text))
+        return super().readable(text)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
         return read_documents(self.task.config.data, files)

@@ -176,15 +176,20 @@ def look_at(
 
 
 def explain(
-    task: Translation, model: PairDecoder, source: str, target: str | None = None, rather_than: str | None = None
+    task: Translation,
+    model: PairDecoder,
+    source: str,
+    target: str | None = None,
+    rather_than: str | None = None,
+    output: str | WrittenText | None = None,
 ) -> Explained:
     """The log-probability of the output, or of one token of it, as `explain_output` has it."""
     source = task.stripped(source)
     read = task.framed(task.source_tokenizer.encode(source).ids)
     typed, names = InputSpans.of(task.source_tokenizer, source, len(task.frame[0])), boundaries(task.source_tokenizer)
     _, words = side_of(task.source_tokenizer, read, "source", names, typed)
-    written, unknown = task.translate(model, [source])[0][0], task.source_tokenizer.special.unknown
-    return explain_output(task, model, read, words, unknown, written, target, rather_than)
+    written, unknown = output or task.translate(model, [source])[0][0], task.source_tokenizer.special.unknown
+    return explain_output(task, model, read, words, unknown, task.first_token(read), written, target, rather_than)
 
 
 def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -> list[Judged]:
