@@ -267,8 +267,8 @@ FAMILIES = (
         see=(
             "The picture is cut into patches of 2 x 2 pixels. From left to right: the picture; attention of the "
             "class token to each patch in the last layer; attention rolled out over all layers; Grad-CAM, the "
-            "contribution of each patch to the score. Below, each head of each layer, and the mean distance "
-            "in pixels at which each head attends."
+            "patches' states weighted by the gradient of the score. Below, each head of each layer, and the mean "
+            "distance in pixels at which each head attends."
         ),
     ),
     Family(

@@ -410,6 +410,24 @@ EDITS = [
         ("tests/test_attribution.py",),
     ),
     Edit(
+        "attribution: masks and separators are moved along the integral",
+        "tokens = torch.where(self.held, self.tokens, tokens)",
+        "pass",
+        ("tests/test_attribution.py",),
+    ),
+    Edit(
+        "patching: a network that reads from the right is patched in the order of its steps",
+        "place = step if site.order is None else site.order[step]",
+        "place = step",
+        ("tests/test_patching.py",),
+    ),
+    Edit(
+        "patching: a patched state is not carried on",
+        "self.state = state if watch.here.slot is None else watch.here.slot.state(self._cell, state)",
+        "self.state = state",
+        ("tests/test_patching.py",),
+    ),
+    Edit(
         "verdict: rows that disagree on the first word are supported",
         "if above <= _LEVEL and agree >= len(judged) / 2:",
         "if above <= _LEVEL:",

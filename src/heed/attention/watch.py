@@ -5,7 +5,8 @@ the observer, so a watched pass runs the same kernels and is bit-identical. The 
 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which takes
 about 1.5 times as long; `bert` trains through its modules on padded texts, and so draws other dropout masks; and the
 last block of `vit`, which otherwise computes its class token alone, computes all positions, and so draws other masks.
-Only an edit changes the result: it takes the readable path, because it must replace the weights.
+Only two things change the result: an edit, which takes the readable path, where weights can be replaced; and a patch,
+which puts other states in place of those of a block, or of a recurrent cell, which then runs step by step.
 
 The observer is `heed.observe.trace`.
 """
@@ -84,8 +85,17 @@ class Watcher(Protocol):
     def recurrence(self, module: nn.Module, call: RecurrentCall) -> None:
         """Called after a recurrent cell has run over a sequence."""
 
-    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
-        """Called with other tensors that a module offers for observation; `kind` names them ("states", "logits")."""
+    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> Tensor:
+        """Called with other tensors that a module offers for observation; `kind` names them ("states", "logits").
+
+        Returns the tensor to go on with, which is the given one unless it is patched.
+        """
+
+    def patches(self, cell: nn.Module) -> bool:
+        """True if states of a recurrent cell are patched, so that it must run step by step."""
+
+    def state(self, cell: nn.Module, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Called after each step of a cell that runs step by step; returns the state to go on with."""
 
 
 class _Slot(local):
@@ -95,3 +105,8 @@ class _Slot(local):
 
 
 here = _Slot()
+
+
+def offered(module: nn.Module, kind: str, value: Tensor) -> Tensor:
+    """Offer a tensor to the observer, if there is one; returns the tensor to go on with."""
+    return value if here.slot is None else here.slot.tensor(module, kind, value)

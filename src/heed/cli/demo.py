@@ -42,7 +42,7 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
         print(
             f"\nAfter {seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates and "
             f"{scores['token_accuracy']:.0%} of their characters correctly.\n"
-            f"Its attention now, as it is made to write {_ANSWER} (later it should focus on the matching field):\n"
+            f"Its attention now, as it is made to write {_ANSWER} (later the matching field should have most weight):\n"
         )
         assert isinstance(run, TranslationRun)
         show_drawing(run.look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")

@@ -73,8 +73,7 @@ class DecoderStack(nn.ModuleList):
                 memory = state.memory[n] if state.memory else None
                 assert isinstance(block, DecoderBlock)
                 x, grown = block.run(x, cache, memory, state.rows, state.position, given, turn)
-            if watch.here.slot is not None:
-                watch.here.slot.tensor(self, "states", x)
+            x = watch.offered(self, "states", x)
             caches.append(replace(grown, mask=mask) if hides and mask is not None else grown)
         count = x.shape[1] if lengths is None else lengths
         after = state.memory, state.rows, tuple(caches), state.position + count
@@ -100,8 +99,7 @@ class DecoderStack(nn.ModuleList):
             else:
                 assert isinstance(block, DecoderBlock)
                 x, _ = block.run(x, None, None, None, first, seen, turn)
-            if watch.here.slot is not None:
-                watch.here.slot.tensor(self, "states", x)
+            x = watch.offered(self, "states", x)
         return x
 
     def by_length(

@@ -243,20 +243,23 @@ class StepwiseRun:
 
     def step(self, x: Float[Tensor, "batch d_input"], started: State | None = None) -> State:
         """Read one input, starting from `started` if given, otherwise from the current state."""
-        self.state = self._cell.step(x, self.state if started is None else started)
+        state = self._cell.step(x, self.state if started is None else started)
+        self.state = state if watch.here.slot is None else watch.here.slot.state(self._cell, state)
         self._inputs.append(x)
         self._states.append(self.state)
         if started is not None:
             self._started.append(started)
         return self.state
 
-    def finish(self, mask: Bool[Tensor, "batch length"] | None = None) -> Float[Tensor, "batch length d_hidden"]:
+    def finish(
+        self, mask: Bool[Tensor, "batch length"] | None = None, order: Int[Tensor, "batch length"] | None = None
+    ) -> Float[Tensor, "batch length d_hidden"]:
         """Return the hidden state after each step, and report the run to the observer, if any."""
         hidden = torch.stack([state[0] for state in self._states], dim=1)
         if watch.here.slot is not None:
             started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
             inputs = torch.stack(self._inputs, dim=1)
-            self._cell.observe(inputs, hidden, self._initial, self.state, None, mask, started)
+            self._cell.observe(inputs, hidden, self._initial, self.state, order, mask, started)
         return hidden
 
     def state_at(self, lengths: Int[Tensor, " batch"] | None) -> State:
@@ -361,11 +364,15 @@ def _run(
     assert isinstance(cell, RecurrentCell)
     inputs = inputs if order is None else _take(inputs, order)
     initial = cell.zero_state(inputs) if initial is None else initial
-    if mask is None:
-        hidden, final = cell.sequence(inputs, initial)
+    lengths = None if mask is None else mask.sum(1)
+    if watch.here.slot is not None and watch.here.slot.patches(cell):
+        run = StepwiseRun(cell, initial)
+        for x in inputs.unbind(1):
+            run.step(x)
+        hidden, final = run.finish(mask, order), run.state_at(lengths)
     else:
-        hidden, final = _ragged(cell, inputs, mask.sum(1), initial)
-    cell.observe(inputs, hidden, initial, final, order, mask)
+        hidden, final = cell.sequence(inputs, initial) if lengths is None else _ragged(cell, inputs, lengths, initial)
+        cell.observe(inputs, hidden, initial, final, order, mask)
     return hidden if order is None else _take(hidden, order), final
 
 

@@ -199,7 +199,7 @@ def read_at_once(
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and (before.tape.keys is None or before.tape.keys.mask is None)
-        and (watch.here.slot is None or not watch.here.slot.edits(attention))
+        and (watch.here.slot is None or not (watch.here.slot.edits(attention) or watch.here.slot.patches(cell)))
     )
     score, first = attention.score, torch.cat(before.summary, dim=-1)
     if not applies or not isinstance(score, Additive):

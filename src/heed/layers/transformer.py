@@ -176,8 +176,7 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
         for n, block in enumerate(self, start=1):
             assert isinstance(block, Recomputable)
             x = block.run(x, mask, only_first=only_first and watch.here.slot is None and n == len(self))
-            if watch.here.slot is not None:
-                watch.here.slot.tensor(self, "states", x)
+            x = watch.offered(self, "states", x)
         return x
 
 

@@ -53,6 +53,7 @@ class Shading:
 
     def __post_init__(self) -> None:
         assert len(self.weights) == len(self.axis) and len(self.tags) in (0, len(self.axis))
+        assert self.signed or not any(weight < 0 for weight in self.weights), "a ramp from 0 cannot show these numbers"
 
     def level(self, i: int) -> float:
         """Darkness of position `i`, 0 to 1; negative for numbers below 0."""

@@ -82,7 +82,7 @@ GridPlace = tuple[int, int]
 
 @dataclass(frozen=True)
 class PictureMap:
-    """Numbers on a grid over a picture: attention weights, or how much a class's score depends on each place."""
+    """Numbers on a grid over a picture: attention weights, or made of the gradient of a class's score."""
 
     title: str
     weights: Tensor  # `(rows, columns)`, 0 and above unless they are signed

@@ -1,7 +1,7 @@
 """Maps over a picture: recorded attention of a model that reads patches, and gradients.
 
-Gradient maps show how much the score of a class depends on each place; they need no attention, so they can compare a
-convolutional network with a Vision Transformer on one picture.
+Gradient maps are made of the gradient of the score of a class at each place; they need no attention, so they can
+compare a convolutional network with a Vision Transformer on one picture.
 """
 
 from __future__ import annotations

@@ -161,10 +161,19 @@ class Trace:
         if (name := self._recorded.get(id(module))) is not None:
             self.gate_records.append(GateRecord.of(name, call, self._grad))
 
-    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> None:
+    def tensor(self, module: nn.Module, kind: str, value: Tensor) -> Tensor:
         """Record a tensor that a module of the watched model offers."""
         if (name := self._recorded.get(id(module))) is not None:
             self.tensor_records.append(TensorRecord(name, kind, value if self._grad else value.detach()))
+        return value
+
+    def patches(self, cell: nn.Module) -> bool:
+        """False: a trace patches nothing; see `heed.observe.patching`."""
+        return False
+
+    def state(self, cell: nn.Module, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The given state."""
+        return state
 
     # Queries --------------------------------------------------------------------------------------------------
 

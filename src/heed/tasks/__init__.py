@@ -142,6 +142,8 @@ CAPABILITIES = {
     "look": "`look`",
     "attribute": "An attribution (`--attribution`)",
     "verdicts": "A verdict on maps (`--verdict`)",
+    "patch": "States of another text (`--patch-from`)",
+    "lens": "The logit lens (`--lens`)",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",
@@ -150,7 +152,7 @@ CAPABILITIES = {
     "errors_page": "A page of errors (`--page`)",
 }
 """Method of a run -> its name in messages and in the table of docs/tasks.md."""
-_SINGLE = ("look", "attribute", "verdicts", "examiner", "ensemble", "export")
+_SINGLE = ("look", "attribute", "verdicts", "patch", "lens", "examiner", "ensemble", "export")
 """Capabilities of one run, not of an ensemble."""
 
 

@@ -77,6 +77,10 @@ ATTRIBUTION = (
     ),
     Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),
 )
+PATCH = Flag(
+    "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
+)
+LENS = Flag("look", "lens", bool, "Show the most probable token after each block of a decoder.", default=False)
 VERDICT = (
     Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
     Flag(

@@ -34,6 +34,7 @@ class Explained:
     words: Words  # of the tokens of `scored`
     name: str  # of the score: "the logit of 'pos'"
     notes: tuple[str, ...] = ()  # what was held fixed
+    around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # names of tokens that the model adds before and after
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit, Given, edits_of
+from heed.observe.grids import Grid
 from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
 from heed.observe.maps import Axis, Part, Traces, merge_subwords, repetition
 from heed.observe.overview import check_sort
@@ -83,8 +84,10 @@ class LooksAtText(ABC):
         rather_than: str | None = None,
         verdict: bool = False,
         beside: str | None = None,
+        patch_from: Any = None,
+        lens: bool = False,
         **options: Any,
-    ) -> ShownLook:
+    ) -> ShownLook | Grid:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
         Args:
@@ -104,6 +107,8 @@ class LooksAtText(ABC):
             rather_than: As for `attribute`.
             verdict: Also say whether each map goes with what the model uses; see `verdicts`.
             beside: With `verdict`, as of `verdicts`.
+            patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
+            lens: Instead, a grid: the most probable token after each block; see `lens`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
@@ -113,6 +118,20 @@ class LooksAtText(ABC):
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
         capability(self, "look")
+        if patch_from is not None or lens:
+            others = steps, verdict, attribution, mechanism, layer != -1, head != "mean", lens and patch_from
+            if any(others):
+                raise ConfigError(
+                    "--patch-from and --lens each draw a grid of their own: leave out --steps, --mechanism, --layer, "
+                    "--head, --attribution and --verdict, and give one of the two"
+                )
+            drawing: Any = capability(self, "lens" if lens else "patch")
+            with edit(self.model, *edits_of(edits)):
+                if lens:
+                    grid: Grid = drawing.lens(text)
+                else:
+                    grid = drawing.patch(text, patch_from, target=attribution_for, rather_than=rather_than)
+            return grid
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
         check_sort(sort)

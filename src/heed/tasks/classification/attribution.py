@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +23,16 @@ from heed.tasks.classification.task import Classification, Classifier
 
 
 def explain(
-    task: Classification, model: Classifier, text: str, target: str | None = None, rather_than: str | None = None
+    task: Classification,
+    model: Classifier,
+    text: str,
+    target: str | None = None,
+    rather_than: str | None = None,
+    ngrams: bool = True,
 ) -> Explained:
     """The logit of a label, by default of the predicted one, minus that of another if one is given.
 
-    The logits of the n-gram classifier are held fixed: they do not pass through the network.
+    The logits of the n-gram classifier, which do not pass through the network, are held fixed, or left out.
 
     Raises:
         ConfigError: The run has no such label.
@@ -44,11 +50,23 @@ def explain(
 
     name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
     notes = []
-    if fixed is not None:
+    if fixed is not None and not ngrams:
+        fixed = torch.zeros_like(fixed)
+        notes.append("scored without the n-grams beside the network")
+    elif fixed is not None:
         part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
         notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
-    words = _own_words(task, model, text, encoded)
-    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes))
+    words, special = _own_words(task, model, text, encoded), names_of_special(task, model)
+    start, end = task.tokenizer.special[2:]
+    around = (special[start],) * model.has_cls, (special[end],) * model.framed
+    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes), around)
+
+
+def contrast(task: Classification, model: Classifier, text: str, other: str) -> dict[str, Any]:
+    """The score that tells two texts apart: the logit of the other's label minus that of the text's, if they differ."""
+    encoded = [*task.encode_texts([task.stripped(text)]), *task.encode_texts([task.stripped(other)])]
+    own, there = (task.labels[int(task.classify(model, [one])[0].argmax())] for one in encoded)
+    return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
 
 
 def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:

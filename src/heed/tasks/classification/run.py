@@ -26,8 +26,9 @@ from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
+from heed.tasks.base.tracing import Patches
 from heed.tasks.base.verdicts import Judges
-from heed.tasks.classification.attribution import explain, judged
+from heed.tasks.classification.attribution import contrast, explain, judged
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
@@ -38,6 +39,7 @@ class ClassificationRun(
     TextRun[Classification, Classifier, LabelPrediction],
     LooksAtText,
     Attributes,
+    Patches,
     Judges,
 ):
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
@@ -47,6 +49,7 @@ class ClassificationRun(
     ensemble = classmethod(label_ensemble)
     look_at = staticmethod(look_at_text)
     explain = staticmethod(explain)
+    contrast = staticmethod(contrast)
     judged = staticmethod(judged)
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options

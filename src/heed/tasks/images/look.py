@@ -112,15 +112,15 @@ class Looking:
         name = self.task.labels[number]
         if patches is not None:
             on_grid = (part[0, patches.leading :].T.unflatten(1, patches.grid) for part in (states, gradient))
-            caption = "Contribution to its score, from the states that the last block reads."
+            caption = _SUM.format("states that the last block reads")
             area = patches.area
         else:
             on_grid = (part[0] for part in (states, gradient))
-            caption = "Contribution to its score, from the last feature maps."
+            caption = _SUM.format("last feature maps")
             area = self._unit_area((states.shape[2], states.shape[3]))
         grid = class_activation(*(part.float().cpu() for part in on_grid))
         if not bool(grid.any()):
-            caption += " No region contributes to this score."
+            caption += " Here it is 0 everywhere."
         return PictureMap(f"Grad-CAM of the label '{name}'", grid, area, "activation", caption=caption, reach=self.box)
 
     def _states(self, number: int) -> tuple[Tensor, Tensor]:
@@ -139,7 +139,7 @@ class Looking:
         with edit(self.model, *self.edits):
             grid = saliency(self._scored(number)).cpu()
         caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
-        title = f"pixels on which the score of '{self.task.labels[number]}' depends"
+        title = f"gradient of the score of '{self.task.labels[number]}' at each pixel"
         return PictureMap(title, grid, self.box, "gradient", caption=caption)
 
     def _scored(self, number: int, other: int | None = None) -> Picture:
@@ -201,7 +201,7 @@ class Looking:
             marked = part_of(self.box, top / height, left / width, bottom / height, right / width)
             sees = f"Frame: the {receptive.size} x {receptive.size} of {width} x {height} pixels that the unit sees"
         title = f"receptive field of the unit in row {row}, column {column} of {rows} x {columns}"
-        caption = f"{sees}; colours: how much the unit depends on each pixel."
+        caption = f"{sees}; colours: size of the unit's gradient at each pixel."
         return PictureMap(title, grid, self.box, "gradient", caption=caption, marked=marked)
 
     def _unit_area(self, grid: GridPlace) -> Box:
@@ -216,6 +216,7 @@ class Looking:
 MOST_PICTURES = 128
 """Largest number of pictures read for the mean attention distance, as in the paper."""
 
+_SUM = "Sum of the {}, weighted by the gradient of its score; 0 where negative."
 _CELLS = 8
 _TOP = 5
 _TOGETHER = 16

@@ -1,6 +1,20 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import ATTRIBUTION, BEAM, CHOICE, JSON, LENGTH, LOOK_BEAM, NBEST, SAMPLING, VERDICT, Flag, TaskSpec
+from heed.tasks.base import (
+    ATTRIBUTION,
+    BEAM,
+    CHOICE,
+    JSON,
+    LENGTH,
+    LENS,
+    LOOK_BEAM,
+    NBEST,
+    PATCH,
+    SAMPLING,
+    VERDICT,
+    Flag,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     unit="document",
@@ -24,6 +38,8 @@ SPEC = TaskSpec(
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
         *ATTRIBUTION,
         *VERDICT,
+        PATCH,
+        LENS,
         LOOK_BEAM,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),

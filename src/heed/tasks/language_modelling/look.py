@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -319,12 +320,12 @@ def explain(
     task: LanguageModelling,
     model: LanguageModel,
     text: str,
-    target: str | None = None,
-    rather_than: str | None = None,
+    target: str | int | None = None,
+    rather_than: str | int | None = None,
 ) -> Explained:
     """The log-probability of the next token, by default the most probable one, minus that of another if one is given.
 
-    The text is cut to the last tokens that the model reads in one pass.
+    Tokens are given as text or as their number. The text is cut to the last tokens that the model reads in one pass.
 
     Raises:
         ConfigError: A target is not one token.
@@ -343,8 +344,9 @@ def explain(
 
     with torch.no_grad():
         best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
-    number = best if target is None else token_named(task.tokenizer, target)
-    other = None if rather_than is None else token_named(task.tokenizer, rather_than)
+    numbers = [one if one is None or isinstance(one, int) else token_named(task.tokenizer, one)
+               for one in (target, rather_than)]  # fmt: skip
+    number, other = best if numbers[0] is None else numbers[0], numbers[1]
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
         found = log_probs(model, rows)
@@ -386,3 +388,24 @@ def judged(task: LanguageModelling, model: LanguageModel, text: str, choice: Cho
     at_once = max(1, min(64, _AT_ONCE // (len(ids) * vocabulary)))
     left_out = Deletions(model, tokens, parts, log_odds, at_once, "token")
     return [*left_out.judged_positions(seen, choice, skipped=[0] if ids[0] in special else [])]
+
+
+def contrast(task: LanguageModelling, model: LanguageModel, text: str, other: str) -> dict[str, Any]:
+    """The score that tells two texts apart: of the most probable next tokens, the other's minus the text's."""
+    own, there = (int(lens_reads(task, model, one)[0]()[0, -1].argmax()) for one in (text, other))
+    return {"target": there, "rather_than": own if own != there else None}
+
+
+def lens_reads(
+    task: LanguageModelling, model: LanguageModel, text: str
+) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
+    """A pass over the last tokens of a text that the model reads at once; see `HasLens`."""
+    shown, context = _text(task, text, [], False), context_of(task, model)
+    left = max(0, len(shown.ids) - (context or len(shown.ids)))
+    tokens = torch.tensor([shown.ids[left:]], device=next(model.parameters()).device)
+
+    def read() -> Tensor:
+        with torch.no_grad():
+            return model.logits(model(tokens))
+
+    return read, Axis("text", "token", shown.labels[left:]), lambda token: label_of(task, token)

@@ -31,8 +31,9 @@ from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
+from heed.tasks.base.tracing import HasLens, Patches
 from heed.tasks.base.verdicts import Judges
-from heed.tasks.language_modelling.look import explain, judged, look_at
+from heed.tasks.language_modelling.look import contrast, explain, judged, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
     PER_TOKEN,
@@ -61,7 +62,9 @@ from heed.tasks.language_modelling.writing import (
 from heed.visible import to_json
 
 
-class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges):
+class LanguageModelRun(
+    TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges, Patches, HasLens
+):
     """A model that continues texts and scores them."""
 
     task_class = LanguageModelling
@@ -70,6 +73,8 @@ class LanguageModelRun(TextRun[LanguageModelling, LanguageModel, Continuation], 
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)
     judged = staticmethod(judged)
+    contrast = staticmethod(contrast)
+    lens_reads = staticmethod(lens_reads)
     text_columns = ("prompt", "text")
     options: ClassVar = dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")) | {
         "stop": (),

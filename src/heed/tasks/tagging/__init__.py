@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base import ATTRIBUTION, ERRORS, GATES, JSON, PIECES, SORT, VERDICT, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, ERRORS, GATES, JSON, PATCH, PIECES, SORT, VERDICT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="sentence",
@@ -16,6 +16,7 @@ SPEC = TaskSpec(
         ERRORS,
         *ATTRIBUTION,
         *VERDICT,
+        PATCH,
         GATES,
         PIECES,
     ),

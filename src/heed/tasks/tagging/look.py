@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -144,7 +145,10 @@ def explain(
     notes = ["a word that is left out is read as the unknown token, since each word has a tag"]
     if model.characters is not None:
         notes.append("held fixed: the features of each word's characters")
-    return Explained(scored, read, name, tuple(notes))
+    start, end = (task.tokenizer.token(token) for token in task.tokenizer.special[2:])
+    later = tuple(f"+{n + 1}" for n in range(model.delay))
+    around = ((start,), (end,)) if task.framed else ((), later)
+    return Explained(scored, read, name, tuple(notes), around)
 
 
 def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
@@ -194,3 +198,12 @@ def judged(task: Tagging, model: Tagger, text: str, choice: Choice) -> list[Judg
 
     parts = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)]).tokens
     return [*Deletions(model, tokens, parts, log_odds).judged_positions(seen, choice, int(task.framed))]
+
+
+def contrast(task: Tagging, model: Tagger, text: str, other: str) -> dict[str, Any]:
+    """The score that tells two texts apart: of the first word whose tags differ, the other's minus the text's."""
+    words = [[one[start:end] for start, end in split_words(one)] for one in (text, other)]
+    (own, _), (there, _) = (task.tag(model, task.encode_words([tuple(one)]))[0] for one in words)
+    differing = [n for n, (a, b) in enumerate(zip(own, there, strict=False)) if a != b]
+    place = differing[0] if differing else 0
+    return {"target": f"{there[place]}:{place}", "rather_than": own[place] if differing else None}

@@ -31,8 +31,9 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
+from heed.tasks.base.tracing import Patches
 from heed.tasks.base.verdicts import Judges
-from heed.tasks.tagging.look import explain, judged, look_at_tags
+from heed.tasks.tagging.look import contrast, explain, judged, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
 
@@ -142,7 +143,7 @@ _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges):
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges, Patches):
     """A trained tagger, or an ensemble, whose mean probabilities decide.
 
     Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of
@@ -155,6 +156,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
     look_at = staticmethod(look_at_tags)
     explain = staticmethod(explain)
     judged = staticmethod(judged)
+    contrast = staticmethod(contrast)
     body = staticmethod(body)
     errors = staticmethod(error_lines)
 

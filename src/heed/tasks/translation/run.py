@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +27,13 @@ from heed.models.base import PairDecoder
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
+from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
+from heed.tasks.base.tracing import HasLens, Patches
 from heed.tasks.base.verdicts import Judged, Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
@@ -192,6 +194,31 @@ def explain(
     return explain_output(task, model, read, words, unknown, task.first_token(read), written, target, rather_than)
 
 
+def contrast(task: Translation, model: PairDecoder, text: str, other: str) -> dict[str, Any]:
+    """The score that tells two texts apart: the log-probability of the output for the other."""
+    return {"output": task.translate(model, [task.stripped(other)])[0][0]}
+
+
+def lens_reads(
+    task: Translation, model: PairDecoder, text: str
+) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
+    """A pass over the output for a text; see `HasLens`."""
+    text, device, tokenizer = task.stripped(text), next(model.parameters()).device, task.target_tokenizer
+    source = task.framed(task.source_tokenizer.encode(text).ids)
+    ids = [task.first_token(source), *task.translate(model, [text])[0][0].ids]
+    memory, names = task.memory(model, [source], device), boundaries(tokenizer)
+
+    def read() -> Tensor:
+        with torch.no_grad():
+            start = model.start(memory, Rows.repeat(1, device=device))
+            return model.logits(model.step(torch.tensor([ids], device=device), start)[0])
+
+    def name(token: int) -> str:
+        return names.get(token) or tokenizer.label(token)
+
+    return read, Axis("output read", "token", tuple(map(name, ids))), name
+
+
 def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -> list[Judged]:
     """The maps behind the output for a source, as `judged_output` has them."""
     source = task.stripped(source)
@@ -207,7 +234,7 @@ def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -
     return judged_output(task, model, read, written, read, without, {"source": (parts, parts)}, _AXES, choice)
 
 
-class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges):
+class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, Patches, HasLens):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
     Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
@@ -221,6 +248,8 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, At
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)
+    contrast = staticmethod(contrast)
+    lens_reads = staticmethod(lens_reads)
     judged = staticmethod(judged)
 
     @classmethod

@@ -1,0 +1,247 @@
+"""States of another text, against passes computed by hand; the logit lens, against transformers; grids."""
+
+import json
+
+import pytest
+import torch
+
+import heed
+from heed.attention import Rows
+from heed.errors import ConfigError, ShapeError
+from heed.layers import pack_states
+from heed.models.base import Memory
+from heed.observe.grids import Grid
+from heed.observe.maps import Axis
+from heed.observe.patching import Patching, sites_of
+from heed.observe.trace import trace
+from heed.tasks import run_class, tasks_with
+from small_runs import SMALL, write_data
+from test_conformance import usable
+from test_look_imported import gpt2, imported
+
+TEXT, OTHER = "one two three four", "one five three six"
+WITHOUT_STATES = {"bag", "cnn", "mlp", "attention_only"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture
+def untrained(data, tmp_path):
+    """Untrained runs."""
+    return lambda task, model, **head: SMALL[task].untrained(data, tmp_path, model, head)
+
+
+def every_model():
+    for name in tasks_with("patch"):
+        yield from (pytest.param(name, model, id=f"{name}-{model}") for model, _ in usable(name))
+
+
+@pytest.mark.parametrize(("name", "model"), [*every_model()])
+def test_all_states_of_a_layer_give_the_score_of_the_other_text_and_none_that_of_the_text(name, model, untrained):
+    run = untrained(name, model)
+    if model in WITHOUT_STATES:
+        with pytest.raises(ConfigError, match=f"model {model} has no states of single tokens"):
+            run.patch(TEXT, OTHER)
+        return
+    asked = run_class(name).contrast(run.task, run.model, TEXT, OTHER)
+    if name == "tagging":  # an untrained one gives both texts the same tags
+        asked = {"target": f"{run.task.labels[0]}:1", "rather_than": None}
+    grid = run.patch(TEXT, OTHER, **{name: asked[name] for name in ("target", "rather_than") if name in asked})
+    own, there = (run_class(name).explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
+    length = sum(map(len, own.around)) + len(own.scored.tokens)
+    tokens = [one.scored.tokens.unsqueeze(0) for one in (own, there)]
+    with torch.no_grad(), trace(run.model) as seen:
+        wanted = there.scored.of_tokens(tokens[1])
+    of_source = ("encoder", "layers") if hasattr(run.model, "encode") else ""
+    sites = [site for site in sites_of(seen, length) if site.name.startswith(of_source)]
+    layers = sorted({site.layer for site in sites})
+    assert grid.rows.labels[1:] == tuple(f"layer {number}" for number in layers)
+    for number in layers:
+        for every, expected in ((True, wanted), (False, own.scored.of_tokens(tokens[0]))):
+            if every and getattr(run.model, "lexical", None):
+                continue  # the vectors of the words reach this decoder beside the states
+            places = torch.full((1, length), every)
+            with Patching(run.model, [site for site in sites if site.layer == number], places):
+                torch.testing.assert_close(own.scored.of_tokens(tokens[0]), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_row_of_words_is_the_text_with_one_word_replaced(untrained):
+    run = untrained("classification", "encoder")
+    grid = run.patch(TEXT, OTHER, target="a")
+    texts = [TEXT, OTHER, "one five three four", "one two three six"]
+    text, other, *replaced = (run.attribute(one, method="grad", target="a").of.score for one in texts)
+    shares = [(score - text) / (other - text) for score in replaced]
+    assert grid.values[0].tolist() == pytest.approx([0.0, shares[0], 0.0, shares[1]], abs=1e-3)
+    assert grid.columns.labels == ("one", "two/five", "three", "four/six")
+    assert ("a small difference: shares of it say little about the model" in grid.notes) == (abs(other - text) < 0.05)
+    assert grid.notes[0] == f"score: the logit of 'a'; {text:.4f} of the text, {other:.4f} of the other"
+
+
+def test_a_patched_block_is_one_whose_output_was_replaced(untrained):
+    run = untrained("classification", "bert")
+    grid = run.patch(TEXT, OTHER, target="a")
+    assert grid.columns.labels == ("<s>", "one", "two/five", "three", "four/six", "</s>")
+    block, kept = run.model.body.blocks[0], []
+    of = run_class("classification").explain
+    own, there = (of(run.task, run.model, text, "a").scored for text in (TEXT, OTHER))
+    handle = block.register_forward_hook(lambda *given: kept.append(given[-1].clone()))
+    scores = [float(one.of_tokens(one.tokens.unsqueeze(0))) for one in (own, there)]
+    handle.remove()
+
+    def replaced(module, given, output):
+        output = output.clone()
+        output[:, 2] = kept[1][:, 2]
+        return output
+
+    handle = block.register_forward_hook(replaced)
+    with trace(run.model):  # so that every position of the last block is computed, as in a patched pass
+        score = float(own.of_tokens(own.tokens.unsqueeze(0)))
+    handle.remove()
+    assert float(grid.values[1, 2]) == pytest.approx((score - scores[0]) / (scores[1] - scores[0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn", "gru_notes"])
+def test_a_patched_recurrent_state_is_carried_on(cell, untrained):
+    run = untrained("translation", "seq2seq", cell=cell)
+    model, (encoder,) = run.model, run.model.encoder.forward_cells
+    output = run.predict(OTHER)
+    grid = run.patch(TEXT, OTHER)
+    tokens = [run.task.source_tokenizer.encode(text).ids for text in (TEXT, OTHER)]
+    ids = [run.task.first_token(tokens[1]), *output.ids, *([run.task.target_tokenizer.special.end] * output.finished)]
+
+    @torch.no_grad()
+    def score(source, state_at=None):
+        states, state = [], encoder.zero_state(model.source_embedding.weight[:1])
+        for n, token in enumerate(source):
+            state = encoder.readable_step(model.source_embedding.weight[[token]], state)
+            state = state if state_at is None or n != state_at[0] else state_at[1]
+            states.append(state)
+        memory = Memory((), pack_states(model.bridge([[state]])))
+        hidden, _ = model.step(torch.tensor([ids[:-1]]), model.start(memory, Rows.repeat(1)))
+        log_probs = torch.log_softmax(model.logits(hidden)[0], -1)
+        return float(log_probs.gather(1, torch.tensor(ids[1:]).unsqueeze(1)).sum()), states
+
+    (text, _), (other, states) = score(tokens[0]), score(tokens[1])
+    for n in range(4):
+        patched, _ = score(tokens[0], (n, states[n]))
+        assert float(grid.values[1, n]) == pytest.approx((patched - text) / (other - text), abs=5e-3)
+    assert float(grid.values[1, 3]) == pytest.approx(1.0, abs=5e-3)  # the decoder has nothing but the last state
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_each_direction_carries_a_state_its_own_way(backward, untrained):
+    run = untrained("tagging", "rnn", bidirectional=False, backward=backward)
+    tag = run.task.labels[0]
+    shares = run.patch("one two three four", "five five five five", target=f"{tag}:1").values[1].tolist()
+    assert shares[1] == pytest.approx(1.0, abs=5e-3)
+    unread = shares[:1] if backward else shares[2:]
+    assert unread == pytest.approx([0.0] * len(unread), abs=1e-3) and abs(shares[2 if backward else 0]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("other", "options", "message"),
+    [
+        ("one two three", {}, "the text has 4 tokens and the other 3; states are exchanged position by position"),
+        ("one two three four", {}, "there is no difference to compute shares of; choose another score with --for"),
+        (OTHER, {"target": "c"}, "this run has no label 'c'"),
+    ],
+)
+def test_what_cannot_be_patched_is_said(other, options, message, untrained):
+    run = untrained("classification", "rnn")
+    with pytest.raises(ConfigError) as refused:
+        run.patch(TEXT, other, **options)
+    assert message in str(refused.value)
+
+
+def test_the_n_grams_beside_a_network_have_no_part_in_the_shares(untrained):
+    run = untrained("classification", "rnn", ngrams=1)
+    grid = run.patch(TEXT, OTHER, target="a")
+    assert "scored without the n-grams beside the network" in grid.notes
+    alone = run.attribute(TEXT, method="grad", target="a", ngrams=False).of.score
+    assert f"{alone:.4f} of the text" in grid.notes[0]
+
+
+def test_grids_stand_alone_and_take_edits(untrained):
+    run = untrained("classification", "encoder")
+    for options in ({"steps": True}, {"layer": 0}, {"verdict": True}, {"lens": True}):
+        with pytest.raises(ConfigError, match="each draw a grid of their own"):
+            run.look(TEXT, patch_from=OTHER, **options)
+    with pytest.raises(
+        ConfigError, match=r"The logit lens \(`--lens`\) is not available for classification; it is for"
+    ):
+        run.look(TEXT, lens=True)
+    plain, edited = (
+        run.look(TEXT, patch_from=OTHER, attribution_for="a", edits=edits) for edits in ([], [heed.Uniform()])
+    )
+    assert torch.equal(plain.values, run.patch(TEXT, OTHER, target="a").values)
+    assert not torch.allclose(plain.values, edited.values)
+
+
+# Lens -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("task", "model"), [("language_modelling", "gpt"), ("language_modelling", "attention_lm"),
+                                             ("translation", "transformer")])  # fmt: skip
+def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrained):
+    run = untrained(task, model)
+    grid = run.lens(TEXT)
+    read, axis, name = run_class(task).lens_reads(run.task, run.model, TEXT)
+    best = torch.softmax(read()[0].float(), -1).max(-1)
+    assert torch.equal(grid.values[-1], best.values) and grid.columns == axis
+    assert grid.tokens[-1] == tuple(map(name, best.indices.tolist()))
+    with pytest.raises(ConfigError, match="this model has none"):
+        untrained(task, "rnn").lens(TEXT)
+
+
+def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_after_that_block(tmp_path):
+    run, model = imported(tmp_path, gpt2, "LMHeadModel")
+    grid = run.look("the man went", lens=True)
+    ids = torch.tensor([run.task.prompt_tokens(run.task.tokenizer.encode("the man went").ids, least=2)])
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states
+        logits = [model.lm_head(model.transformer.ln_f(states[1])), model(ids).logits]
+    for row, one in zip(grid.values, logits, strict=True):
+        torch.testing.assert_close(row, one[0].softmax(-1).max(-1).values, rtol=1e-4, atol=1e-5)
+
+
+# Drawing ----------------------------------------------------------------------------------------------------------
+
+
+def grid_of(values, tokens=(), signed=True, labels=("a<b", "\u0627\u0628")):
+    rows = Axis("layers", "layer", tuple(f"layer {n}" for n in range(len(values))))
+    return Grid("title", rows, Axis("text", "word", labels), torch.tensor(values), "what it is", (("text", "x"),),
+                tokens=tokens, signed=signed)  # fmt: skip
+
+
+def test_a_grid_is_drawn_in_every_format(tmp_path):
+    grid = grid_of([[0.5, -0.25], [1.0, 0.0]], labels=("a<b", "cd"))
+    lines = grid.text(60).splitlines()
+    assert [line.split() for line in lines[-5:-2]] == [
+        ["a<b", "cd"], ["layer", "0", "\u25930.50", "\u2592-0.25"], ["layer", "1", "\u25881.00", "\u00b70.00"],
+    ]  # fmt: skip
+    assert "orange" in lines[-1] and "\x1b[48;2" in grid.text(60, color=True)
+    values = json.loads(grid.json())
+    assert values["format"] == "heed-grid-1" and values["values"] == [[0.5, -0.25], [1.0, 0.0]]
+    page, drawing = grid.html(), grid.svg()
+    assert 'class="b2"' in page and "a&lt;b" in page and "a&lt;b" in drawing and "layer 1, cd: 0.00" in drawing
+    grid.save(tmp_path / "grid.png")
+    assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
+    assert grid.to_columns()["value"] == [0.5, -0.25, 1.0, 0.0]
+
+
+def test_a_grid_of_tokens_shows_each_with_its_number_and_lists_those_without_a_fixed_width():
+    grid = grid_of([[0.5, 0.25]], tokens=(("the", "\u0643"),), signed=False)
+    assert [line for line in grid.text().splitlines() if "0.50" in line] == ["  layer 0  0.50  the"]
+    assert json.loads(grid.json())["tokens"] == [["the", "\u0643"]] and "the 0.50" in grid.svg()
+    wide = grid_of([[0.1] * 30], tokens=(("word",) * 30,), labels=("w",) * 30, signed=False).text(60)
+    assert max(map(len, wide.splitlines())) <= 60 and wide.count("layer 0") > 1
+
+
+def test_a_ramp_from_0_refuses_numbers_below_it():
+    with pytest.raises(ShapeError, match="only a signed grid"):
+        grid_of([[0.5, -0.25]], signed=False)
