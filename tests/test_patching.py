@@ -231,6 +231,9 @@ def test_a_grid_is_drawn_in_every_format(tmp_path):
     assert 'class="b2"' in page and "a&lt;b" in page and "a&lt;b" in drawing and "layer 1, cd: 0.00" in drawing
     grid.save(tmp_path / "grid.png")
     assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
+    for name in ("grid.json", "grid.npz"):
+        grid.save(tmp_path / name)
+        assert heed.load_look(tmp_path / name).text() == grid.text()
     assert grid.to_columns()["value"] == [0.5, -0.25, 1.0, 0.0]
 
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from heed.errors import ShapeError
 from heed.observe import palette
-from heed.observe.looks import plain_values
 from heed.observe.maps import Axis, axis_name, cut, lines_up, shaded
 from heed.observe.page import Cell, Row, draw, look_page
+from heed.observe.plain import Arrays, read_value
 from heed.observe.scene import Box, Label, Scene
-from heed.observe.shown import Shown
-from heed.visible import clean, to_json, visible
+from heed.observe.shown import KeptShown
+from heed.visible import clean, visible
 
-FORMAT = "heed-grid-1"
 _LONGEST = 14
 _MARGIN, _LINE, _HEIGHT, _ADVANCE = 16, 18, 26, 7.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grid(Shown):
+class Grid(KeptShown):
     """Numbers of `rows` by `columns`; those of a signed grid may be below 0, which is drawn in another colour."""
+
+    form: ClassVar[str] = "heed-grid-1"
 
     title: str
     rows: Axis  # the layers
@@ -33,7 +34,7 @@ class Grid(Shown):
     caption: str  # what was computed
     texts: tuple[tuple[str, str], ...] = ()  # names and texts above the grid
     notes: tuple[str, ...] = ()
-    tokens: tuple[tuple[str, ...], ...] = field(default=())  # a text for each cell, or none
+    tokens: tuple[tuple[str, ...], ...] = ()  # a text for each cell, or none
     signed: bool = False
 
     def __post_init__(self) -> None:
@@ -126,9 +127,13 @@ class Grid(Shown):
         scene.height = top + _HEIGHT * len(self.rows) + _MARGIN
         return scene
 
-    def json(self) -> str:
-        names = ("title", "texts", "notes", "caption", "rows", "columns", "values", *(["tokens"] * bool(self.tokens)))
-        return to_json({"format": FORMAT, **{name: plain_values(getattr(self, name)) for name in names}}) + "\n"
+    def content(self) -> tuple[Grid, dict[str, Any]]:
+        return self, {}
+
+    @classmethod
+    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> Grid:
+        grid: Grid = read_value(Grid, content, arrays)
+        return grid
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Layer, position, label and number of every cell, and its text if there is one, as columns of a table."""

@@ -41,7 +41,8 @@ class Site:
 
 def sites_of(seen: Trace, length: int) -> list[Site]:
     """The states of a traced pass over one input, of all modules that have one for each of its `length` positions."""
-    found, counts = [], Counter[str]()
+    found: list[Site] = []
+    counts = Counter[str]()
     for record in seen.tensor_records:
         if record.kind == "states":
             if record.value.shape[:2] == (1, length):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from markupsafe import Markup
 
+from heed.attention import Rows
 from heed.config import Columns, FilesData, HubSection
 from heed.data.columns import Column
 from heed.data.examples import Pair
@@ -28,6 +29,7 @@ from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.maps import Axis
+from heed.observe.shown import ShownLook
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
@@ -473,8 +475,9 @@ class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
         return run.outcomes(self.examples, outputs, self.per_token, self.literal)
 
     def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
-        look = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean").look
-        return map_html(look, ("cross",), "This model does not attend to the source while it writes.", numbers)
+        shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
+        assert isinstance(shown, ShownLook)
+        return map_html(shown.look, ("cross",), "This model does not attend to the source while it writes.", numbers)
 
 
 def _check_tokenizers(first: PairRun, other: PairRun) -> None:
