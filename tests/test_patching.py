@@ -191,7 +191,8 @@ def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrai
     run = untrained(task, model)
     grid = run.lens(TEXT)
     read, axis, name = run_class(task).lens_reads(run.task, run.model, TEXT)
-    best = torch.softmax(read()[0].float(), -1).max(-1)
+    with trace(run.model):  # unwatched, a single token is read by another form, which agrees to rounding
+        best = torch.softmax(read()[0].float(), -1).max(-1)
     assert torch.equal(grid.values[-1], best.values) and grid.columns == axis
     assert grid.tokens[-1] == tuple(map(name, best.indices.tolist()))
     with pytest.raises(ConfigError, match="this model has none"):
