@@ -119,11 +119,11 @@ class LooksAtText(ABC):
         """
         capability(self, "look")
         if patch_from is not None or lens:
-            others = steps, verdict, attribution, mechanism, layer != -1, head != "mean", lens and patch_from
-            if any(others):
+            others = steps, verdict, attribution, mechanism, overview, sort, lens and patch_from
+            if any(others) or layer is not None or head is not None:
                 raise ConfigError(
                     "--patch-from and --lens each draw a grid of their own: leave out --steps, --mechanism, --layer, "
-                    "--head, --attribution and --verdict, and give one of the two"
+                    "--head, --overview, --sort, --attribution and --verdict, and give one of the two"
                 )
             drawing: Any = capability(self, "lens" if lens else "patch")
             with edit(self.model, *edits_of(edits)):
