@@ -27,6 +27,8 @@ SUPPORTED = {
     "Runs you can rely on.",
     # the hatching is of the mask
     "the upper right is hatched, because a state cannot attend to later ones.",
+    # of colours
+    "because on a fixed scale long rows are all pale",
     # what a lesson computes: the state at '?' does contain the film
     "The '?' of turn 2 has some weight because its state still contains the film.",
     # the order of the parts of a meaning, in data

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from markupsafe import Markup
+from torch import Tensor
 
 from heed.attention import Rows
 from heed.config import Columns, FilesData, HubSection
