@@ -67,9 +67,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "look.html"
         file.write_text(html, encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         paints, drawn, hovers, lines = [], [], [], []
-        for _ in range(given.times):
+        for _ in range(given.times):  # each in a browser of its own, as a reader opens a file
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page()
             start = time.perf_counter()
             page.goto(file.as_uri())
@@ -81,8 +81,7 @@ def main() -> None:
             hovers += page.evaluate(HOVER, "section.map .matrix canvas")
             lines += page.evaluate(HOVER, "section.map .lines canvas")
             nodes = page.evaluate("document.querySelectorAll('*').length")
-            page.close()
-        browser.close()
+            browser.close()
     print(f"first paint: median {statistics.median(paints):.0f} ms, largest {max(paints):.0f} ms")
     print(f"all thumbnails drawn: median {statistics.median(drawn):.1f} s; elements with a map open: {nodes:,}")
     for name, took in (("map", hovers), ("lines", lines)):

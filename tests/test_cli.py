@@ -576,6 +576,7 @@ def test_the_public_names():
         "export",
         "import_model",
         "load",
+        "load_look",
         "pack",
         "run_lesson",
         "trace",

@@ -180,7 +180,7 @@ def test_every_form_shows_turns_as_lines(runs, tmp_path):
     assert "2 host" in (tmp_path / "look.svg").read_text()
     maps = json.loads((tmp_path / "look.json").read_text())["maps"]
     assert maps[1]["key"]["parts"][1] == {"label": "2 host", "start": 12, "stop": 19}
-    assert "parts" not in maps[0]["key"]
+    assert maps[0]["key"]["parts"] == []
 
 
 def test_the_command_takes_the_turns_and_a_conversation_shows_its_last_response(runs, capsys):
