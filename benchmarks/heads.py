@@ -1,6 +1,6 @@
 """How many heads can go within 0.5 BLEU, by kind of attention? A trained translation run.
 
-python benchmarks/heads.py RUN [--rank 500] [--sentences 1000] [--points 0.5]
+python benchmarks/heads.py [RUN] [--rank 500] [--sentences 1000] [--points 0.5]
 
 Heads are ranked once, by the loss on `--rank` validation pairs without each of them, and removed in that order (each
 layer keeps one), first of one kind of attention, then of all. The largest number whose BLEU on the test set is at most
@@ -41,7 +41,7 @@ def pruned(run: Any, order: list[Place], count: int) -> tuple[Any, list[Place]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run")
+    parser.add_argument("run", nargs="?", default="last")
     parser.add_argument("--rank", type=int, default=500)
     parser.add_argument("--sentences", type=int, default=1_000)
     parser.add_argument("--points", type=float, default=0.5)

@@ -1,6 +1,6 @@
 """How often the verdict on a map is right where the truth is planted, over many networks: docs/verdict.md.
 
-python benchmarks/verdict.py FOLDER [--seeds 5] [--documents 500] [--models rnn,han] [--kinds one,two,count,order]
+python benchmarks/verdict.py [FOLDER] [--seeds 5] [--documents 500] [--models rnn,han] [--kinds one,two,count,order]
 python benchmarks/verdict.py FOLDER --table
 
 Each network and its counts are kept in the folder (a file for each), so that what is done is not done again; `--table`
@@ -92,7 +92,7 @@ def table(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("verdicts"))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--models", default=",".join(MODELS))
