@@ -14,7 +14,7 @@ import torch
 import heed
 from heed.errors import RunError
 from heed.observe.looks import Look, Shading
-from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
+from heed.observe.maps import Axis, Map, Part, SignedMap, Tokens, Traces
 from heed.observe.picture_drawing import ShownDistances, ShownPicture
 from heed.observe.picture_looks import Attentions, Distances, PictureLook, PictureMap
 from heed.observe.plain import kept
@@ -30,7 +30,7 @@ def filled(kind, seed=1):
         return filled(next(one for one in inner if one is not type(None)), seed)
     if kind is Axis:
         return AXIS
-    if kind in (Map, SignedMap, Traces, Shading, PictureMap, Distances):
+    if kind in (Map, SignedMap, Tokens, Traces, Shading, PictureMap, Distances):
         hints = get_type_hints(kind)
         made = {one.name: filled(hints[one.name], seed) for one in kept(kind)}
         torch.manual_seed(seed)
@@ -39,6 +39,7 @@ def filled(kind, seed=1):
             scores = torch.randn(3, 3).masked_fill(~mask, -torch.inf)
             made |= {name: mask for name in made if torch.Tensor in (hints[name], *get_args(hints[name]))}
             made |= {"weights": scores.softmax(-1), "scores": scores}
+            made |= {"tokens": (("a", "b", "c"),) * 3} if kind is Tokens else {}
         elif kind is Shading:
             made |= {"weights": (0.5, 1e-7, float("inf")), "tags": ("X", "Y", "Z"), "others": ("", "o", "p")}
         else:
@@ -86,7 +87,7 @@ def assert_same(found, given, exact, place="look"):
 def shown_of(kind):
     if kind is Look:
         look = filled(Look)
-        return ShownLook(replace(look, maps=(*look.maps, filled(Traces))), True)
+        return ShownLook(replace(look, maps=(*look.maps, filled(Traces), filled(Tokens))), True)
     return ShownPicture(filled(PictureLook), True) if kind is PictureLook else ShownDistances("t", filled(Distances))
 
 
@@ -201,7 +202,7 @@ def test_a_flipped_bit_is_found(tmp_path):
 
 def test_types_of_all_fields_can_be_read():
     """A field of a type that `read_value` does not know is refused here, not when a user reads a file."""
-    seen, open_ = set(), [Look, PictureLook, Distances, Attentions, Traces]
+    seen, open_ = set(), [Look, PictureLook, Distances, Attentions, Tokens, Traces]
     while open_:
         kind = open_.pop()
         if kind in seen or kind in (str, int, float, bool, type(None), torch.Tensor, Ellipsis):

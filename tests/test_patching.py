@@ -10,9 +10,10 @@ from heed.attention import Rows
 from heed.errors import ConfigError, ShapeError
 from heed.layers import pack_states
 from heed.models.base import Memory
-from heed.observe.grids import Grid
-from heed.observe.maps import Axis
+from heed.observe.looks import Look
+from heed.observe.maps import Axis, SignedMap, Tokens
 from heed.observe.patching import Patching, sites_of
+from heed.observe.shown import ShownLook
 from heed.observe.trace import trace
 from heed.tasks import run_class, tasks_with
 from small_runs import SMALL, write_data
@@ -60,7 +61,7 @@ def test_all_states_of_a_layer_give_the_score_of_the_other_text_and_none_that_of
     of_source = ("encoder", "layers") if hasattr(run.model, "encode") else ""
     sites = [site for site in sites_of(seen, length) if site.name.startswith(of_source)]
     layers = sorted({site.layer for site in sites})
-    assert grid.rows.labels[1:] == tuple(f"layer {number}" for number in layers)
+    assert grid.maps[0].query.labels[1:] == tuple(f"layer {number}" for number in layers)
     for number in layers:
         for every, expected in ((True, wanted), (False, own.scored.of_tokens(tokens[0]))):
             if every and getattr(run.model, "lexical", None):
@@ -76,16 +77,17 @@ def test_the_row_of_words_is_the_text_with_one_word_replaced(untrained):
     texts = [TEXT, OTHER, "one five three four", "one two three six"]
     text, other, *replaced = (run.attribute(one, method="grad", target="a").of.score for one in texts)
     shares = [(score - text) / (other - text) for score in replaced]
-    assert grid.values[0].tolist() == pytest.approx([0.0, shares[0], 0.0, shares[1]], abs=1e-3)
-    assert grid.columns.labels == ("one", "two/five", "three", "four/six")
-    assert ("a small difference: shares of it say little about the model" in grid.notes) == (abs(other - text) < 0.05)
-    assert grid.notes[0] == f"score: the logit of 'a'; {text:.4f} of the text, {other:.4f} of the other"
+    assert grid.maps[0].weights[0].tolist() == pytest.approx([0.0, shares[0], 0.0, shares[1]], abs=1e-3)
+    assert grid.maps[0].key.labels == ("one", "two/five", "three", "four/six")
+    score, *notes = grid.look.notes
+    assert ("a small difference: shares of it say little about the model" in notes) == (abs(other - text) < 0.05)
+    assert score == f"score: the logit of 'a'; {text:.4f} of the text, {other:.4f} of the other"
 
 
 def test_a_patched_block_is_one_whose_output_was_replaced(untrained):
     run = untrained("classification", "bert")
     grid = run.patch(TEXT, OTHER, target="a")
-    assert grid.columns.labels == ("<s>", "one", "two/five", "three", "four/six", "</s>")
+    assert grid.maps[0].key.labels == ("<s>", "one", "two/five", "three", "four/six", "</s>")
     block, kept = run.model.body.blocks[0], []
     of = run_class("classification").explain
     own, there = (of(run.task, run.model, text, "a").scored for text in (TEXT, OTHER))
@@ -102,7 +104,7 @@ def test_a_patched_block_is_one_whose_output_was_replaced(untrained):
     with trace(run.model):  # so that every position of the last block is computed, as in a patched pass
         score = float(own.of_tokens(own.tokens.unsqueeze(0)))
     handle.remove()
-    assert float(grid.values[1, 2]) == pytest.approx((score - scores[0]) / (scores[1] - scores[0]), abs=1e-4)
+    assert float(grid.maps[0].weights[1, 2]) == pytest.approx((score - scores[0]) / (scores[1] - scores[0]), abs=1e-4)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm", "rnn", "gru_notes"])
@@ -129,15 +131,16 @@ def test_a_patched_recurrent_state_is_carried_on(cell, untrained):
     (text, _), (other, states) = score(tokens[0]), score(tokens[1])
     for n in range(4):
         patched, _ = score(tokens[0], (n, states[n]))
-        assert float(grid.values[1, n]) == pytest.approx((patched - text) / (other - text), abs=5e-3)
-    assert float(grid.values[1, 3]) == pytest.approx(1.0, abs=5e-3)  # the decoder has nothing but the last state
+        assert float(grid.maps[0].weights[1, n]) == pytest.approx((patched - text) / (other - text), abs=5e-3)
+    # The decoder has nothing but the last state.
+    assert float(grid.maps[0].weights[1, 3]) == pytest.approx(1.0, abs=5e-3)
 
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_each_direction_carries_a_state_its_own_way(backward, untrained):
     run = untrained("tagging", "rnn", bidirectional=False, backward=backward)
     tag = run.task.labels[0]
-    shares = run.patch("one two three four", "five five five five", target=f"{tag}:1").values[1].tolist()
+    shares = run.patch("one two three four", "five five five five", target=f"{tag}:1").maps[0].weights[1].tolist()
     assert shares[1] == pytest.approx(1.0, abs=5e-3)
     unread = shares[:1] if backward else shares[2:]
     assert unread == pytest.approx([0.0] * len(unread), abs=1e-3) and abs(shares[2 if backward else 0]) > 1e-3
@@ -161,9 +164,9 @@ def test_what_cannot_be_patched_is_said(other, options, message, untrained):
 def test_the_n_grams_beside_a_network_have_no_part_in_the_shares(untrained):
     run = untrained("classification", "rnn", ngrams=1)
     grid = run.patch(TEXT, OTHER, target="a")
-    assert "scored without the n-grams beside the network" in grid.notes
+    assert "scored without the n-grams beside the network" in grid.look.notes
     alone = run.attribute(TEXT, method="grad", target="a", ngrams=False).of.score
-    assert f"{alone:.4f} of the text" in grid.notes[0]
+    assert f"{alone:.4f} of the text" in grid.look.notes[0]
 
 
 def test_grids_stand_alone_and_take_edits(untrained):
@@ -178,8 +181,8 @@ def test_grids_stand_alone_and_take_edits(untrained):
     plain, edited = (
         run.look(TEXT, patch_from=OTHER, attribution_for="a", edits=edits) for edits in ([], [heed.Uniform()])
     )
-    assert torch.equal(plain.values, run.patch(TEXT, OTHER, target="a").values)
-    assert not torch.allclose(plain.values, edited.values)
+    assert torch.equal(plain.maps[0].weights, run.patch(TEXT, OTHER, target="a").maps[0].weights)
+    assert not torch.allclose(plain.maps[0].weights, edited.maps[0].weights)
 
 
 # Lens -------------------------------------------------------------------------------------------------------------
@@ -193,8 +196,8 @@ def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrai
     read, axis, name = run_class(task).lens_reads(run.task, run.model, TEXT)
     with trace(run.model):  # unwatched, a single token is read by another form, which agrees to rounding
         best = torch.softmax(read()[0].float(), -1).max(-1)
-    assert torch.equal(grid.values[-1], best.values) and grid.columns == axis
-    assert grid.tokens[-1] == tuple(map(name, best.indices.tolist()))
+    assert torch.equal(grid.maps[0].weights[-1], best.values) and grid.maps[0].key == axis
+    assert grid.maps[0].tokens[-1] == tuple(map(name, best.indices.tolist()))
     with pytest.raises(ConfigError, match="this model has none"):
         untrained(task, "rnn").lens(TEXT)
 
@@ -206,46 +209,51 @@ def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_af
     with torch.no_grad():
         states = model(ids, output_hidden_states=True).hidden_states
         logits = [model.lm_head(model.transformer.ln_f(states[1])), model(ids).logits]
-    for row, one in zip(grid.values, logits, strict=True):
+    for row, one in zip(grid.maps[0].weights, logits, strict=True):
         torch.testing.assert_close(row, one[0].softmax(-1).max(-1).values, rtol=1e-4, atol=1e-5)
 
 
 # Drawing ----------------------------------------------------------------------------------------------------------
 
 
-def grid_of(values, tokens=(), signed=True, labels=("a<b", "\u0627\u0628")):
-    rows = Axis("layers", "layer", tuple(f"layer {n}" for n in range(len(values))))
-    return Grid("title", rows, Axis("text", "word", labels), torch.tensor(values), "what it is", (("text", "x"),),
-                tokens=tokens, signed=signed)  # fmt: skip
+def grid_of(values, tokens=None, labels=("a<b", "\u0627\u0628")):
+    axes = Axis("layers", "layer", tuple(f"layer {n}" for n in range(len(values)))), Axis("text", "word", labels)
+    if tokens is None:
+        grid = SignedMap("states", 0, None, *axes, torch.tensor(values), name="shares", quantity="share")
+    else:
+        grid = Tokens("next tokens", 0, None, *axes, torch.tensor(values), tokens=tokens)
+    return ShownLook(Look("title", "x", "", (grid,), (), (), names=("text", "")), steps=False)
 
 
 def test_a_grid_is_drawn_in_every_format(tmp_path):
     grid = grid_of([[0.5, -0.25], [1.0, 0.0]], labels=("a<b", "cd"))
     lines = grid.text(60).splitlines()
     assert [line.split() for line in lines[-5:-2]] == [
-        ["a<b", "cd"], ["layer", "0", "\u25930.50", "\u2592-0.25"], ["layer", "1", "\u25881.00", "\u00b70.00"],
+        ["a<b", "cd"], ["layer", "0", "\u2593+0.50", "\u2592-0.25"], ["layer", "1", "\u2588+1.00", "\u00b70.00"],
     ]  # fmt: skip
-    assert "orange" in lines[-1] and "\x1b[48;2" in grid.text(60, color=True)
-    values = json.loads(grid.json())
-    assert values["format"] == "heed-grid-1" and values["values"] == [[0.5, -0.25], [1.0, 0.0]]
+    assert "\x1b[48;2" in grid.text(60, color=True)
+    assert json.loads(grid.json())["maps"][0]["weights"] == [[0.5, -0.25], [1.0, 0.0]]
     page, drawing = grid.html(), grid.svg()
-    assert 'class="b2"' in page and "a&lt;b" in page and "a&lt;b" in drawing and "layer 1, cd: 0.00" in drawing
+    assert 'class="b2"' in page and "a&lt;b" in page and "a&lt;b" in drawing and "layer 1 -&gt; text cd 0.00" in drawing
     grid.save(tmp_path / "grid.png")
     assert (tmp_path / "grid.png").read_bytes()[:4] == b"\x89PNG"
     for name in ("grid.json", "grid.npz"):
         grid.save(tmp_path / name)
         assert heed.load_look(tmp_path / name).text() == grid.text()
-    assert grid.to_columns()["value"] == [0.5, -0.25, 1.0, 0.0]
 
 
-def test_a_grid_of_tokens_shows_each_with_its_number_and_lists_those_without_a_fixed_width():
-    grid = grid_of([[0.5, 0.25]], tokens=(("the", "\u0643"),), signed=False)
+def test_a_grid_of_tokens_shows_each_with_its_number_and_lists_those_without_a_fixed_width(tmp_path):
+    grid = grid_of([[0.5, 0.25]], tokens=(("the", "\u0643"),))
     assert [line for line in grid.text().splitlines() if "0.50" in line] == ["  layer 0  0.50  the"]
-    assert json.loads(grid.json())["tokens"] == [["the", "\u0643"]] and "the 0.50" in grid.svg()
-    wide = grid_of([[0.1] * 30], tokens=(("word",) * 30,), labels=("w",) * 30, signed=False).text(60)
-    assert max(map(len, wide.splitlines())) <= 60 and wide.count("layer 0") > 1
+    assert json.loads(grid.json())["maps"][0]["tokens"] == [["the", "\u0643"]]
+    assert "the 0.50" in grid.svg() and ">the 0.50</td>" in grid.html()
+    grid.save(tmp_path / "grid.npz")
+    assert heed.load_look(tmp_path / "grid.npz").text() == grid.text()
+    for tokens in ((("word",) * 30,), None):
+        wide = grid_of([[0.1] * 30], tokens=tokens, labels=("w",) * 30).text(60)
+        assert max(len(line) for line in wide.splitlines()[:-1]) <= 60 and wide.count("layer 0") > 1
 
 
-def test_a_ramp_from_0_refuses_numbers_below_it():
-    with pytest.raises(ShapeError, match="only a signed grid"):
-        grid_of([[0.5, -0.25]], signed=False)
+def test_a_grid_of_tokens_has_one_in_each_cell():
+    with pytest.raises(ShapeError, match="not one token for each of the 1 x 2 cells"):
+        grid_of([[0.5, 0.25]], tokens=(("the",),))

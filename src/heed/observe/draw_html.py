@@ -25,7 +25,6 @@ from heed.observe.maps import (
     LONG,
     Axis,
     Map,
-    SignedMap,
     Traces,
     axes_line,
     axis_name,
@@ -166,7 +165,7 @@ def _map_hint(map: Map) -> str:
     if isinstance(map, Traces):
         shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
         return f"Choose a gate, or the state; the {shaded} by its values."
-    attended = "" if isinstance(map, SignedMap) else " attended to"
+    attended = " attended to" if map.shares else ""
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)}{attended} are shaded."
 
 

@@ -50,16 +50,17 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     small = len(map.query) * len(map.key) <= MOST_CELLS
     if not small:
         cell = max(1, min(cell, _LARGEST // max(len(map.query), len(map.key))))
+    wide = cell + (6 * map.token_width if small else 0)
     step = 1 if cell >= _FONT else -(-_FONT * 5 // (4 * cell))  # between two labels
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
     shown = shades(map)
     more = _BY_ROW * shown.by_row + ("" if small else _PIXELS)
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more)]
     header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.")]
-    upright = all(len(_label(label)) * _ADVANCE <= cell for label in map.key.labels)
+    upright = all(len(_label(label)) * _ADVANCE <= wide for label in map.key.labels)
     turned = int(_extent(map.key) * 0.87)
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
-    width = max(left + cell * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
+    width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     width = max(width, int(max(len(line) for line in header) * 6.6) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
     scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp("ramp", _ramp_of(map)))
@@ -70,11 +71,11 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     for i in range(0, len(map.query), step):
         scene.add([Label(left - 6, top + cell * (i + 0.5) + 4, _label(map.query.labels[i]), "row")])
     for i in range(0, len(map.key), step):
-        x, label = left + cell * (i + 0.5), _label(map.key.labels[i])
+        x, label = left + wide * (i + 0.5), _label(map.key.labels[i])
         scene.add([Label(x, top - 6, label, "middle") if upright else Label(x + 4, top - 6, label, turn=-60)])
-    scene.add(_cells(map, shown, cell) if small else [_pixels(map, shown, cell)], left, top)
+    scene.add(_cells(map, shown, wide, cell) if small else [_pixels(map, shown, cell)], left, top)
     for part in map.key.parts:
-        x, room = left + cell * part.start, int(cell * (part.stop - part.start) / _ADVANCE)
+        x, room = left + wide * part.start, int(wide * (part.stop - part.start) / _ADVANCE)
         scene.add([Path(((x, top - 4), (x, bottom + 14)), _QUIET, 1.5)])
         scene.add([Label(x + 3, bottom + 13, cut(visible(part.label), max(1, room)), "small")])
     scene.add(_color_bar(map, shown.by_row, MASKED if small else MASKED_PIXEL), left, bottom + 24)
@@ -120,15 +121,16 @@ def _header(lines: list[str]) -> list[Item]:
     return [Label(_MARGIN, _MARGIN + 12, title, "title"), *below]
 
 
-def _cells(map: Map, shown: Shades, cell: int) -> Iterable[Item]:
+def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         for j, (key, weight) in enumerate(zip(map.key.labels, row, strict=True)):
-            said = f"{cell_name(map, query, key)} {'masked' if weight is None else map.number(weight, 3)}"
+            number = "masked" if weight is None else map.token(i, j, 40) + map.number(weight, 3)
             color = MASKED if weight is None else map.color(float(shown.values[i, j]))
-            yield Box(cell * j, cell * i, cell, cell, color, said, kind="cell")
+            yield Box(wide * j, cell * i, wide, cell, color, f"{cell_name(map, query, key)} {number}", kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
                 ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.ink(color)
-                yield Label(cell * (j + 0.5), cell * (i + 0.5) + 3.5, map.number(weight), "number", color=ink)
+                text = map.token(i, j) + map.number(weight)
+                yield Label(wide * (j + 0.5), cell * (i + 0.5) + 3.5, text, "number", color=ink)
 
 
 def _pixels(map: Map, shown: Shades, cell: int) -> Image:

@@ -281,7 +281,10 @@
     }
 
     // Isolates keep a right-to-left label from turning the sentence round.
-    place(axis, at) { return `${this.names[axis]} \u2068${[this.query, this.key][axis][at]}\u2069`; }
+    place(axis, at) {
+      const name = this.names[axis], label = [this.query, this.key][axis][at];
+      return (label.startsWith(name + " ") ? "" : name + " ") + `\u2068${label}\u2069`;
+    }
 
     say(i, j) {
       const sizes = this.map.signed ? this.weights[i].map(sizeOf) : this.weights[i];

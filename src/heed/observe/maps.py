@@ -158,6 +158,15 @@ class Map:
         """A number as text."""
         return f"{value:.{digits}f}"
 
+    @property
+    def token_width(self) -> int:
+        """Characters of the longest `token`."""
+        return 0
+
+    def token(self, row: int, column: int, longest: int = 14) -> str:
+        """What stands before the number in a cell: nothing, or a token and a space."""
+        return ""
+
     def best(self) -> list[int]:
         """For each query, the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
@@ -228,6 +237,37 @@ class SignedMap(Map):
     def number(self, value: float, digits: int = 2) -> str:
         rounded = round(value, digits)
         return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tokens(Map):
+    """A token with its probability in each cell."""
+
+    tokens: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        Map.__post_init__(self)
+        if [*map(len, self.tokens)] != [len(self.key)] * len(self.query):
+            raise ShapeError(f"there is not one token for each of the {len(self.query)} x {len(self.key)} cells")
+
+    @property
+    def title(self) -> str:
+        return self.mechanism
+
+    @property
+    def unit(self) -> str:
+        return "probability"
+
+    @property
+    def shares(self) -> bool:
+        return False
+
+    @property
+    def token_width(self) -> int:
+        return max((len(self.token(i, j)) for i, row in enumerate(self.tokens) for j in range(len(row))), default=0)
+
+    def token(self, row: int, column: int, longest: int = 14) -> str:
+        return cut(visible(self.tokens[row][column]), longest) + " "
 
 
 LONG = 64
@@ -466,7 +506,8 @@ def place_name(axis: Axis) -> str:
 
 def cell_name(map: Map, query: str, key: str) -> str:
     """Name of one cell of a map: "target un -> source with"."""
-    return f"{place_name(map.query)} {visible(query)} -> {place_name(map.key)} {visible(key)}"
+    named = ((place_name(axis), visible(label)) for axis, label in ((map.query, query), (map.key, key)))
+    return " -> ".join(label if label.startswith(f"{name} ") else f"{name} {label}" for name, label in named)
 
 
 def axes_line(map: Map) -> str:

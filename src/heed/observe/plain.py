@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.observe.maps import Map, SignedMap, Traces
+from heed.observe.maps import Map, SignedMap, Tokens, Traces
 from heed.observe.remarks import remarks
 from heed.visible import to_json
 
@@ -30,7 +30,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 _NAMES = {"glances": "attention"}
 """Fields with another name in files."""
-_KINDS = {"SignedMap": SignedMap, "Traces": Traces}
+_KINDS = {"SignedMap": SignedMap, "Tokens": Tokens, "Traces": Traces}
 """Subclasses that a file may name, as `type`."""
 
 

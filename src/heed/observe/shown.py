@@ -8,6 +8,7 @@ wide for the screen.
 from __future__ import annotations
 
 import math
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -34,6 +35,7 @@ from heed.observe.maps import (
     Map,
     Part,
     SignedMap,
+    Tokens,
     Traces,
     axes_line,
     best_spans,
@@ -424,12 +426,13 @@ _LABEL = 16
 _TAIL = 20
 _NUMBER = 5
 _BLOCKS = 4
+_LINES = 60
 _CHANGES = 12
 
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
-    head = [clean(map.title), axes_line(map), *([clean(map.caption)] if map.caption else []), ""]
+    head = [clean(map.title), axes_line(map), *textwrap.wrap(clean(map.caption), width), ""]
     found = [f"remark: {one.text}" for one in remarks(map)]
     shorter, left_out = _without_repetition(map)
     return "\n".join([*head, *_body(shorter, width, color), *left_out, *found])
@@ -476,13 +479,17 @@ def look_to_text(
 def _body(map: Map, width: int, color: bool) -> list[str]:
     if not len(map.query) or not len(map.key):
         return ["(an empty map)"]
-    if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels)):
+    tokens = [token for row in map.tokens for token in row] if isinstance(map, Tokens) else []
+    if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels, *tokens)):
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
     number_width = 1 + max(len(map.number(map.most)), len(map.number(map.least)))
-    cell_width = max(number_width, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
-    if label_width + len(map.key) * (cell_width + 1) <= width:
-        return [*_numbers(map, label_width, cell_width, color), "", _legend(map, color)]
+    cell_width = max(number_width + map.token_width, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
+    per_line = max(1, (width - label_width) // (cell_width + 1))
+    blocks = -(-len(map.key) // per_line)
+    few = isinstance(map, SignedMap) and blocks * (len(map.query) + 2) <= _LINES
+    if blocks == 1 or tokens or few:
+        return [*_numbers(map, label_width, cell_width, per_line, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
     per_block = width - label_width - tail_width - 4
     if per_block < 8 or -(-len(map.key) // per_block) > _BLOCKS:
@@ -491,24 +498,27 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *said]
 
 
-def _numbers(map: Map, label_width: int, cell_width: int, color: bool) -> list[str]:
-    """The wide grid: shade and number in every cell."""
-    header = " ".join(cut(visible(label), cell_width).rjust(cell_width) for label in map.key.labels)
-    lines = [*_part_line(map.key, range(len(map.key)), label_width, cell_width + 1), f"{'':{label_width}} {header}"]
-    for label, row in zip(map.query.labels, map.cells(), strict=True):
-        cells = [_number_cell(map, weight, cell_width, color) for weight in row]
-        lines.append(
-            f"{cut(visible(label), label_width):>{label_width}} " + ("" if color else " ").join(cells).rstrip()
-        )
+def _numbers(map: Map, label_width: int, cell_width: int, per_line: int, color: bool) -> list[str]:
+    """The wide grid: shade and number in every cell, in blocks of columns that fit the width."""
+    lines: list[str] = []
+    for start in range(0, len(map.key), per_line):
+        shown = range(start, min(start + per_line, len(map.key)))
+        lines += [""] if lines else []
+        header = " ".join(cut(visible(map.key.labels[j]), cell_width).rjust(cell_width) for j in shown)
+        lines += [*_part_line(map.key, shown, label_width, cell_width + 1), f"{'':{label_width}} {header}"]
+        for i, (label, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
+            cells = ("" if color else " ").join(_number_cell(map, i, j, row[j], cell_width, color) for j in shown)
+            lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells.rstrip()}")
     return lines
 
 
-def _number_cell(map: Map, weight: float | None, width: int, color: bool) -> str:
+def _number_cell(map: Map, i: int, j: int, weight: float | None, width: int, color: bool) -> str:
     if weight is None:
         return MASKED.rjust(width) + (" " if color else "")
+    text = map.token(i, j) + map.number(weight)
     if color:  # the colour fills the gap between the columns
-        return palette.on_ground(f"{map.number(weight)} ".rjust(width + 1), map.color(weight, dark=True))
-    return f"{shaded(abs(weight) / map.most, '·')}{map.number(weight)}".rjust(width)
+        return palette.on_ground(f"{text} ".rjust(width + 1), map.color(weight, dark=True))
+    return f"{shaded(abs(weight) / map.most, '·')}{text}".rjust(width)
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
@@ -557,7 +567,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 
 def _tails(map: Map) -> list[str]:
     """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
-    if isinstance(map, Traces | SignedMap):
+    if not map.shares:
         return [""] * len(map.query)
     return [
         "-" if best is None else "" if peak is None else _tail(map.key, peak)
@@ -573,6 +583,8 @@ def _list(map: Map, width: int) -> list[str]:
     """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
     if isinstance(map, Traces):
         return _values(map, width)
+    if isinstance(map, Tokens):
+        return _every_token(map)
     if isinstance(map, SignedMap):
         return _largest_changes(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
@@ -601,6 +613,16 @@ def _largest_changes(map: SignedMap, width: int) -> list[str]:
     largest = sorted(cells, key=lambda cell: -abs(cell[2]))[:_CHANGES]
     lines = [f"{map.number(v):>6}  {cell_name(map, map.query.labels[i], map.key.labels[j])}" for i, j, v in largest]
     return [f"the {len(lines)} largest of {len(cells)}", *(cut(line, width) for line in lines)]
+
+
+def _every_token(map: Tokens) -> list[str]:
+    """One line per cell, below the label of its column."""
+    lines = []
+    for j, key in enumerate(map.key.labels):
+        lines.append(f"{j + 1}: {visible(key)}")
+        cells = zip(map.query.labels, map.weights[:, j].tolist(), map.tokens, strict=True)
+        lines += [f"  {label}  {map.number(value)}  {visible(row[j])}" for label, value, row in cells]
+    return lines
 
 
 def _values(map: Traces, width: int) -> list[str]:

@@ -23,7 +23,6 @@ from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.observe.edits import Edit, Given, edits_of
-from heed.observe.grids import Grid
 from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
 from heed.observe.maps import Axis, Part, Traces, merge_subwords, repetition
 from heed.observe.overview import check_sort
@@ -87,7 +86,7 @@ class LooksAtText(ABC):
         patch_from: Any = None,
         lens: bool = False,
         **options: Any,
-    ) -> ShownLook | Grid:
+    ) -> ShownLook:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
         Args:
@@ -127,10 +126,8 @@ class LooksAtText(ABC):
                 )
             drawing: Any = capability(self, "lens" if lens else "patch")
             with edit(self.model, *edits_of(edits)):
-                if lens:
-                    grid: Grid = drawing.lens(text)
-                else:
-                    grid = drawing.patch(text, patch_from, target=attribution_for, rather_than=rather_than)
+                target = {} if lens else {"target": attribution_for, "rather_than": rather_than}
+                grid: ShownLook = drawing.lens(text) if lens else drawing.patch(text, patch_from, **target)
             return grid
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")

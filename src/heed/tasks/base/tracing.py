@@ -6,7 +6,7 @@ A task says by `explain` which score is meant and by `contrast` which one distin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
-from heed.observe.grids import Grid
-from heed.observe.maps import Axis, plural
+from heed.observe.looks import Look
+from heed.observe.maps import Axis, Map, SignedMap, Tokens, plural
 from heed.observe.patching import Patching, after_each_block, sites_of
+from heed.observe.shown import ShownLook
 from heed.observe.trace import trace
 from heed.tasks import capability
 from heed.tasks.base.attributing import Explained
@@ -46,7 +47,7 @@ class Patches:
     apart."""
 
     @sparing()
-    def patch(self, text: Any, other: Any, *, target: str | None = None, rather_than: str | None = None) -> Grid:
+    def patch(self, text: Any, other: Any, *, target: str | None = None, rather_than: str | None = None) -> ShownLook:
         """Put states of another text in place of those of a text, at each layer and word in turn.
 
         Args:
@@ -57,7 +58,8 @@ class Patches:
             rather_than: As for `attribute`.
 
         Returns:
-            A row for each layer, a column for each word: the recovered share of the difference of the scores.
+            A look with one map, a row for each layer and a column for each word: its `weights` are the recovered
+            shares of the difference of the scores.
 
         Raises:
             ConfigError: The texts differ in their number of tokens, or hardly in the score; or the model has no states
@@ -117,16 +119,17 @@ class Patches:
         pairs = zip(words.axis.labels, there.words.axis.labels, strict=True)
         labels = (*first, *(one if one == another else f"{one}/{another}" for one, another in pairs), *last)
         unit = plural(words.axis.kind)
-        return Grid(
-            f"{run.title}: states from another text",
-            Axis("layers", "layer", (unit, *(f"layer {number}" for number in sorted(layers)))),
-            Axis("text", words.axis.kind, labels),
-            shares,
-            _PATCHED,
-            (("text", str(text)), ("other", str(other))),
-            tuple(notes),
-            signed=True,
-        )
+        patched = Axis("layers", "layer", (unit, *(f"layer {number}" for number in sorted(layers))))
+        columns = Axis("text", words.axis.kind, labels)
+        name = f"states from another text: {own.name}"
+        grid = SignedMap("states", 0, None, patched, columns, shares, caption=_PATCHED, name=name, quantity="share")
+        return _grid(f"{run.title}: states from another text", grid, notes, str(text), str(other))
+
+
+def _grid(title: str, grid: Map, notes: Sequence[str], text: str, other: str = "") -> ShownLook:
+    """A look with nothing but a map of layers and positions."""
+    names = "text", "other" if other else ""
+    return ShownLook(Look(title, text, other, (grid,), (), (), tuple(notes), names=names), steps=False)
 
 
 def _check_lengths(own: Explained, there: Explained) -> None:
@@ -154,7 +157,7 @@ class HasLens:
     reads, and the name of a token."""
 
     @sparing()
-    def lens(self, text: Any) -> Grid:
+    def lens(self, text: Any) -> ShownLook:
         """The logit lens: the most probable token after each block of the decoder, at each position.
 
         Raises:
@@ -165,12 +168,8 @@ class HasLens:
         read, axis, name = type(self).lens_reads(self.task, self.model, run.readable(text))
         best = [torch.softmax(logits[0].float(), -1).max(-1) for logits in after_each_block(self.model, read)]
         blocks = tuple(f"block {number}" for number in range(len(best)))
-        return Grid(
-            f"{run.title}: logit lens",
-            Axis("blocks", "block", blocks),
-            axis,
-            torch.stack([one.values for one in best]).cpu(),
-            _LENS,
-            (("text", text if isinstance(text, str) else " ".join(text)),),
-            tokens=tuple(tuple(name(token) for token in one.indices.tolist()) for one in best),
-        )
+        values, tokens = torch.stack([one.values for one in best]).cpu(), [one.indices.tolist() for one in best]
+        named = tuple(tuple(map(name, row)) for row in tokens)
+        rows = Axis("blocks", "block", blocks)
+        grid = Tokens("next tokens", 0, None, rows, axis, values, caption=_LENS, tokens=named)
+        return _grid(f"{run.title}: logit lens", grid, (), text if isinstance(text, str) else " ".join(text))

@@ -20,7 +20,6 @@ from heed.data.kinds.texts import text_reader
 from heed.data.splits.stored import sample_of
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
-from heed.observe.shown import ShownLook
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
@@ -142,6 +141,4 @@ class ClassificationExaminer(LabelExaminer[ClassificationRun, Text, LabelPredict
         return sum(text.length for text in run.task.encode_texts(self.sources))
 
     def drawing(self, run: ClassificationRun, index: int, *given: Any) -> Markup:
-        shown = run.look(self.sources[index], contributions=False)
-        assert isinstance(shown, ShownLook)
-        return shadings_html(shown.look)
+        return shadings_html(run.look(self.sources[index], contributions=False).look)

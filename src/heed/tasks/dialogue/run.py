@@ -681,5 +681,4 @@ class DialogueExaminer(WritingExaminer[DialogueRun, Conversation, list[WrittenTe
         before = Conversation(one.turns[:turn], one.speakers[:turn])
         speaker = one.speaker(turn) if one.speaker(turn) in run.task.speakers.known else None
         shown = run.look(before, speaker=speaker, beam_size=beam_size)
-        assert isinstance(shown, ShownLook)
         return map_html(shown.look, _LOOKS, "This model does not attend to the turns while it writes.", numbers)

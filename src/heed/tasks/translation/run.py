@@ -31,7 +31,6 @@ from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, Look
 from heed.observe.maps import Axis
-from heed.observe.shown import ShownLook
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
@@ -478,7 +477,6 @@ class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
 
     def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
-        assert isinstance(shown, ShownLook)
         return map_html(shown.look, ("cross",), "This model does not attend to the source while it writes.", numbers)
 
 
