@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -13,13 +12,11 @@ from torch import Tensor
 from heed.data.batch import TokenText
 from heed.data.kinds.inputs import BETWEEN, parted
 from heed.errors import ConfigError
-from heed.layers.ragged import length_groups
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
-from heed.observe.maps import Axis, Map, Opens
-from heed.observe.records import GateRecord
+from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import (
     READ_AS,
@@ -33,6 +30,7 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
+from heed.tasks.classification.levels import level_networks, level_shadings, of_shares, sentences_of
 from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 MOST_WORDS = 200
@@ -195,82 +193,6 @@ def _text(words: Words, tokens: range) -> str:
     return ("" if words.axis.kind == "character" else " ").join(inside)
 
 
-def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words, titles: Axis) -> list[Shading]:
-    """The weight of each sentence in the text, and of each word in its sentence and so in the text.
-
-    `lengths` are the numbers of tokens of the sentences, `titles` their axis.
-    """
-    chosen = {mechanism: layer for mechanism, layer in choice.layers(seen.mechanisms())}
-    maps = {name: seen.maps(name, layer) for name, layer in chosen.items()}
-    weights = {name: one.weights[:, 0, 0] for name, one in maps.items()}
-    ends = list(accumulate(lengths, initial=0))
-    shadings = []
-    if "words" in weights:
-        rows = zip(weights["words"], lengths, strict=True)
-        within = words.sum(torch.cat([row[:length] for row, length in rows]).unsqueeze(0))[0]
-        title = "Weight of each word in the sum over its sentence"
-        if "sentences" in weights:
-            of_sentences = weights["sentences"][0]
-            of_tokens = of_sentences.repeat_interleave(torch.tensor(lengths, device=of_sentences.device))
-            of_word = of_tokens[[word.start for word in words.tokens]]
-            within, title = within * of_word, f"{title}, times the weight of the sentence in the sum over the text"
-        inside = [max(n for n, end in enumerate(ends[:-1]) if end <= word.start) for word in words.tokens]
-        shares = weights["sentences"][0].tolist() if "sentences" in weights else [1.0] * len(lengths)
-        opener = replace(
-            maps["words"].openers[0],
-            head=0,
-            key=[
-                range(w.start - ends[n], min(w.stop, ends[n + 1]) - ends[n])
-                for w, n in zip(words.tokens, inside, strict=True)
-            ],
-            within=[(n, shares[n]) for n in inside],
-        )
-        shadings.append(_of_shares(title, words.axis, within, opens=("words attention", opener)))
-    if "sentences" in weights:
-        title = "Weight of each sentence in the sum over the text"
-        opens = "sentences attention", replace(maps["sentences"].openers[0], head=0)
-        shadings.append(_of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
-    return shadings
-
-
-def _of_shares(
-    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
-) -> Shading:
-    largest = float(shares.max()) if len(shares) else 1.0
-    opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
-    return Shading(title, axis, tuple(shares.tolist()), largest, listed=listed, opens=opened)
-
-
-_LEARNED = Axis("learned", "vector", ("learned vector",))
-"""The row of an attention that has one learned query."""
-
-
-def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
-    """The recurrent networks over the words, sentence after sentence, and those over the sentences."""
-    words, sentences = [], []
-    for kind in ("forward", "backward"):
-        calls = [record for record in seen.gate_records if record.name == f"body.words.{kind}_cells.0"]
-        if calls:
-            words.append(_over_words(kind, calls, lengths))
-        calls = [record for record in seen.gate_records if record.name == f"body.sentences.{kind}_cells.0"]
-        if calls:
-            gates = calls[-1].gates()
-            rows = {name: gate[0, : len(lengths)] for name, gate in gates.items()}
-            sentences.append(Network.of(f"sentence {kind}", 0, f"sentence {kind}", rows))
-    return words, sentences
-
-
-def _over_words(kind: str, calls: Sequence[GateRecord], lengths: Sequence[int]) -> Network:
-    """The gates over the words in text order; the model reads sentences in groups of similar length."""
-    rows: dict[int, dict[str, Tensor]] = {}
-    for numbers, call in zip(length_groups(list(lengths)), calls, strict=True):
-        gates = call.gates()
-        for row, number in enumerate(numbers):
-            rows[number] = {name: gate[row, : lengths[number]] for name, gate in gates.items()}
-    joined = {name: torch.cat([rows[n][name] for n in range(len(lengths))]) for name in rows[0]}
-    return Network.of(kind, 0, kind, joined)
-
-
 def look_at_text(
     task: Classification,
     model: Classifier,
@@ -368,7 +290,7 @@ def _seen(
     """Maps, shadings, recurrent networks with the words or sentences they read, and a frame for each word."""
     if task.hierarchical:
         lengths = list(map(len, encoded.sentences))
-        sentences = _sentences(words, lengths)
+        sentences = sentences_of(words, lengths)
         of_words, of_sentences = level_networks(seen, lengths)
         shadings = level_shadings(seen, choice, lengths, words, sentences.axis)
         nets = [*((net, words) for net in of_words), *((net, sentences) for net in of_sentences)]
@@ -393,19 +315,10 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
         several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
         title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"
         opens = (one.title, one.opens) if one.opens is not None and not several else None
-        return _of_shares(title, one.key, one.weights.mean(0), opens=opens)
+        return of_shares(title, one.key, one.weights.mean(0), opens=opens)
     if not has_cls:
         return None
     # The state of [CLS] is classified; its attention to itself is left out.
     which = "mean of the heads" if one.head is None else f"head {one.head}"
     title = f"Attention of {one.key.labels[0]} in {one.mechanism} layer {one.layer}, {which}"
-    return _of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
-
-
-def _sentences(words: Words, lengths: Sequence[int]) -> Words:
-    """The sentences of a text, each labelled with the words that begin in it."""
-    each = list(zip(words.axis.labels, words.tokens, strict=True))
-    ends = pairwise(accumulate(lengths, initial=0))
-    between = "" if words.axis.kind == "character" else " "
-    labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
-    return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))
+    return of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
