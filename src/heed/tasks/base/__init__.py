@@ -99,3 +99,8 @@ SAMPLING = (
     Flag("predict", "top-p", float, "With --sample: only from the most probable tokens with this total probability."),
     Flag("predict", "seed", int, "With --sample: the same seed gives the same outputs.", default=1),
 )
+WRITING = (NBEST, JSON, BEAM, *SAMPLING, LENGTH)
+"""Options of tasks that write texts."""
+INSIDE = (*ATTRIBUTION, PATCH, LENS, *VERDICT)
+"""Options of looks at what a decoder makes of a text."""
+TARGET = Flag("look", "target", str, "Look at this output instead of the model's own.")

@@ -1,18 +1,6 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import (
-    ATTRIBUTION,
-    BEAM,
-    JSON,
-    LENGTH,
-    LOOK_BEAM,
-    NBEST,
-    SAMPLING,
-    VERDICT,
-    WITH_BASELINE,
-    Flag,
-    TaskSpec,
-)
+from heed.tasks.base import ATTRIBUTION, LOOK_BEAM, TARGET, VERDICT, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="conversation",
@@ -21,15 +9,11 @@ SPEC = TaskSpec(
     takes=(("conversations", "{file}"),),
     interfaces=("turn_decoder", "pair_decoder"),
     flags=(
-        NBEST,
-        JSON,
-        BEAM,
-        *SAMPLING,
-        LENGTH,
+        *WRITING,
         WITH_BASELINE,
         Flag("predict", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         Flag("look", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
-        Flag("look", "target", str, "Look at this output instead of the model's own."),
+        TARGET,
         LOOK_BEAM,
         *VERDICT,
         *ATTRIBUTION,

@@ -1,20 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import (
-    ATTRIBUTION,
-    BEAM,
-    CHOICE,
-    JSON,
-    LENGTH,
-    LENS,
-    LOOK_BEAM,
-    NBEST,
-    PATCH,
-    SAMPLING,
-    VERDICT,
-    Flag,
-    TaskSpec,
-)
+from heed.tasks.base import CHOICE, INSIDE, LOOK_BEAM, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -25,21 +11,14 @@ SPEC = TaskSpec(
     takes=(("sentences", "{file}"),),
     architectures=("GPT2LMHeadModel", "GPT2Model"),
     flags=(
-        NBEST,
-        JSON,
-        BEAM,
-        *SAMPLING,
+        *WRITING,
         Flag("predict", "repetition-penalty", float, "Above 1: tokens that occurred before become less likely.", 1.0),
-        LENGTH,
         Flag("predict", "stop", str, r"End the output before this text (\n: line break); repeatable.", several=True),
         CHOICE,
         Flag("predict", "choices", str, "Continuations to rank, one per line.", file=True),
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
-        *ATTRIBUTION,
-        *VERDICT,
-        PATCH,
-        LENS,
+        *INSIDE,
         LOOK_BEAM,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),

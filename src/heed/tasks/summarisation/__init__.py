@@ -1,20 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import (
-    ATTRIBUTION,
-    BEAM,
-    JSON,
-    LENGTH,
-    LENS,
-    LOOK_BEAM,
-    NBEST,
-    PATCH,
-    SAMPLING,
-    VERDICT,
-    WITH_BASELINE,
-    Flag,
-    TaskSpec,
-)
+from heed.tasks.base import INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -24,19 +10,12 @@ SPEC = TaskSpec(
     num_files=(1, 2),
     files="two parallel files, documents first, or one with both sides",
     flags=(
-        NBEST,
-        JSON,
-        BEAM,
-        *SAMPLING,
-        LENGTH,
+        *WRITING,
         WITH_BASELINE,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
-        Flag("look", "target", str, "Look at this output instead of the model's own."),
-        *ATTRIBUTION,
-        PATCH,
-        LENS,
-        *VERDICT,
+        TARGET,
+        *INSIDE,
         LOOK_BEAM,
     ),
     uses=(

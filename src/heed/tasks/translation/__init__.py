@@ -1,20 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import (
-    ATTRIBUTION,
-    BEAM,
-    JSON,
-    LENGTH,
-    LENS,
-    LOOK_BEAM,
-    NBEST,
-    PATCH,
-    SAMPLING,
-    VERDICT,
-    WITH_BASELINE,
-    Flag,
-    TaskSpec,
-)
+from heed.tasks.base import INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -28,11 +14,7 @@ SPEC = TaskSpec(
     architectures=("MarianMTModel", "MarianModel"),
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
-        NBEST,
-        JSON,
-        BEAM,
-        *SAMPLING,
-        LENGTH,
+        *WRITING,
         WITH_BASELINE,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
@@ -45,11 +27,8 @@ SPEC = TaskSpec(
         ),
         Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
         Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
-        Flag("look", "target", str, "Look at this output instead of the model's own."),
-        *ATTRIBUTION,
-        PATCH,
-        LENS,
-        *VERDICT,
+        TARGET,
+        *INSIDE,
         LOOK_BEAM,
     ),
 )
