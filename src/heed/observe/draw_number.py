@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -63,21 +63,16 @@ def _of_number(one: Number, every: bool) -> Iterator[_Step]:
         yield _Step(f"score {one.formula}: {score}", None, (f"{sides}; the products of this score are not known",))
     else:
         rows = {"query": one.query, "key": one.key}
-        rows |= {"product": products} if one.v is None else {
-            "tanh(q + k)": torch.tanh(one.query + one.key), "v": one.v, "product": products
-        }  # fmt: skip
-        table, rest = _cut(rows, products, every)
+        rows |= {} if one.v is None else {"tanh(q + k)": torch.tanh(one.query + one.key), "v": one.v}
+        table, rest = _cut(rows | {"product": products}, products, every)
         total = three_decimals(float(products.sum()))
         scaled = f", times {one.scale:.6g} = {score}" if one.scale not in (None, 1.0) else ""
         yield _Step(f"score {one.formula}: {sides}", table, (*rest, f"sum of the products {total}{scaled}"))
     yield _softmax(one, every)
-    value, context = one.values[one.at], one.context
-    table, rest = _cut(
-        {"value": value, "weight x value": one.seen * value, "context": context}, one.seen * value, every
-    )
-    yield _Step(
-        f"value of {visible(one.key_label)}; the context is the sum of weight x value over all keys", table, rest
-    )
+    value, part = one.values[one.at], one.seen * one.values[one.at]
+    table, rest = _cut({"value": value, "weight x value": part, "context": one.context}, part, every)
+    said = f"value of {visible(one.key_label)}; the context is the sum of weight x value over all keys"
+    yield _Step(said, table, rest)
     if len(one.heads) > 1:
         names = tuple(f"head {i}" for i in range(len(one.heads)))
         yield _Step("this weight in each head", NumberTable("", ("weight",), names, one.heads[None], heat=True))
@@ -110,26 +105,18 @@ def _softmax(one: Number, every: bool) -> _Step:
     total = float(powers[may].sum())
     best = sorted(may, key=lambda i: (i != one.at, -float(powers[i])))[: len(may) if every else _MOST]
     chosen = sorted(best)
-    rows = {
-        "score": one.scores,
-        "exp(score - max)": powers,
-        "weight": one.share * powers / total,
-    }
-    heat = tuple(name == "weight" for name in rows)
-    table = NumberTable(
-        "", tuple(rows), tuple(one.keys[i] for i in chosen), torch.stack([row[chosen] for row in rows.values()]), heat
+    rows = torch.stack([one.scores, powers, one.share * powers / total])[:, chosen]
+    names, keys = ("score", "exp(score - max)", "weight"), tuple(one.keys[i] for i in chosen)
+    table = NumberTable("", names, keys, rows, (False, False, True))
+    lines, share, left = [], "", len(may) - len(chosen)
+    if left:
+        rest = total - float(powers[chosen].sum())
+        lines.append(f"the other {left} keys: exp {three_decimals(rest)}, weight {one.share * rest / total:.3f}")
+    if one.share != 1:
+        share = f"{three_decimals(one.share)} x "
+        lines.append(f"{three_decimals(one.share)} is the weight of the part that contains these keys")
+    lines.append(
+        f"weight = {share}{three_decimals(float(powers[one.at]))} / {three_decimals(total)} = {one.weight:.6f}"
     )
-    rest = total - float(powers[chosen].sum())
-    share = f"{three_decimals(one.share)} x " if one.share != 1 else ""
-    left = len(may) - len(chosen)
-    lines: Sequence[str] = [
-        *(
-            [f"the other {left} keys: exp {three_decimals(rest)}, weight {one.share * rest / total:.3f}"]
-            if left
-            else []
-        ),
-        *([f"{three_decimals(one.share)} is the weight of the part that contains these keys"] if share else []),
-        f"weight = {share}{three_decimals(float(powers[one.at]))} / {three_decimals(total)} = {one.weight:.6f}",
-    ]
     title = f"softmax over {len(may)} key{'s' * (len(may) != 1)}" + f"; {masked} more are masked" * (masked > 0)
     return _Step(title, table, tuple(lines))

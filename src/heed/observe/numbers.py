@@ -195,9 +195,9 @@ class Opener:
             )
         labels = tuple(self._label(axes[1], token, entry) for token in places)
         of = f"{title}, head {{}}" if self.head is None and record.projected.shape[1] > 1 else title
-        sides = axes[0].labels[row], labels[places.index(key)]
+        query_label, index_of_key = axes[0].labels[row], places.index(key)
         return [
-            _number(of.format(head), *sides, record, index, at, places.index(key), labels, head, share)
+            _number(of.format(head), query_label, labels, record, (index, head, at, index_of_key), share)
             for head in range(record.projected.shape[1])
         ]
 
@@ -247,15 +247,12 @@ _ROUNDING = 1e-6
 def _number(
     title: str,
     query_label: str,
-    key_label: str,
-    record: AttentionRecord,
-    row: int,
-    at: int,
-    index: int,
     labels: tuple[str, ...],
-    head: int,
+    record: AttentionRecord,
+    place: tuple[int, int, int, int],  # row, head, query and key
     share: float,
 ) -> Number:
+    row, head, at, index = place
     source = row if record.source_of is None else int(record.source_of[row])
     query, keys, values = record.projected[row, head, at], record.prepared[source, head], record.value[source, head]
     query, keys, values = (one.detach().double().cpu() for one in (query, keys, values))
@@ -269,9 +266,8 @@ def _number(
     elif scale is not None:
         scores = keys @ query * scale
     else:
-        scores = (
-            record.pair_score(record.projected[row, head, at : at + 1], record.prepared[source, head])[0].double().cpu()
-        )
+        scores = record.pair_score(record.projected[row, head, at : at + 1], record.prepared[source, head])[0]
+        scores = scores.double().cpu()
     if record.parts is not None:
         part_of, shares = record.parts
         share *= float(shares[row, at, part_of[row, index]])
@@ -290,7 +286,7 @@ def _number(
     context = record.context[row, head, at].detach().double().cpu()
     output = None if record.output is None else record.output[row, at].detach().double().cpu()
     return Number(
-        title, query_label, key_label, record.formula, query, keys[index], scale, v, index, labels, scores, allowed,
+        title, query_label, labels[index], record.formula, query, keys[index], scale, v, index, labels, scores, allowed,
         weight, share, record.edited, seen, values, context, every,
         None if output is None or torch.equal(output, context) else output,
     )  # fmt: skip
