@@ -15,13 +15,16 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
 from machine import print_machine
 
 import heed
-from heed.lessons.verdict import Counts, draw, judge_documents, train_on, untrained
+from heed.data.embedded.generated import Split
+from heed.data.embedded.texts import DECIDING, OTHER
+from heed.lessons.verdict import Counts, choose_one, draw, judge_documents, train_on, untrained
 from heed.observe.verdict import CONTRADICTED, SUPPORTED
 
 MODELS = {
@@ -35,6 +38,29 @@ MODELS = {
 }
 
 
+def choose_two(rng: Random, split: Split) -> tuple[str, list[str]]:
+    """Either of two words decides."""
+    label = rng.choice([*DECIDING, OTHER])
+    count = 0 if label == OTHER else 2 if split == "test" else rng.randint(1, 2)
+    return label, rng.sample(DECIDING.get(label, ()), count)
+
+
+def choose_count(rng: Random, split: Split) -> tuple[str, list[str]]:
+    """How often a word occurs."""
+    number = rng.randrange(3)
+    return ("never", "once", "twice")[number], ["goal"] * number
+
+
+def choose_order(rng: Random, split: Split) -> tuple[str, list[str]]:
+    """Which of two words is first."""
+    first, *others = rng.choice((("oven", "senate"), ("senate", "oven"), (OTHER,)))
+    return first, [first, *others] if others else []
+
+
+KINDS = {"one": choose_one, "two": choose_two, "count": choose_count, "order": choose_order}
+"""What decides."""
+
+
 def piece(folder: Path, kind: str, model: str, seed: int, documents: int) -> None:
     """Train one network and count its verdicts, and those of the untrained one."""
     path = folder / f"{kind}.{model}.{seed}.json"
@@ -43,8 +69,8 @@ def piece(folder: Path, kind: str, model: str, seed: int, documents: int) -> Non
     out = folder / "runs" / path.stem
     run: Any = heed.load(out) if out.exists() else None
     if run is None:
-        run = train_on(kind, f"{MODELS[model]} training.seed={seed}", out=out)
-    texts = [one for one in draw(kind, "test", 2 * documents) if one.words][:documents]
+        run = train_on(KINDS[kind], f"{MODELS[model]} training.seed={seed}", out=out)
+    texts = [one for one in draw(KINDS[kind], "test", 2 * documents) if one.words][:documents]
     found = {
         "accuracy": run.report["scores"]["test"]["accuracy"]["value"],
         "documents": len(texts),
@@ -96,7 +122,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--kinds", default="one,two,count,order")
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:

@@ -43,49 +43,29 @@ class Document(NamedTuple):
     words: frozenset[str]
 
 
-def _one(rng: Random, split: Split) -> tuple[str, list[str]]:
+Choose = Callable[[Random, Split], tuple[str, list[str]]]
+"""Gives the label of a document and the words that decide it; a label that is one of these is the first in the text."""
+
+
+def choose_one(rng: Random, split: Split) -> tuple[str, list[str]]:
+    """One word decides."""
     label = rng.choice([*DECIDING, OTHER])
     return label, [] if label == OTHER else [rng.choice(DECIDING[label])]
 
 
-def _two(rng: Random, split: Split) -> tuple[str, list[str]]:
-    label = rng.choice([*DECIDING, OTHER])
-    count = 0 if label == OTHER else 2 if split == "test" else rng.randint(1, 2)
-    return label, rng.sample(DECIDING.get(label, ()), count)
-
-
-def _count(rng: Random, split: Split) -> tuple[str, list[str]]:
-    count = rng.randrange(3)
-    return ("never", "once", "twice")[count], ["goal"] * count
-
-
-def _order(rng: Random, split: Split) -> tuple[str, list[str]]:
-    first, *others = rng.choice((("oven", "senate"), ("senate", "oven"), (OTHER,)))
-    return first, [first, *others] if others else []
-
-
-KINDS: dict[str, Callable[[Random, Split], tuple[str, list[str]]]] = {
-    "one": _one,
-    "two": _two,
-    "count": _count,
-    "order": _order,
-}
-"""What decides: one word; either of two words; how often a word occurs; which of two words is first."""
-
-
-def draw(kind: str, split: Split, count: int) -> list[Document]:
+def draw(choose: Choose, split: Split, count: int) -> list[Document]:
     """Documents of a split, of 3 to 6 sentences of 4 to 14 words; a hash of the text decides the split."""
-    rng = Random(f"verdict {kind} {split}")
+    rng = Random(f"verdict {choose.__name__.removeprefix('choose_')} {split}")
 
     def documents() -> Any:
         while True:
             lines = draw_filler(rng, _SENTENCES)
-            label, words = KINDS[kind](rng, split)
+            label, words = choose(rng, split)
             places = [rng.randrange(len(lines)) for _ in words]
             for place, word in zip(sorted(places), words, strict=True):
                 plant(rng, lines[place], word)
-            if kind == "order" and len({*places}) == 1 and words:  # the second may stand before the first
-                label = next(word for word in lines[places[0]] if word in words)
+            if label in words:  # in one sentence the second may stand before the first
+                label = next(word for line in lines for word in line if word in words)
             document = Document(text_of(lines), label, frozenset(words))
             if split_of(document.text) == split:
                 yield document
@@ -93,9 +73,9 @@ def draw(kind: str, split: Split, count: int) -> list[Document]:
     return list(islice(documents(), count))
 
 
-def train_on(kind: str, settings: str, out: Path | None = None) -> Any:
-    """A small network that has learned from documents of a kind, in a temporary folder or in `out`."""
-    drawn = {split: draw(kind, split, _SIZES[split]) for split in SPLITS}
+def train_on(choose: Choose, settings: str, out: Path | None = None) -> Any:
+    """A small network that has learned from such documents, in a temporary folder or in `out`."""
+    drawn = {split: draw(choose, split, _SIZES[split]) for split in SPLITS}
     data = {split: [(one.text, one.label) for one in documents] for split, documents in drawn.items()}
     return train_small("classification", _STEPS, f"{_SETTINGS} {settings}", out, **data)
 
@@ -169,8 +149,8 @@ def judge_documents(run: Any, documents: Sequence[Document]) -> dict[str, Counts
 
 def stages() -> tuple[Stage, ...]:
     """Train two networks and judge their maps; takes some seconds."""
-    documents = draw("one", "test", _SIZES["test"])
-    runs = {name: train_on("one", settings) for name, settings in _MODELS.items()}
+    documents = draw(choose_one, "test", _SIZES["test"])
+    runs = {name: train_on(choose_one, settings) for name, settings in _MODELS.items()}
     shown = next(one for one in documents if one.words)
     verdicts = {name: [*run.verdicts(shown.text).items()][-1] for name, run in runs.items()}
     counts = {name: [*judge_documents(run, documents).values()][-1] for name, run in runs.items()}
