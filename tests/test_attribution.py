@@ -10,7 +10,7 @@ from torch import nn
 
 from heed.errors import ConfigError
 from heed.observe import attribution
-from heed.observe.attribution import LEFT_OUT, Scored, attribute, leave_one_out
+from heed.observe.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
 from heed.tasks import run_class, tasks_with
 from heed.tasks.base.attributing import padded, table_of
 from small_runs import SMALL, write_data
@@ -85,8 +85,26 @@ def test_steps_are_doubled_until_the_values_add_up():
     scored = Scored(model, "embedding.weight", tokens, score)
     found = attribute(scored, "ig", baseline="zero")
     assert found.steps > 25 and found.error <= 0.01 * abs(found.score - found.baseline_score)
-    assert f"with an error of {found.error:.2g} ({found.steps} steps)" in found.note
-    assert attribute(scored, "ig", baseline="zero", steps=3).steps == 3
+    assert found.note.endswith(f"with an error of {found.error:.2g} ({found.steps} steps)")
+    rough = attribute(scored, "ig", baseline="zero", steps=3)
+    assert rough.steps == 3 and rough.error > 0.1 * abs(rough.score - rough.baseline_score)
+    assert rough.note.endswith("far too much for the values to mean anything: use leave-one-out (loo)")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (1.005, None),
+        (1.05, ", which is 5.0% of the difference, more than 1 %, so that small values may be wrong"),
+        (
+            4.1,
+            "3.1 times the difference, far too much for the values to mean anything: use leave-one-out (loo)",
+        ),
+    ],
+)
+def test_a_sum_that_is_off_is_said_in_terms_of_the_difference(values, said):
+    note = Attribution("ig", torch.tensor([values], dtype=torch.float64), 1.0, 0.0, 400).note
+    assert note.endswith(said) if said else note.endswith("(400 steps)")
 
 
 @pytest.mark.parametrize("model", ["rnn", "encoder", "cnn"])

@@ -67,7 +67,7 @@ def test_words_that_stand_for_one_another_are_left_out_together():
     # changes that add up are not those of words that stand for one another
     adding = Row(weights, weights, weights / 10)
     added = judge([adding], lambda several: np.array([adding.changes[keys].sum() for keys in several]))
-    assert added.word == UNJUDGED and added.why.endswith("change the probability by 0.05 more than one by one")
+    assert added.word == UNJUDGED and added.why.endswith("and no three by as much more than their sum")
 
 
 def test_random_maps_are_seldom_supported_or_contradicted():

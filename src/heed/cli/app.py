@@ -469,7 +469,9 @@ def look(
         ),
     ] = None,
     every: Annotated[bool, option("View", "--all", help="With --number: every component and key.")] = False,
-    numpy: Annotated[bool, option("View", help="With --number: only lines of Python that compute it.")] = False,
+    numpy: Annotated[
+        bool, option("View", "--numpy", help="With --number: only lines of Python that compute it.")
+    ] = False,
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,

@@ -49,6 +49,8 @@ _STEPS, _MOST_STEPS = 25, 400
 """Steps of the integral: those of the first try, and the most."""
 _EXACT = 0.01
 """Completeness error that ends the doubling, as a share of the difference to the baseline."""
+_USELESS = 0.1
+"""Completeness error, as such a share, from which on the values are not to be read at all."""
 _POSITIONS = 8_192
 """Most token positions that are read in one pass."""
 _PIXELS = 131_072
@@ -213,9 +215,19 @@ class Attribution:
     def note(self) -> str:
         """What was computed, with its error, as a line."""
         if self.baseline_score is not None:
+            error, whole = self.error or 0.0, abs(self.score - self.baseline_score)
+            doubt = ""
+            if error > _EXACT * whole:
+                share = f"{error / whole:.2g} times" if error > whole > 0 else f"{error / (whole or 1.0):.1%} of"
+                what = (
+                    "far too much for the values to mean anything: use leave-one-out (loo)"
+                    if error > _USELESS * whole
+                    else "more than 1 %, so that small values may be wrong"
+                )
+                doubt = f", which is {share} the difference, {what}"
             return (
                 f"{METHODS[self.method]}: score {self.score:.4f}, of the baseline {self.baseline_score:.4f}; the "
-                f"values add up to the difference with an error of {self.error:.2g} ({self.steps} steps)"
+                f"values add up to the difference with an error of {error:.2g} ({self.steps} steps){doubt}"
             )
         how = (
             ""

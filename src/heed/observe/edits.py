@@ -33,6 +33,11 @@ class Edit:
     head: int | None = None
     rows: Sequence[int] | None = None
 
+    def __str__(self) -> str:
+        """The edit as the JSON that gives it, without what is left out."""
+        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        return json.dumps({"edit": {kind: name for name, kind in EDITS.items()}.get(type(self)), **given})
+
     def applies(self, mechanism: str, layer: int) -> bool:
         """True if the edit applies to an attention module."""
         return self.mechanism in (None, mechanism) and self.layer in (None, layer)

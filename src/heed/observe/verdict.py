@@ -166,7 +166,8 @@ def _redundant(row: Row, together: Callable[[list[list[int]]], Values], rng: np.
     changes = np.abs(together(threes))
     own, *found = (changes - row.changes[np.array(threes)].sum(axis=1)).tolist()
     if max(own, *found) < MATTERS:
-        return UNJUDGED, f"no three {{units}} together change the probability by {MATTERS} more than one by one", None
+        said = f"no {{unit}} left out changes the probability by {MATTERS}, and no three by as much more than their sum"
+        return UNJUDGED, said, None
     p = (1 + sum(other >= own for other in found)) / (1 + _TRIPLES)
     said = f"the three most attended {{units}} together change the probability by {changes[0]:.3f}, p = {p:.2f}"
     return SUPPORTED if own >= MATTERS and p <= _LEVEL else RANDOM, said, p

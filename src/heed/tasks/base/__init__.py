@@ -89,7 +89,13 @@ VERDICT = (
         ("twin", "permuted"),
         "With --verdict: also that of an untrained network, or the change under permuted weights.",
     ),
-    Flag("evaluate", "verdict", bool, "Also count such verdicts over the texts (at most 500).", default=False),
+    Flag(
+        "evaluate",
+        "verdict",
+        bool,
+        "Also say of how many texts (at most 500) the maps go with what the model uses.",
+        default=False,
+    ),
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (
