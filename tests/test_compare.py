@@ -142,7 +142,7 @@ def test_models_of_every_kind_stand_side_by_side(folder, gru):
     page = comparison.to_html(sentences=3)
     count = page.count("<article>")
     assert page.count("This model does not attend to the source while it writes") == count
-    assert page.count("Mean of 2 heads.") == count and page.count('class="map"') == 2 * count
+    assert page.count("Mean of 2 heads.</p>") == count and page.count('class="map"') == 2 * count
     assert "nan" not in page + comparison.text() + comparison.to_latex() + comparison.to_csv() + comparison.to_json()
 
 
