@@ -171,6 +171,7 @@ MEANS_SOMETHING_ELSE = {
     "models/base/body.py": {"series"},  # an interface
     "models/rnn.py": {"series"},
     "layers/grid.py": {"table"},  # of positions
+    "observe/draw_html.py": {"table"},  # a map drawn as one
     "observe/picture_looks.py": {"table"},  # of numbers, under a step
     "data/columns.py": {"translation"},  # a column of files from elsewhere
 }

@@ -192,7 +192,7 @@ def test_long_texts_are_cut_as_short_ones(monkeypatch):
 def test_lengths_are_counted_by_words():
     counter = _Counter(PIECES, 10_000)
     texts = ["the  player was", " playing", "", "it isn't 3.5 km "]
-    assert counter.count(texts).tolist() == [len(PIECES.encode(text).ids) for text in texts]
+    assert counter.count([text.encode() for text in texts]).tolist() == [len(PIECES.encode(text).ids) for text in texts]
 
 
 def test_what_follows_a_blank_begins_a_word():
