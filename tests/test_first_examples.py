@@ -36,7 +36,7 @@ OTHERS = {  # pages without such an example, and what tries their commands inste
     "install": "tests/test_docs.py",
     "lineage": "tests/test_examples.py",
     "configuration": "tests/test_docs.py",
-    "verdict": "tests/test_verdict.py",  # its lesson takes a minute
+    "verdict": "tests/test_lessons_trained.py",
     **dict.fromkeys(("architecture", "benchmarks", "glossary", "reliability"), ""),  # no examples
 }
 QUICK = {"language-models", "images", "lessons", "python"}
