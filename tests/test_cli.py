@@ -663,7 +663,7 @@ def test_tracing_and_editing_from_python(run):
     assert torch.allclose(weights[0, 0], shown[: weights.shape[2]], atol=1e-5)
     edited = run.look("314", target="314", edits=[Uniform("cross")])
     assert torch.allclose(edited.maps[0].weights, torch.full((4, 3), 1 / 3))
-    assert any("edited: Uniform" in note for note in edited.look.notes)
+    assert any('edited: {"edit": "uniform", "mechanism": "cross"}' in note for note in edited.look.notes)
     with heed.edit(run.model, Uniform("cross")):
         uniform = run.predict("314")
     plain = run.predict("314")

@@ -117,7 +117,7 @@ def test_the_same_edit_acts_from_python_json_and_the_command_line(run, capsys, t
 
 def test_an_edit_that_reaches_nothing_says_what_there_is(run, capsys):
     code, _, err = call(capsys, "look", run.folder, "one two", "--edit", '{"edit": "zero", "head": 7}')
-    assert code == 2 and '{"edit": "zero", "head": 7} changes nothing: the model has cross layer 0 (1 heads)' in err
+    assert code == 2 and '{"edit": "zero", "head": 7} changes nothing: the model has cross layer 0 (1 head)' in err
     code, _, err = call(capsys, "look", run.folder, "one two", "--edit", '{"edit": "uniform", "rows": [99]}')
     assert code == 2 and "changed nothing: queries were at positions 0 to" in err
     code, _, err = call(capsys, "look", run.folder, "--edit", '{"edit": "zero"}')

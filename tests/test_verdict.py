@@ -116,7 +116,9 @@ def test_the_output_of_a_decoder_is_judged_token_by_token(name, tmp_path, capsys
     assert len(judged.rows) == len(written.ids) and all(len(one.weights) == 3 for one in judged.rows)
     for one in judged.rows:
         assert 0.0 <= one.weights.sum() <= 1.0 + 1e-6  # the end token of a framed source may have the rest
-    line = run.look("one two three", verdict=True).text()
+    shown = run.look("one two three", verdict=True)
+    line = shown.text()
+    assert "verdict on" in shown.svg() and "verdict on" not in run.look("one two three").svg()
     assert "verdict on cross layer 0: " in line
 
 

@@ -36,7 +36,9 @@ class Edit:
     def __str__(self) -> str:
         """The edit as the JSON that gives it, without what is left out."""
         given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
-        return json.dumps({"edit": {kind: name for name, kind in EDITS.items()}.get(type(self)), **given})
+        return json.dumps(
+            {"edit": {kind: name for name, kind in EDITS.items()}.get(type(self), type(self).__name__), **given}
+        )
 
     def applies(self, mechanism: str, layer: int) -> bool:
         """True if the edit applies to an attention module."""
@@ -93,7 +95,10 @@ def heads_of(model: nn.Module) -> dict[tuple[str, int], int]:
 def listing(model: nn.Module) -> str:
     """List of a model's attention, for messages."""
     have = attention_of(model).values()
-    return ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} heads)" for m in have) or "no attention"
+    return (
+        ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} head{'s' * (_heads(m) != 1)})" for m in have)
+        or "no attention"
+    )
 
 
 class GivenEdit:

@@ -227,8 +227,16 @@ class ShownLook(KeptShown):
     def scene(self, index: int | None = None) -> Scene:
         """The map of that index; without one the overview or shaded words, else the last map, else the fixed vector.
 
-        Of an edited look, without an index: the most probable tokens, then what the edits change in each map.
+        Of an edited look, without an index: the most probable tokens, then what the edits change in each map. Verdicts
+        on the maps are written below.
         """
+        scene = self._drawn(index)
+        verdicts = [note for note in self.look.notes if note.startswith("verdict on ")]
+        lines = [line for note in verdicts for line in textwrap.wrap(clean(note), int((scene.width - 32) / 6.4))]
+        scene.height = scene.write(lines, 16, scene.height + 12, "small") + 8 if lines else scene.height
+        return scene
+
+    def _drawn(self, index: int | None) -> Scene:
         if index is None and self.overview:
             return overview_scene(self.maps, self.look.title, self.sort)
         if index is None and self.look.differences:

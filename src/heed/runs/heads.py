@@ -172,7 +172,8 @@ class Heads(Shown):
         change = f"{value:+8.{d}f} {mark} [{low:+.{d}f}, {high:+.{d}f}]"
         loss = "" if one.loss is None else f"loss {one.loss.value:+.4f} [{one.loss.low:+.4f}, {one.loss.high:+.4f}]"
         looks = f"{one.looks_at} {one.share:.0%}" if one.looks_at else ""
-        return f"{one.mechanism:8} layer {one.layer} head {one.head:2}", change, loss, looks
+        width = max(len(each.mechanism) for each in self.heads)
+        return f"{one.mechanism:{width}}  layer {one.layer} head {one.head:2}", change, loss, looks
 
     def scene(self, index: int | None = None) -> Scene:
         grids = self.grids() if index is None else [self.grids()[index]]
@@ -317,7 +318,7 @@ class Pruned:
         where = [f"{name} layer {layer} head {head}" for name, layer, head in self.removed]
         return "\n".join(
             [
-                f"removed {len(self.removed)} heads: {', '.join(where)}",
+                f"removed {len(self.removed)} head{'s' * (len(self.removed) != 1)}: {', '.join(where)}",
                 f"{self.measure}: {before} before, {after} after (change [{low}, {high}])",
                 f"parameters: {self.parameters[0]:,} before, {self.parameters[1]:,} after",
                 f"examples per second: {self.speeds[0]:.4g} before, {self.speeds[1]:.4g} after",
