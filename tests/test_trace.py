@@ -666,7 +666,7 @@ def test_an_edit_is_the_same_for_several_rows_per_source():
 )
 def test_an_edit_that_fits_nothing_names_what_the_model_has(edit):
     for opened in (lambda: heed.edit(bahdanau(), edit), lambda: heed.trace(bahdanau(), edits=[edit])):
-        with pytest.raises(ConfigError, match=r"changes nothing: the model has cross layer 0 \(1 heads\)"):
+        with pytest.raises(ConfigError, match=r"changes nothing: the model has cross layer 0 \(1 head\)"):
             opened()
 
 
