@@ -69,6 +69,16 @@ def datasets_cache(tmp_path_factory, monkeypatch):
     gc.collect()  # memory-mapped files are closed with their tables
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with the data of `small_runs`."""
+    from small_runs import write_data
+
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
 @pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""

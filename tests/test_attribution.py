@@ -13,17 +13,10 @@ from heed.observe import attribution
 from heed.observe.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
 from heed.tasks import run_class, tasks_with
 from heed.tasks.base.attributing import padded, table_of
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 from test_conformance import usable
 
 TEXT = "one two three four"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from heed.registry import body_class, model_names
 from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
 from heed.tasks.base import sizing
 from heed.tasks.tagging.task import TAG_HEADS
-from small_runs import SMALL, TRAINING, write_data
+from small_runs import SMALL, TRAINING
 
 HEADS_BY_NAME = {"tagging.head": TAG_HEADS}
 """Choices of a head that are found by name."""
@@ -29,13 +29,6 @@ NOT_SUMS = {"distinct_1", "distinct_2"}
 """Measures of a set as a whole: different words in all responses."""
 
 every_task = pytest.mark.parametrize("name", task_names())
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

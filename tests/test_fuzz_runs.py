@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import heed
 from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
 from heed.storage.files import CHECKSUMS
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
 SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
@@ -60,13 +60,6 @@ class Bench:
         if sealed == "kept" and command in ANSWERS and silent:
             return f"another answer without a word:\n{found.out[:500]}\ninstead of\n{before.out[:500]}"
         return ""
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture

@@ -9,14 +9,7 @@ import torch
 import heed
 from commands import call
 from heed.runs.heads import score_heads
-from small_runs import SMALL, write_data
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
+from small_runs import SMALL
 
 
 def test_the_change_is_that_of_the_scores_with_and_without_the_head(data, tmp_path):

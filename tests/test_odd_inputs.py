@@ -12,7 +12,7 @@ import torch
 
 from heed.cli.predict import Unseen
 from heed.errors import HeedError
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 pandas = pytest.importorskip("pandas")
 ODD = {
@@ -27,13 +27,6 @@ ODD = {
     "turns": {"turns": None}, "turns of None": {"turns": [None]}, "text as turns": {"turns": "a"},
     "error": ValueError("x"), "huge": 10**400, "huge numbers": [10**400], "nested": [[[["a"]]]],
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 def small(data, tmp_path, task):

@@ -11,7 +11,7 @@ from heed.attention import SCORES
 from heed.errors import ConfigError
 from heed.observe.edits import Uniform
 from opening import open_all, open_each, run_numpy
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 CASES = [
     ("translation", "bahdanau", {}, {"cross"}),
@@ -31,13 +31,6 @@ CASES = [
     ("dialogue", "transformer", {}, {"encoder", "decoder", "cross"}),
     ("images", "vit", {}, {"encoder"}),
 ]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture

@@ -16,19 +16,12 @@ from heed.observe.patching import Patching, sites_of
 from heed.observe.shown import ShownLook
 from heed.observe.trace import trace
 from heed.tasks import run_class, tasks_with
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 from test_conformance import usable
 from test_look_imported import gpt2, imported
 
 TEXT, OTHER = "one two three four", "one five three six"
 WITHOUT_STATES = {"bag", "cnn", "mlp", "attention_only"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from heed.models.transformer import Transformer
 from heed.models.vit import Vit
 from heed.observe.edits import ZeroHead
 from heed.runs.heads import prune, score_heads
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 from test_encoder_block import batch, make_model, results
 from test_models import make_config
 from test_models import make_model as make_body
@@ -116,13 +116,6 @@ def test_numbers_of_heads_that_do_not_fit_are_named(kept, message):
     with pytest.raises(ConfigError) as refused:
         make_body(Bert, make_config(Bert, num_heads=4, num_layers=2, d_model=16, kept_heads=kept))
     assert message in str(refused.value)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 BLOCKS = {"model.d_model": 8, "model.num_heads": 4, "model.num_layers": 2, "model.d_ff": 8, "model.size": "tiny"}
