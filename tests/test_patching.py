@@ -143,7 +143,7 @@ def test_each_direction_carries_a_state_its_own_way(backward, untrained):
     ("other", "options", "message"),
     [
         ("one two three", {}, "the text has 4 tokens and the other 3; states are exchanged position by position"),
-        ("one two three four", {}, "there is no difference to compute shares of; choose another score with --for"),
+        ("one two three four", {}, "the scores are equal, so no share can be computed; choose another with --for"),
         (OTHER, {"target": "c"}, "this run has no label 'c'"),
     ],
 )
@@ -164,9 +164,18 @@ def test_the_n_grams_beside_a_network_have_no_part_in_the_shares(untrained):
 
 def test_grids_stand_alone_and_take_edits(untrained):
     run = untrained("classification", "encoder")
-    for options in ({"steps": True}, {"layer": 0}, {"verdict": True}, {"lens": True}):
+    for options in (
+        {"steps": True},
+        {"layer": 0},
+        {"verdict": True},
+        {"lens": True},
+        {"beside": "twin"},
+        {"gates": True},
+    ):
         with pytest.raises(ConfigError, match="each draw a grid of their own"):
             run.look(TEXT, patch_from=OTHER, **options)
+    with pytest.raises(ConfigError, match="--rather-than needs --for"):
+        run.look(TEXT, patch_from=OTHER, rather_than="a")
     with pytest.raises(
         ConfigError, match=r"The logit lens \(`--lens`\) is not available for classification; it is for"
     ):

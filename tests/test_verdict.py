@@ -103,7 +103,7 @@ def test_a_trained_network_is_judged_by_the_word_that_it_uses(planted, capsys):
     assert call(capsys, "check", planted.folder)[0] == 0  # the sums of the files are those of the new ones
     code, out, err = call(capsys, "evaluate", planted.folder, "--verdict")
     card = (planted.folder / "README.md").read_text()
-    for line in ("verdicts on pooling layer 0, ", "output does not depend on it", "all texts together: "):
+    for line in ("verdicts on pooling layer 0, ", "output does not depend on it", "all inputs together: "):
         assert code == 0 and line in out and line in card, err
 
 
@@ -116,6 +116,9 @@ def test_the_output_of_a_decoder_is_judged_token_by_token(name, tmp_path, capsys
     assert len(judged.rows) == len(written.ids) and all(len(one.weights) == 3 for one in judged.rows)
     for one in judged.rows:
         assert 0.0 <= one.weights.sum() <= 1.0 + 1e-6  # the end token of a framed source may have the rest
+    for other in ({"target": "two"}, {"edits": [heed.Uniform("cross")]}):
+        with pytest.raises(ConfigError, match="a verdict is on the model's own output, without edits"):
+            run.look("one two three", verdict=True, **other)
     shown = run.look("one two three", verdict=True)
     line = shown.text()
     assert "verdict on" in shown.svg() and "verdict on" not in run.look("one two three").svg()
@@ -221,7 +224,7 @@ def test_what_is_shown_beside_a_verdict(planted, capsys):
     for beside, said in (("permuted", "mean of 20 passes"), ("twin", "an untrained network of seed")):
         line = planted.verdicts(text, mechanism="pooling", beside=beside)["pooling layer 0"].line
         assert said in line
-    with pytest.raises(ConfigError, match="nothing called 'twins' is shown beside a verdict; did you mean 'twin'"):
+    with pytest.raises(ConfigError, match="unknown --beside 'twins'; valid: twin, permuted; did you mean 'twin'"):
         planted.verdicts(text, beside="twins")
     code, _, err = call(capsys, "look", planted.folder, text, "--beside", "twin")
     assert code != 0 and "--beside shows more of a verdict; add --verdict" in err
@@ -250,5 +253,5 @@ def test_a_patch_is_left_out_by_the_mean_colour_of_the_picture(head, tmp_path, c
     with pytest.raises(ConfigError, match="no verdict: model cnn has no attention"):
         cnn = SMALL["images"].untrained(tmp_path, tmp_path, "cnn", {})
         cnn.verdicts(picture)
-    with pytest.raises(ConfigError, match="2 pictures were given; a verdict is on the maps of one"):
+    with pytest.raises(ConfigError, match="2 pictures were given; a verdict or an attribution needs exactly one"):
         run.verdicts([picture, picture])

@@ -49,7 +49,7 @@ class AttentionCall:
     dropout: float  # probability with which weights were dropped in this call
     score: Score  # the module's; an observer copies the parameters that it needs
     scores: Tensor | None = None  # shaped as the weights, before the softmax; None if `score` gives them
-    output: Tensor | None = None  # (rows, query, d_output), the heads' contexts joined; None if they are not projected
+    output: Tensor | None = None  # (rows, query, d_output), projected, or the context if nothing is; None if not kept
     # for weights within parts: the part of each key, (rows, key), and the weight of each part, (rows, query, part)
     parts: tuple[Tensor, Tensor] | None = None
 

@@ -22,8 +22,8 @@ again.
 
 Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
 tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
-be too high for runs of spaces. In a script without spaces most lengths are estimates, and a batch may have somewhat
-more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is
+be too high for runs of spaces. Where very many words are new at once, lengths are estimates, and a batch may have
+somewhat more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is
 always encoded.
 """
 
@@ -377,7 +377,7 @@ Lengths = NDArray[np.int32]
 _TOGETHER = 10_000  # examples counted at once
 _SUMMED = 1 << 18  # bytes of words counted at once
 _KNOWN = 300_000  # words of a side whose counts are kept
-_ASKED = 50_000  # new words encoded at once; counts of more (as in a script without spaces) are estimated from these
+_ASKED = 50_000  # new words encoded at once; counts of more are estimated from these
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
@@ -425,7 +425,7 @@ class _Counter:
 
     The counts of words are kept by 64-bit hashes, which are computed for all words of some texts at once: with prefix
     sums s(i) = sum of r^j b(j) over bytes j < i, that of a word from i to k is (s(k) - s(i)) r^-i modulo 2^64. A word
-    has one slot of a table; of two with the same slot, the first is kept.
+    has one slot of a table; of two with the same slot, one is kept.
     """
 
     def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
@@ -500,7 +500,7 @@ class _Counter:
         return result
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _powers(count: int) -> tuple[NDArray[np.uint64], ...]:
     """The first powers of r, and those of its inverse."""
     return tuple(np.full(count, r, np.uint64).cumprod() for r in (int(STEP), pow(int(STEP), -1, 1 << 64)))

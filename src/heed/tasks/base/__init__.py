@@ -93,7 +93,7 @@ VERDICT = (
         "evaluate",
         "verdict",
         bool,
-        "Also say of how many texts (at most 500) the maps go with what the model uses.",
+        "Also count the verdicts over at most 500 inputs.",
         default=False,
     ),
 )

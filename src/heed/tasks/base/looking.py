@@ -30,6 +30,7 @@ from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
 from heed.tasks import capability
 from heed.tasks.base.predictions import some_pieces
+from heed.tasks.base.verdicts import check_beside
 from heed.threads import sparing, threads_for
 from heed.visible import visible
 
@@ -118,11 +119,21 @@ class LooksAtText(ABC):
         """
         capability(self, "look")
         if patch_from is not None or lens:
-            others = steps, verdict, attribution, mechanism, overview, sort, lens and patch_from
-            if any(others) or layer is not None or head is not None:
+            others = (
+                steps,
+                verdict,
+                beside,
+                attribution,
+                mechanism,
+                overview,
+                sort,
+                lens and patch_from,
+                *options.values(),
+            )
+            if any(others) or layer is not None or head is not None or (lens and (attribution_for or rather_than)):
                 raise ConfigError(
-                    "--patch-from and --lens each draw a grid of their own: leave out --steps, --mechanism, --layer, "
-                    "--head, --overview, --sort, --attribution and --verdict, and give one of the two"
+                    "--patch-from and --lens each draw a grid of their own: leave out all options but --edit, and for "
+                    "--patch-from --for and --rather-than, and give one of the two"
                 )
             drawing: Any = capability(self, "lens" if lens else "patch")
             with edit(self.model, *edits_of(edits)):
@@ -157,9 +168,13 @@ class LooksAtText(ABC):
                     **{name: value for name, value in given_too.items() if value is not None},
                 )
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
-        if beside is not None and not verdict:
-            raise ConfigError("--beside shows more of a verdict; add --verdict")
+        check_beside(beside, verdict)
         if verdict:
+            if given["edits"] or options.get("target") or options.get("speaker"):
+                raise ConfigError(
+                    "a verdict is on the model's own output, without edits: leave out --verdict, or --edit, --target and "
+                    "--speaker"
+                )
             judging: Any = capability(self, "verdicts")
             lines = judging.verdict_notes(text, beside, mechanism=mechanism, layer=layer, head=head)
             look = replace(look, notes=(*look.notes, *lines))

@@ -36,7 +36,7 @@ _LENS = (
 )
 
 
-class Patches:
+class HasPatching:
     """The method `patch` of runs that read texts."""
 
     task: Any
@@ -62,11 +62,13 @@ class Patches:
             shares of the difference of the scores.
 
         Raises:
-            ConfigError: The texts differ in their number of tokens, or hardly in the score; or the model has no states
+            ConfigError: The texts have different numbers of tokens, or nearly equal scores; or the model has no states
                 of its tokens.
         """
         run: Any = capability(self, "patch")
         text, other = run.readable(text), run.readable(other)
+        if rather_than is not None and target is None:
+            raise ConfigError("--rather-than needs --for, the score that it is compared with")
         asked = type(self).contrast(self.task, self.model, text, other)
         if target is not None:
             asked |= {"target": target, "rather_than": rather_than}
@@ -111,7 +113,7 @@ class Patches:
         notes = [f"score: {own.name}; {score:.4f} of the text, {score_there:.4f} of the other", *own.notes]
         if abs(score_there - score) < _LEAST:
             raise ConfigError(
-                f"{notes[0]}: there is no difference to compute shares of; choose another score with --for"
+                f"{notes[0]}: the scores are equal, so no share can be computed; choose another with --for"
             )
         if abs(score_there - score) < _SMALL:
             notes.append("a small difference: shares of it say little about the model")
@@ -121,9 +123,9 @@ class Patches:
         unit = plural(words.axis.kind)
         patched = Axis("layers", "layer", (unit, *(f"layer {number}" for number in sorted(layers))))
         columns = Axis("text", words.axis.kind, labels)
-        name = f"states from another text: {own.name}"
+        name = f"activation patching: {own.name}"
         grid = SignedMap("states", 0, None, patched, columns, shares, caption=_PATCHED, name=name, quantity="share")
-        return _grid(f"{run.title}: states from another text", grid, notes, str(text), str(other))
+        return _grid(f"{run.title}: activation patching, states from another text", grid, notes, str(text), str(other))
 
 
 def _grid(title: str, grid: Map, notes: Sequence[str], text: str, other: str = "") -> ShownLook:
@@ -137,7 +139,7 @@ def _check_lengths(own: Explained, there: Explained) -> None:
     if counts[0] != counts[1]:
         raise ConfigError(
             f"the text has {counts[0]} tokens and the other {counts[1]}; states are exchanged position by position, so "
-            "both must have as many: replace words by others without adding any"
+            "the numbers must be equal"
         )
     for n, (one, another) in enumerate(zip(own.words.tokens, there.words.tokens, strict=False)):
         if one != another:

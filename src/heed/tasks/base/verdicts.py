@@ -187,8 +187,16 @@ class Deletions:
                 yield self.judged(mechanism, layer, rows, head if len(every) > 1 else None)
 
 
+def check_beside(beside: str | None, verdict: bool) -> None:
+    """Refuse an unknown `beside`, and one without a verdict (ConfigError)."""
+    if beside is not None and not verdict:
+        raise ConfigError("--beside shows more of a verdict; add --verdict")
+    if beside is not None and beside not in BESIDE:
+        raise ConfigError(f"unknown --beside {beside!r}; valid: {', '.join(BESIDE)}{suggest(beside, BESIDE)}")
+
+
 class Judges:
-    """The methods `verdicts` and `verdict_shares` of runs that read texts."""
+    """The methods `verdicts` and `verdict_shares` of runs with attention."""
 
     task: Any
     model: Any
@@ -219,8 +227,7 @@ class Judges:
             ConfigError: The text is blank, the model lacks that attention, or there is no such `beside`.
         """
         run: Any = capability(self, "verdicts")
-        if beside is not None and beside not in BESIDE:
-            raise ConfigError(f"nothing called {beside!r} is shown beside a verdict{suggest(beside, BESIDE)}")
+        check_beside(beside, True)
         given = run.readable(text), Choice(mechanism, layer, head)
         found = {one.name: one for one in type(self).judged(self.task, self.model, *given)}
         verdicts = {name: one.verdict for name, one in found.items()}
@@ -243,7 +250,7 @@ class Judges:
         """The verdicts on the maps of one look as lines."""
         found = capability(self, "verdicts").verdicts(given, beside=beside, **choice)
         lines = [f"verdict on {name}: {one.line}" for name, one in found.items()]
-        return lines or ["no verdict: this model has no attention"]
+        return lines or ["no verdict: none of the chosen maps can be judged"]
 
     def _twin(self) -> Any:
         """The model with the weights that it is drawn with."""
@@ -257,7 +264,7 @@ class Judges:
         """The shares of the verdicts over inputs of looks, at most 500 evenly chosen, for each attention's last layer.
 
         For each: `share` and interval of each verdict, and of texts whose output does `not depend` on the weights; and
-        the verdict on all texts together, `pooled`, which judges short texts too.
+        the verdict on all inputs together, `pooled`, which judges short texts too.
         """
         run: Any = capability(self, "verdicts")
         each: dict[str, list[Judged]] = {}
@@ -280,10 +287,10 @@ def verdict_lines(shares: dict[str, dict[str, Any]]) -> list[str]:
     """Shares of verdicts for people."""
     lines = []
     for name, found in shares.items():
-        lines.append(f"verdicts on {name}, {found['texts']:,} texts:")
+        lines.append(f"verdicts on {name}, {found['texts']:,} inputs:")
         for word in (*VERDICTS, "not depend"):
             one = found[word]
             label = "output does not depend on it" if word == "not depend" else word
             lines.append(f"  {label:<32} {one['value']:7.2%}  [{one['low']:.2%}, {one['high']:.2%}]")
-        lines.append(f"  all texts together: {found['pooled']['verdict']} ({found['pooled']['why']})")
+        lines.append(f"  all inputs together: {found['pooled']['verdict']} ({found['pooled']['why']})")
     return lines

@@ -26,7 +26,7 @@ from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
-from heed.tasks.base.tracing import Patches
+from heed.tasks.base.tracing import HasPatching
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.classification.attribution import contrast, explain, judged
 from heed.tasks.classification.look import look_at_text
@@ -39,7 +39,7 @@ class ClassificationRun(
     TextRun[Classification, Classifier, LabelPrediction],
     LooksAtText,
     Attributes,
-    Patches,
+    HasPatching,
     Judges,
 ):
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""

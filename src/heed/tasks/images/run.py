@@ -42,7 +42,7 @@ from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
-from heed.tasks.base.verdicts import Judges
+from heed.tasks.base.verdicts import Judges, check_beside
 from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
@@ -272,7 +272,10 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             steps=steps,
             title=title,
         )
+        check_beside(beside, verdict)
         if verdict:
+            if edits:
+                raise ConfigError("a verdict is on the model without edits: leave out --verdict or --edit")
             notes = self.verdict_notes(arrays[0], beside, mechanism=mechanism, layer=layer, head=head)
             look = replace(look, notes=(*look.notes, *notes))
         return ShownPicture(look, steps)
@@ -285,9 +288,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         """
         arrays, _ = self.opened(picture)
         if len(arrays) != 1:
-            raise ConfigError(
-                f"{len(arrays)} pictures were given; a verdict is on the maps of one, and so is an attribution"
-            )
+            raise ConfigError(f"{len(arrays)} pictures were given; a verdict or an attribution needs exactly one")
         return arrays[0]
 
     @sparing()

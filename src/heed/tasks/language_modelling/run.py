@@ -31,7 +31,7 @@ from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
-from heed.tasks.base.tracing import HasLens, Patches
+from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.language_modelling.look import contrast, explain, judged, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
@@ -63,7 +63,7 @@ from heed.visible import to_json
 
 
 class LanguageModelRun(
-    TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges, Patches, HasLens
+    TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges, HasPatching, HasLens
 ):
     """A model that continues texts and scores them."""
 

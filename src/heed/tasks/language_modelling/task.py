@@ -474,7 +474,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         return len(indices) * min(self.context, len(self._pass(max(self._passes, default=0)).stream))
 
     def describe(self, indices: list[int], epoch: int) -> str:
-        batch = self.collate(indices[:1], max(self._passes, default=0))
+        batch = self.collate(indices[:1], epoch)
         text = self.tokenizer.decode(batch.labels[0][batch.mask[0]].tolist())
         return f"{len(indices)} rows, the first {text[:80]!r}"
 

@@ -31,7 +31,7 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
-from heed.tasks.base.tracing import Patches
+from heed.tasks.base.tracing import HasPatching
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.tagging.look import contrast, explain, judged, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
@@ -143,7 +143,7 @@ _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges, Patches):
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges, HasPatching):
     """A trained tagger, or an ensemble, whose mean probabilities decide.
 
     Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of

@@ -36,7 +36,7 @@ from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
 from heed.tasks.base.report import interval, points, span
-from heed.tasks.base.tracing import HasLens, Patches
+from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.verdicts import Judged, Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
@@ -237,7 +237,7 @@ def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -
     return judged_output(task, model, read, written, read, without, {"source": (parts, parts)}, _AXES, choice)
 
 
-class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, Patches, HasLens):
+class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, HasPatching, HasLens):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
     Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
