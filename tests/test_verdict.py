@@ -255,3 +255,21 @@ def test_a_patch_is_left_out_by_the_mean_colour_of_the_picture(head, tmp_path, c
         cnn.verdicts(picture)
     with pytest.raises(ConfigError, match="2 pictures were given; a verdict or an attribution needs exactly one"):
         run.verdicts([picture, picture])
+
+
+@pytest.mark.parametrize("state", ["finished", "unfinished"])
+def test_verdicts_are_kept_in_a_finished_run_alone(state, tmp_path, capsys):
+    write_data(tmp_path)
+    out = tmp_path / "run"
+    SMALL["classification"].trained(tmp_path, out)
+    if state == "unfinished":
+        for name in ("model.safetensors", "report.json", "checksums.json", "README.md"):
+            (out / name).unlink()
+    code, said, err = call(capsys, "evaluate", out, "--verdict", "--split", "valid")
+    assert code == 0 and "all inputs together: " in said, err
+    if state == "finished":
+        assert "verdicts" in json.loads((out / "report.json").read_text())["scores"]["valid"]
+        assert "all inputs together: " in (out / "README.md").read_text()
+        assert heed.folder.state_of(out) is heed.folder.State.FINISHED
+    else:
+        assert not (out / "report.json").exists()

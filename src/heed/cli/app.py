@@ -261,7 +261,7 @@ def heads(
     files: Annotated[
         list[str] | None, Argument(metavar="FILE", help="Files to score; by default the run's validation set.")
     ] = None,
-    split: Annotated[str, option(metavar="NAME", help="The set to score: valid, test.")] = "valid",
+    split: Annotated[str | None, option(metavar="NAME", help="The set to score: valid (the default), test.")] = None,
     most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
     prune: Annotated[
         int | None, option(metavar="K", help="Also write a run without the K heads that are missed least.")
@@ -489,7 +489,7 @@ def look(
     from heed.cli.show import Drawing, run_look
 
     given = {"layer": layer, "head": head, "overview": overview, "sort": sort, "edits": tuple(edits or ())}
-    chosen = {name: value for name, value in given.items() if value}
+    chosen = {name: value for name, value in given.items() if value not in (None, False, ())}
     opened = (number, every, numpy)
     drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, tuple(fonts or ()), *opened)
     run_look(run, texts or [], flags, drawing)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from heed import folder
 from heed.cli.options import options_of
 from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
 from heed.data.examples import Example
@@ -54,10 +55,9 @@ def run_evaluate(
         judged = {name: run.examples(name) for name in reports} if not files else {" ".join(files): examples}
         for name, some in judged.items():
             reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([run.input_of(one) for one in some])
-        if not files:
-            record_verdicts(run, reports)
     if as_json:
         print(to_json(reports, indent=1))
+        _record(run, reports)
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show(scores_text(run, reports, place))
@@ -67,12 +67,20 @@ def run_evaluate(
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
+    _record(run, reports)
+
+
+def _record(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
+    """Keep the verdicts on sets of a finished run in its report; a run that still trains keeps its files."""
+    judged = {name: report for name, report in reports.items() if name in run.task.split_names and "verdicts" in report}
+    if judged and folder.state_of(run.folder) is folder.State.FINISHED:
+        record_verdicts(run, judged)
 
 
 def run_heads(
     name: str,
     files: list[str],
-    split: str,
+    split: str | None,
     most: int,
     count: int | None,
     out: Path | None,
@@ -80,6 +88,13 @@ def run_heads(
     force: bool,
 ) -> None:
     """Score a run without each of its heads, and prune it; progress goes to stderr."""
+    if files and split is not None:
+        raise ConfigError("give either files or --split, not both")
+    if as_json and out is not None and count is None:
+        raise ConfigError("give either --json or --out, not both")
+    if count is not None and out is not None and out.suffix in FORMS:
+        raise ConfigError(f"--out: with --prune, '{out}' is the new run folder; give a name without {out.suffix}")
+    split = split or "valid"
     run = load(name, force=force)
     if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")

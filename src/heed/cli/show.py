@@ -45,6 +45,8 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
     if (drawing.every or drawing.numpy) and drawing.number is None:
         raise ConfigError(f"--{'all' if drawing.every else 'numpy'} goes with --number QUERY KEY")
+    if drawing.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
+        raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
     out, form = (
         drawing.out,
         "text" if drawing.numpy else form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "npz", "text")),

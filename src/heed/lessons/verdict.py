@@ -6,6 +6,7 @@ whether its largest weight is on such a word. `benchmarks/verdict.py` counts the
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -81,10 +82,12 @@ def train_on(choose: Choose, settings: str, out: Path | None = None) -> Any:
 
 
 def untrained(run: Any, seed: int) -> Any:
-    """The run with the weights that it had before training."""
-    torch.manual_seed(seed)
-    run.model = run.task.build_model().eval()
-    return run
+    """A copy of the run with a newly drawn model."""
+    fresh = copy.copy(run)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        fresh.model = run.task.build_model().eval()
+    return fresh
 
 
 class Counts(NamedTuple):

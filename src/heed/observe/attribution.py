@@ -224,7 +224,9 @@ class Attribution:
                     if error > _USELESS * whole
                     else "more than 1 %, so that small values may be wrong"
                 )
-                doubt = f", which is {share} the difference, {what}"
+                doubt = (
+                    f", which is {share} the difference, {what}" if whole else f", though the scores are equal: {what}"
+                )
             return (
                 f"{METHODS[self.method]}: score {self.score:.4f}, of the baseline {self.baseline_score:.4f}; the "
                 f"values add up to the difference with an error of {error:.2g} ({self.steps} steps){doubt}"

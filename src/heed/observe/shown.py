@@ -263,11 +263,15 @@ class ShownLook(KeptShown):
         return ShownNumber(open_one(found, query, key), every)
 
     def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.look, {"shows_steps": self.steps}
+        return self.look, {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
 
     @classmethod
     def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownLook:
-        return cls(read_value(Look, content, arrays), read_value(bool, content.get("shows_steps"), None, "shows_steps"))
+        kinds = {"shows_steps": bool, "overview": bool, "sort": str | None}
+        return cls(
+            read_value(Look, content, arrays),
+            *(read_value(kind, content.get(name), None, name) for name, kind in kinds.items()),
+        )
 
     def __repr__(self) -> str:
         look = self.look

@@ -29,6 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.observe.maps import plural
+
 SUPPORTED, CONTRADICTED = "supported", "contradicted"
 RANDOM, UNJUDGED = "not distinguishable from random", "cannot be judged"
 VERDICTS = (SUPPORTED, CONTRADICTED, RANDOM, UNJUDGED)
@@ -102,7 +104,7 @@ def judge(
         unit: What one key is, for display.
     """
     word, why, p = _judged(rows, together, np.random.default_rng(seed))
-    return Verdict(word, why.format(unit=unit, units=unit + ("es" if unit.endswith("ch") else "s")), p, uniform)
+    return Verdict(word, why.format(unit=unit, units=plural(unit)), p, uniform)
 
 
 _Found = tuple[str, str, float | None]
@@ -116,7 +118,7 @@ def _judged(
     if not judged and len(rows) == 1 and len(rows[0].weights) >= _FEWEST and together is not None:
         return _redundant(rows[0], together, rng)
     if not any(len(row.weights) > 1 for row in rows):
-        return UNJUDGED, "no row of it has two {units} to compare", None
+        return UNJUDGED, "no row has two {units} to compare", None
     if not judged:
         return UNJUDGED, f"no {{unit}} left out changes the probability by {MATTERS}", None
     if len(judged) == 1 and len(judged[0].weights) < _FEWEST:

@@ -46,7 +46,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any], command: str) 
 def record_verdicts(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
     """Add the verdicts on the maps of each set, in its report, to `report.json` and the model card."""
     for name, report in reports.items():
-        run.report["scores"].setdefault(name, report)["verdicts"] = report["verdicts"]
+        run.report["scores"][name] = {**run.report["scores"].get(name, {}), **report}
     with folders.unsealed(run.folder, folders.REPORT, *WRITTEN, final=True):
         folders.write_report(run.folder, run.report)
         write_card(run)

@@ -44,7 +44,7 @@ from heed.observe.remarks import counted_rows, looks_at
 from heed.observe.scene import Scene, stacked
 from heed.observe.shown import Shown, map_to_text
 from heed.observe.trace import edit
-from heed.runs.card import write_card
+from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.tasks.base.run import Run
 from heed.threads import sparing
@@ -372,7 +372,7 @@ def prune(run: Any, heads: Heads, count: int, out: str | Path | None = None) -> 
     made.report["pruned"] = pruned.to_json()
     note = f"{heads.examples:,} examples, on which the heads to remove were chosen"
     made.report["scores"] = {heads.source: {**made.score(heads.scored), "note": note}}
-    with folders.unsealed(made.folder, folders.WEIGHTS, folders.REPORT, "README.md", "curves.svg", final=True):
+    with folders.unsealed(made.folder, folders.WEIGHTS, folders.REPORT, *WRITTEN, final=True):
         folders.write_report(made.folder, made.report)
         if "training" in made.report:
             write_card(made)

@@ -23,8 +23,8 @@ again.
 Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
 tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
 be too high for runs of spaces. Where very many words are new at once, lengths are estimates, and a batch may have
-somewhat more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or more is
-always encoded.
+somewhat more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or
+more is always encoded.
 """
 
 from __future__ import annotations

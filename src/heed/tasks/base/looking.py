@@ -172,8 +172,8 @@ class LooksAtText(ABC):
         if verdict:
             if given["edits"] or options.get("target") or options.get("speaker"):
                 raise ConfigError(
-                    "a verdict is on the model's own output, without edits: leave out --verdict, or --edit, --target and "
-                    "--speaker"
+                    "a verdict is on the model's own output, without edits: leave out --verdict, or --edit, "
+                    "--target and --speaker"
                 )
             judging: Any = capability(self, "verdicts")
             lines = judging.verdict_notes(text, beside, mechanism=mechanism, layer=layer, head=head)
