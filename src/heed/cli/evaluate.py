@@ -57,7 +57,8 @@ def run_evaluate(
             reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([run.input_of(one) for one in some])
     if as_json:
         print(to_json(reports, indent=1))
-        _record(run, reports)
+        if not files:
+            _record(run, reports)
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show(scores_text(run, reports, place))
@@ -67,12 +68,13 @@ def run_evaluate(
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
-    _record(run, reports)
+    if not files:
+        _record(run, reports)
 
 
 def _record(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
     """Keep the verdicts on sets of a finished run in its report; a run that still trains keeps its files."""
-    judged = {name: report for name, report in reports.items() if name in run.task.split_names and "verdicts" in report}
+    judged = {name: report for name, report in reports.items() if "verdicts" in report}
     if judged and folder.state_of(run.folder) is folder.State.FINISHED:
         record_verdicts(run, judged)
 
