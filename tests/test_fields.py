@@ -422,6 +422,7 @@ CASES = {
     "TrainingConfig.validate_every": (COPY | FOUR, "training.validate_every", (2, 3), validated),
     "TrainingConfig.activation_checkpointing": (BLOCKS, "training.activation_checkpointing", BOTH, attrgetter("calls")),
     "TrainingConfig.save_minutes": (COPY | FOUR, "training.save_minutes", (9.0, 1e-4), attrgetter("steps"), TICKING),
+    "TrainingConfig.snapshots": (COPY | FOUR, "training.snapshots", ([], [0.25]), attrgetter("steps")),
     "TrainingConfig.patience": (COPY | STEPWISE, "training.patience", ("auto", 1), number_of_updates, STEADY),
     "TrainingConfig.average": (COPY | TWO, "training.average", (1, 2), validated),
     "ImagesTraining.batch_size": (PICTURES, "training.batch_size", (16, 8), targets),

@@ -165,6 +165,9 @@ class TrainingConfig(Section):
     CPU, triton on a GPU."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
+    snapshots: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
+    """Shares of the planned updates, such as [0.1, 0.5], after which the weights are kept in
+    RUN/checkpoints/step-N: `heed.load(run, step=N)`."""
     patience: Annotated[int, Field(gt=0)] | Literal["auto"] | None = "auto"
     """Stop after this many validations without a better score; null for never. "auto" is never if steps are given;
     under a time budget it is after the task's number (3) in which the loss rose as well, and the learning rate falls to

@@ -22,6 +22,7 @@ from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, run_class
+from heed.tasks.base.beside import load_step
 from heed.tasks.base.run import Run, check_one_task
 from heed.tasks.base.transfer import without_numbers
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
@@ -153,7 +154,9 @@ _TRIES = 3
 """Number of attempts: training that ends during reading may change the folder."""
 
 
-def load(run: str | Path = "last", *, finished: bool = False, force: bool = False) -> Run[Any, Any]:
+def load(
+    run: str | Path = "last", *, finished: bool = False, force: bool = False, step: int | None = None
+) -> Run[Any, Any]:
     """Open a run folder, or a packed run; "last" is the newest usable one under `runs/`.
 
     A run whose training has not finished is opened with its best weights so far; a warning and its `so_far` say so.
@@ -163,10 +166,11 @@ def load(run: str | Path = "last", *, finished: bool = False, force: bool = Fals
         finished: Refuse a run whose training has not finished.
         force: Open the run despite missing or altered files, with a warning. Weights that are not finite are still
             refused.
+        step: Use the weights kept at this update (`training.snapshots`, or a checkpoint that is still there).
 
     Raises:
-        RunError: The folder is missing, damaged or of another format, or has no weights yet; the message says which
-            file.
+        RunError: The folder is missing, damaged or of another format, or has no weights yet, or none of that step; the
+            message says which file, or which steps there are.
     """
     path = folders.find(run, folders.State.FINISHED if finished and not force else folders.State.USABLE)
     for tries in range(_TRIES):
@@ -177,7 +181,10 @@ def load(run: str | Path = "last", *, finished: bool = False, force: bool = Fals
         except RunError:
             if tries == _TRIES - 1 or _seal(path) == sealed:
                 raise
-    if opened.so_far:
+    if step is not None:
+        load_step(path, step, opened.model, force)
+        opened.so_far = f"using the weights of update {step:,}"
+    elif opened.so_far:
         warn(f"{path}: {opened.so_far}", HeedWarning, stacklevel=2)
     return opened
 

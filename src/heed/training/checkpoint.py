@@ -2,6 +2,7 @@
 
 A checkpoint is written under a temporary name, flushed to the disk with checksums of its files, and renamed; only then
 are older ones deleted. The newest two are kept whole: if one is damaged, only the updates since the other are lost.
+Of the snapshots that `training.snapshots` asks for, the weights are kept.
 
 `Selection` chooses the weights to keep at the end: those of the best validation, or a better average of the last ones.
 """
@@ -12,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ class Progress:
     bad: int = 0  # validations since the best one, the warm-up not counted
     worse: int = 0  # of these, the last ones with a loss above the lowest
     kept: list[int] = field(default_factory=list)  # steps whose weights are on disk
+    snapshots: dict[str, int] = field(default_factory=dict)  # by share of the planned updates, the step of its weights
 
     @property
     def schedule(self) -> Schedule:
@@ -80,6 +82,11 @@ class Progress:
     def is_warm(self) -> bool:
         """True if the learning rate has reached its peak."""
         return self.step >= (self.warmup or 0)
+
+    def due(self, shares: Sequence[float]) -> dict[str, int]:
+        """The shares of the planned updates that are reached and have no snapshot yet, with the present step."""
+        reached = [one for one in shares if self.total_steps and self.step >= max(1, round(one * self.total_steps))]
+        return {f"{one:g}": self.step for one in reached if f"{one:g}" not in self.snapshots}
 
 
 @dataclass
@@ -293,7 +300,8 @@ def prune_checkpoints(folder: Path) -> None:
     """Delete all but the newest two checkpoints; of older ones, the weights that these two list are kept."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
-    wanted = {step for path in whole for step in stored_progress(path).get("kept", [])}
+    stored = [stored_progress(path) for path in whole]
+    wanted = {step for one in stored for step in (*one.get("kept", ()), *one.get("snapshots", {}).values())}
     for path in _steps_in(folder):
         if path in whole:
             continue
@@ -319,6 +327,11 @@ def _keep_weights(path: Path) -> None:
 def _steps_in(folder: Path) -> list[Path]:
     """The folders with the name of a checkpoint; other folders are not heed's."""
     return [p for p in folder.glob("step-*") if re.fullmatch(r"step-[0-9]{1,18}", p.name) and p.is_dir()]
+
+
+def stored_steps(folder: Path) -> list[int]:
+    """The updates whose weights are in a folder of checkpoints, in order."""
+    return sorted(step_of(path) for path in _steps_in(folder) if _WEIGHTS in listed(path))
 
 
 def step_of(path: Path) -> int:

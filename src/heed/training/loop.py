@@ -237,7 +237,7 @@ class Trainer:
             if planned:
                 self._plan(after_validation=False)
                 continue
-            if unsaved and p.step > 0:
+            if (unsaved and p.step > 0) or p.due(self.config.snapshots):
                 self._write()
             if self.asks and self.processes.any(self.enough.is_set())[0]:
                 if p.kept[-1:] != [p.step]:
@@ -414,6 +414,7 @@ class Trainer:
         """Write a checkpoint, then delete those no longer needed."""
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
+        p.snapshots |= p.due(self.config.snapshots)
         rank, task = self.processes.rank, self.task
         own = task.carried() if isinstance(task, Carries) else {}
         mine = random_state(rank, self.device), {f"{rank}.{name}": t for name, t in own.items()}
