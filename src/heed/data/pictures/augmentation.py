@@ -1,12 +1,8 @@
 """Augmentation of training pictures: operations on whole batches, and all random changes of a configuration, in order.
 
-Pictures are arrays `(batch, height, width, channels)` from 0 to 255; the strength may differ between pictures. Each
-random number is a hash of (seed, pass, example), so neither the order of drawing, nor threads, nor the other examples
-of the batch matter, and no generator is needed for each picture.
-
-Moved pictures are bit-identical to Pillow's `Image.transform` with the nearest pixel; pixels from outside are black.
-Changes of colour have the same results as Pillow's `ImageOps` and `ImageEnhance`; for the last four, strength 1 leaves
-a picture as it is, and 0 makes it black, uniformly grey, colourless or smooth.
+Pictures are arrays `(batch, height, width, channels)` from 0 to 255. Each random number is a hash of (seed, pass,
+example), so neither the order of drawing, nor threads, nor the other examples of the batch matter, and no generator is
+needed for each picture.
 
 Erasing (Zhong et al. 2020, arXiv:1708.04896): a rectangle becomes noise; areas and shapes as in the paper, and its best
 filling, noise (RE-R).
@@ -21,7 +17,7 @@ both:   y = share * y_i + (1 - share) * y_j,   share ~ Beta(alpha, alpha)
 Source: Zhang et al. 2018, arXiv:1710.09412, equation 1; Yun et al. 2019, arXiv:1905.04899, section 3.1.
 Differs from the papers: each picture has a separate share, where their code draws one for each batch.
 
-RandAugment: some random operations of one magnitude for each picture.
+RandAugment: some random operations of one magnitude for each picture, computed by Pillow.
 Source: Cubuk et al. 2020, arXiv:1909.13719; the largest amounts, at 30, are those of torchvision.
 
 | operation | amount at magnitude m of 30 | sign |
@@ -40,12 +36,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
+from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -93,10 +90,6 @@ class Draws:
         return mixed(words).view(np.uint8)[:count]
 
 
-Numbers = NDArray[np.float64]
-"""One number for each picture of a batch."""
-
-
 def flip(pictures: Array, chosen: NDArray[np.bool_]) -> Array:
     """Mirror the chosen pictures, left to right."""
     flipped = pictures.copy()
@@ -123,162 +116,6 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
     shape = (batch, 2 * border + 1, 2 * border + 1, height, width * channels)
     cuts = as_strided(wide, shape, (steps[0], steps[1], steps[2], steps[1], 1), writeable=False)
     return cuts[np.arange(batch), tops, lefts].reshape(pictures.shape)
-
-
-def shear_x(pictures: Array, amounts: Numbers) -> Array:
-    """Shift each row by its index times the amount."""
-    return _moved(pictures, [1.0, amounts, 0.0, 0.0, 1.0, 0.0])
-
-
-def shear_y(pictures: Array, amounts: Numbers) -> Array:
-    """Shift each column by its index times the amount."""
-    return _moved(pictures, [1.0, 0.0, 0.0, amounts, 1.0, 0.0])
-
-
-def translate_x(pictures: Array, amounts: Numbers) -> Array:
-    """Shift by whole pixels, to the left if positive."""
-    return _moved(pictures, [1.0, 0.0, np.trunc(amounts), 0.0, 1.0, 0.0])
-
-
-def translate_y(pictures: Array, amounts: Numbers) -> Array:
-    """Shift by whole pixels, up if positive."""
-    return _moved(pictures, [1.0, 0.0, 0.0, 0.0, 1.0, np.trunc(amounts)])
-
-
-def rotate(pictures: Array, degrees: Numbers) -> Array:
-    """Rotate around the centre, counter-clockwise if positive."""
-    angle = -np.deg2rad(degrees)
-    _, height, width, _ = pictures.shape
-    cosine, sine = np.cos(angle), np.sin(angle)
-    x, y = width / 2, height / 2
-    return _moved(pictures, [cosine, sine, x - cosine * x - sine * y, -sine, cosine, y + sine * x - cosine * y])
-
-
-def _moved(pictures: Array, matrix: list[float | Numbers]) -> Array:
-    """Affine transformation: pixel (x, y) is the old pixel `(a x + b y + c, d x + e y + f)`, between pixel centres.
-
-    Computed in fixed point with 16 fractional bits, as in Pillow.
-    """
-    batch, height, width, channels = pictures.shape
-    a, b, c, d, e, f = (np.broadcast_to(np.asarray(value, dtype=np.float64), batch) for value in matrix)
-    x, y = np.arange(width), np.arange(height)[:, None]
-    columns, rows = (
-        (part[:, :1, None] * x + part[:, 1:2, None] * y + part[:, 2:, None]) >> 16
-        for part in (_fixed(a, b, c), _fixed(d, e, f))
-    )
-    outside = (columns < 0) | (columns >= width) | (rows < 0) | (rows >= height)
-    places = np.arange(0, batch * height * width, height * width)[:, None, None] + rows * width + columns
-    places[outside] = 0
-    moved: Array = pictures.reshape(-1, channels).take(places.reshape(-1), axis=0).reshape(pictures.shape)
-    moved[outside] = 0
-    return moved
-
-
-def _fixed(by_x: Numbers, by_y: Numbers, start: Numbers) -> NDArray[np.int64]:
-    """Fixed-point coefficients `(batch, 3)` of one coordinate, shifted to pixel centres."""
-    values = np.stack([by_x, by_y, start + by_x / 2 + by_y / 2], axis=1)
-    return np.floor(values * 65536.0 + 0.5).astype(np.int64)
-
-
-_VALUES = np.arange(256)
-_LUMA = np.array([19595, 38470, 7471], dtype=np.uint32)  # / 65536, ITU-R 601-2 as in Pillow's mode "L"
-
-
-def autocontrast(pictures: Array) -> Array:
-    """Stretch each channel so that its darkest pixel is 0 and its brightest 255."""
-    found = _histograms(pictures) > 0
-    low, high = found.argmax(-1)[..., None], 255 - found[..., ::-1].argmax(-1)[..., None]
-    scale = 255.0 / np.maximum(1.0, high - low)
-    table = np.clip(np.trunc(_VALUES * scale - low * scale), 0, 255)
-    return _looked_up(pictures, np.where(high > low, table, _VALUES))
-
-
-def equalize(pictures: Array) -> Array:
-    """Spread the pixels of each channel evenly over all values."""
-    counts = _histograms(pictures)
-    last = np.take_along_axis(counts, 255 - (counts[..., ::-1] > 0).argmax(-1)[..., None], axis=-1)
-    step = (counts.sum(-1, keepdims=True) - last) // 255
-    before = np.cumsum(counts, axis=-1) - counts
-    table = np.minimum(255, (step // 2 + before) // np.maximum(1, step))
-    return _looked_up(pictures, np.where(step > 0, table, _VALUES))
-
-
-def solarize(pictures: Array, thresholds: Numbers) -> Array:
-    """Invert the pixel values from a threshold upwards."""
-    table = np.where(thresholds[:, None, None] > _VALUES, _VALUES, 255 - _VALUES)
-    return _looked_up(pictures, table)
-
-
-def posterize(pictures: Array, bits: Numbers) -> Array:
-    """Keep the highest bits of each value."""
-    dropped = 8 - bits.astype(np.int64)[:, None, None]
-    return _looked_up(pictures, _VALUES >> dropped << dropped)
-
-
-def brightness(pictures: Array, strengths: Numbers) -> Array:
-    """Brighten with a strength above 1, darken below."""
-    return _looked_up(pictures, _blended(0, _VALUES, strengths[:, None, None]))
-
-
-def contrast(pictures: Array, strengths: Numbers) -> Array:
-    """Raise the contrast with a strength above 1: values move away from the picture's mean grey."""
-    mean = np.floor(_luma(pictures).mean((1, 2)) + 0.5)[:, None, None]
-    return _looked_up(pictures, _blended(mean, _VALUES, strengths[:, None, None]))
-
-
-def colour(pictures: Array, strengths: Numbers) -> Array:
-    """Raise the saturation with a strength above 1; a grey picture is left as it is."""
-    if pictures.shape[-1] == 1:
-        return pictures
-    return _blended(_luma(pictures)[..., None], pictures, strengths[:, None, None, None])
-
-
-def sharpness(pictures: Array, strengths: Numbers) -> Array:
-    """Sharpen with a strength above 1, smooth below; the outermost pixels are left as they are."""
-    smooth = pictures.copy()
-    if min(pictures.shape[1:3]) > 2:
-        wide = pictures.astype(np.uint16)
-        across = wide[:, :, :-2] + wide[:, :, 1:-1] + wide[:, :, 2:]
-        total = across[:, :-2] + across[:, 1:-1] + across[:, 2:] + 4 * wide[:, 1:-1, 1:-1]
-        smooth[:, 1:-1, 1:-1] = (total + 6) // 13  # rounded: 13 is odd
-    return _blended(smooth, pictures, strengths[:, None, None, None])
-
-
-def _blended(zero: NDArray[np.generic] | int, one: NDArray[np.generic], strengths: Numbers) -> Array:
-    """`zero + strength * (one - zero)` in single precision, rounded down, from 0 to 255."""
-    start = np.asarray(zero, dtype=np.float32)
-    values = start + strengths.astype(np.float32) * (one.astype(np.float32) - start)
-    return np.clip(values, 0, 255).astype(np.uint8)
-
-
-def _luma(pictures: Array) -> NDArray[np.uint32]:
-    """Grey values `(batch, height, width)`."""
-    if pictures.shape[-1] == 1:
-        return pictures[..., 0].astype(np.uint32)
-    red, green, blue = (pictures[..., i] * _LUMA[i] for i in range(3))
-    luma: NDArray[np.uint32] = (red + green + blue + np.uint32(0x8000)) >> np.uint32(16)
-    return luma
-
-
-def _looked_up(pictures: Array, tables: NDArray[np.generic]) -> Array:
-    """Replace each value by its entry in a table `(batch, channels or 1, 256)`.
-
-    `bytes.translate` takes a twentieth of the time of an array of indices.
-    """
-    out = np.empty_like(pictures)
-    for i, of_picture in enumerate(tables.astype(np.uint8)):
-        for channel, table in enumerate(of_picture):
-            part = (i, ..., channel) if len(of_picture) > 1 else (i,)
-            values = pictures[part].tobytes().translate(table.tobytes())
-            out[part] = np.frombuffer(values, dtype=np.uint8).reshape(out[part].shape)
-    return out
-
-
-def _histograms(pictures: Array) -> NDArray[np.int64]:
-    """Counts of each value, `(batch, channels, 256)`."""
-    planes = pictures.transpose(0, 3, 1, 2).reshape(-1, pictures[0, ..., 0].size)
-    counts = [np.bincount(plane, minlength=256) for plane in planes]
-    return np.stack(counts).reshape(len(pictures), -1, 256)
 
 
 _AREA = 0.02, 0.4
@@ -383,55 +220,53 @@ def _lower_half(alpha: float) -> NDArray[np.float64]:
 
 
 STRONGEST = 30
-_TOGETHER = 2**16
-"""Values of the pictures that are changed at a time, so that the arrays fit in the processor's cache."""
+Operation = Callable[[Image.Image, float, int], Image.Image]
+"""Changes a picture by a share of the largest amount, and by a sign of -1 or 1."""
 
 
-class Operation(NamedTuple):
-    """An operation and its amount as a function of magnitude / 30, height, width, and signs of -1 or 1."""
-
-    run: Callable[[Array, Numbers], Array]
-    amount: Callable[[float, int, int, Numbers], Numbers] = lambda share, h, w, signs: 1.0 + 0.9 * share * signs
+def _enhanced(kind: Callable[[Image.Image], Any]) -> Operation:
+    return lambda image, share, sign: kind(image).enhance(1.0 + 0.9 * share * sign)
 
 
-def _shear(share: float, height: int, width: int, signs: Numbers) -> Numbers:
-    return 0.3 * share * signs
+def _moved(image: Image.Image, *matrix: float) -> Image.Image:
+    """Pixel (x, y) is the old one at `(a x + b y + c, d x + e y + f)`; pixels from outside are black."""
+    return image.transform(image.size, Image.Transform.AFFINE, matrix)
 
 
-OPERATIONS = {
-    "identity": Operation(lambda pictures, _: pictures),
-    "autocontrast": Operation(lambda pictures, _: autocontrast(pictures)),
-    "equalize": Operation(lambda pictures, _: equalize(pictures)),
-    "brightness": Operation(brightness),
-    "colour": Operation(colour),
-    "contrast": Operation(contrast),
-    "sharpness": Operation(sharpness),
-    "rotate": Operation(rotate, lambda share, h, w, signs: 30.0 * share * signs),
-    "shear_x": Operation(shear_x, _shear),
-    "shear_y": Operation(shear_y, _shear),
-    "translate_x": Operation(translate_x, lambda share, h, w, signs: 150.0 / 331.0 * w * share * signs),
-    "translate_y": Operation(translate_y, lambda share, h, w, signs: 150.0 / 331.0 * h * share * signs),
-    "posterize": Operation(posterize, lambda share, h, w, signs: signs * 0.0 + 8.0 - round(4.0 * share)),
-    "solarize": Operation(solarize, lambda share, h, w, signs: signs * 0.0 + 255.0 * (1.0 - share)),
+def _shift(share: float, sign: int, length: int) -> int:
+    """Whole pixels."""
+    return int(150.0 / 331.0 * length * share * sign)
+
+
+OPERATIONS: dict[str, Operation] = {
+    "identity": lambda image, share, sign: image,
+    "autocontrast": lambda image, share, sign: ImageOps.autocontrast(image),
+    "equalize": lambda image, share, sign: ImageOps.equalize(image),
+    "brightness": _enhanced(ImageEnhance.Brightness),
+    "colour": _enhanced(ImageEnhance.Color),
+    "contrast": _enhanced(ImageEnhance.Contrast),
+    "sharpness": _enhanced(ImageEnhance.Sharpness),
+    "rotate": lambda image, share, sign: image.rotate(30.0 * share * sign),
+    "shear_x": lambda image, share, sign: _moved(image, 1, 0.3 * share * sign, 0, 0, 1, 0),
+    "shear_y": lambda image, share, sign: _moved(image, 1, 0, 0, 0.3 * share * sign, 1, 0),
+    "translate_x": lambda image, share, sign: _moved(image, 1, 0, _shift(share, sign, image.width), 0, 1, 0),
+    "translate_y": lambda image, share, sign: _moved(image, 1, 0, 0, 0, 1, _shift(share, sign, image.height)),
+    "posterize": lambda image, share, sign: ImageOps.posterize(image, 8 - round(4.0 * share)),
+    "solarize": lambda image, share, sign: ImageOps.solarize(image, 255.0 * (1.0 - share)),  # type: ignore[arg-type]
 }
 
 
 def randaugment(pictures: Array, count: int, magnitude: int, draws: Draws) -> Array:
-    """Apply `count` operations, drawn with replacement, to each picture `(batch, height, width, channels)`.
-
-    Pictures with the same operation in a round are changed together, up to the size above.
-    """
-    _, height, width, channels = pictures.shape
-    together = max(1, _TOGETHER // (height * width * channels))
-    share = magnitude / STRONGEST
-    every, changed = list(OPERATIONS.values()), pictures.copy()
-    for round_ in range(count):
-        which = draws.below(f"randaugment {round_}", len(every))
-        signs = np.where(draws.chance(f"randaugment sign {round_}", 0.5), -1.0, 1.0)
-        for number in np.unique(which).tolist():
-            operation, places = every[number], np.flatnonzero(which == number)
-            for some in np.split(places, range(together, len(places), together)):
-                changed[some] = operation.run(changed[some], operation.amount(share, height, width, signs[some]))
+    """Apply `count` operations, drawn with replacement, to each picture `(batch, height, width, channels)`."""
+    every, share = list(OPERATIONS.values()), magnitude / STRONGEST
+    chosen = [draws.below(f"randaugment {n}", len(every)) for n in range(count)]
+    signs = [np.where(draws.chance(f"randaugment sign {n}", 0.5), -1, 1) for n in range(count)]
+    changed = np.empty_like(pictures)
+    for i, picture in enumerate(pictures):
+        image = Image.fromarray(np.ascontiguousarray(picture[:, :, 0] if picture.shape[2] == 1 else picture))
+        for which, sign in zip(chosen, signs, strict=True):
+            image = every[which[i]](image, share, int(sign[i]))
+        changed[i] = np.asarray(image).reshape(picture.shape)
     return changed
 
 
