@@ -4,19 +4,15 @@ import itertools
 import json
 import threading
 import time
-from contextlib import closing
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from heed.config import TrainingConfig
 from heed.data.batch import TokenPair, collate_pairs, pin, to_device
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training.batches import Feed, Place, draws
+from heed.training.batches import Feed, draws
 from heed.training.cost import Cost
-from heed.training.processes import Processes
 from heed.training.progress import Quiet
 from reporters import Stopper
 
@@ -31,9 +27,8 @@ def none_left():
     assert not threads()
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_items_come_in_order_and_then_their_end(ahead):
-    feed = Feed(iter(range(50)), ahead)
+def test_items_come_in_order_and_then_their_end():
+    feed = Feed(iter(range(50)))
     assert list(itertools.islice(feed, 50)) == list(range(50))
     for _ in range(2):
         with pytest.raises(StopIteration):
@@ -41,58 +36,21 @@ def test_items_come_in_order_and_then_their_end(ahead):
     feed.close()
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_an_error_comes_as_it_is_where_its_item_would(ahead):
+def test_an_error_comes_as_it_is_where_its_item_would():
     def items():
         yield from range(3)
         raise OSError("train.de cannot be read")
 
-    feed = Feed(items(), ahead)
+    feed = Feed(items())
     assert [next(feed) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(OSError, match=r"train\.de cannot be read"):
         next(feed)
     feed.close()
 
 
-@pytest.mark.parametrize(("waiting", "wanted"), [(0.002, True), (0.0, False)])
-def test_a_thread_begins_only_where_items_are_waited_for(monkeypatch, waiting, wanted):
-    now = 0.0
-    monkeypatch.setattr("heed.training.batches.time", SimpleNamespace(perf_counter=lambda: now))
-
-    def made():
-        nonlocal now
-        for item in itertools.count():
-            now += waiting
-            yield item
-
-    with closing(Feed(made())) as feed:
-        for number in range(25):
-            assert next(feed) == number
-            now += 0.004
-        assert feed.is_ahead == wanted
-
-
-def test_a_thread_that_makes_waiting_longer_ends_and_no_item_is_lost():
-    def slow_in_threads():
-        for item in range(60):
-            time.sleep(0.02 if threading.current_thread().name == "heed-batches" else 0.002)
-            yield item
-
-    ahead = []
-    with closing(Feed(slow_in_threads())) as feed:
-        for number in range(60):
-            assert next(feed) == number
-            ahead.append(feed.is_ahead)
-            time.sleep(0.004)
-        assert ahead[20:25] == [True] * 5 and ahead[35:] == [False] * 25
-        with pytest.raises(StopIteration):
-            next(feed)
-        assert not threads()
-
-
 def test_no_more_than_two_items_are_ahead():
     made = []
-    feed = Feed((made.append(n) or n for n in itertools.count()), ahead=True)
+    feed = Feed(made.append(n) or n for n in itertools.count())
     assert next(feed) == 0
     time.sleep(0.05)
     assert len(made) <= 1 + 2 + 1  # taken, ahead, and one that the taking made room for
@@ -114,7 +72,7 @@ def config(**training):
 
 @pytest.fixture
 def always_ahead(monkeypatch):
-    monkeypatch.setattr("heed.training.loop.Feed", lambda source, ahead: Feed(source, True))
+    monkeypatch.setattr("heed.training.loop.draws", lambda *given, **named: Feed(draws(*given, **named)))
 
 
 def test_a_run_is_the_same_whoever_makes_its_batches_and_wherever_it_was_stopped(tmp_path, request):
@@ -159,37 +117,3 @@ def test_every_tensor_of_a_batch_is_pinned_and_moved(monkeypatch):
     for name in tensors:
         assert getattr(copy, name) is not getattr(batch, name)
         assert torch.equal(getattr(copy, name), getattr(batch, name))
-
-
-class Numbers:
-    """A task of 11 examples in batches of 2; `collate_all` also notes how many batches it made."""
-
-    def __init__(self):
-        self.made = []
-
-    def train_batches(self, epoch):
-        return [[(i + epoch) % 11, (i + 1 + epoch) % 11] for i in range(0, 11, 2)]
-
-    def collate(self, indices, epoch=0):
-        return SimpleNamespace(indices=indices, num_targets=10 * epoch + sum(indices), padding_share=0.5)
-
-
-class Together(Numbers):
-    updates_together = 4
-
-    def collate_all(self, batches, epoch):
-        self.made.append(len(batches))
-        return [self.collate(indices, epoch) for indices in batches]
-
-
-@pytest.mark.parametrize(("accumulate", "parts"), [(1, 1), (2, 1), (1, 2), (4, 2)])
-@pytest.mark.parametrize("batch", [0, 3])
-def test_batches_that_a_task_makes_together_are_those_of_the_same_updates(accumulate, parts, batch):
-    config = TrainingConfig(steps=1, accumulate=accumulate)
-    plan = next(draws(Numbers(), config, Processes(), Place(1, 0, ""), print)).place.plan
-    given = config, Processes(), Place(1, batch, plan), pytest.fail
-    together = Together()
-    alone = itertools.islice(draws(Numbers(), *given, micro_batches=parts), 15)
-    for one, other in zip(alone, draws(together, *given, micro_batches=parts), strict=False):
-        assert one == other
-    assert together.made[0] == parts * min(4 * accumulate, 6 - batch)  # four updates, or what is left of the pass

@@ -11,7 +11,7 @@ from heed.config.pictures import AugmentSection
 from heed.data.pictures.augmentation import Augment
 from heed.data.pictures.sizing import Box, Normalisation, Sizing, settled_size
 from heed.data.pictures.source import Arrays, Pixels
-from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures, updates_together
+from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -54,11 +54,9 @@ def test_pictures_are_the_same_with_any_number_of_workers(photos, megabytes):
         order = torch.randperm(40, generator=torch.Generator().manual_seed(1)).tolist()
         batches.append(
             [
-                batch
+                collate_pictures(store, targets, part, form, augment, num_labels=3, epoch=epoch)
                 for epoch in (0, 1)
-                for batch in collate_pictures(
-                    store, targets, [order[:25], order[25:]], form, augment, num_labels=3, epoch=epoch
-                )
+                for part in (order[:25], order[25:])
             ]
         )
     for others in batches[1:]:
@@ -130,30 +128,10 @@ def test_a_file_that_is_gone_is_named(photos, tmp_path):
 def test_a_batch_has_normalised_pictures_and_their_labels(photos):
     store = stored(photos, sizing=Sizing(16, 16, 1))
     form = PictureForm(store.sizing, store.normalisation())
-    (batch,) = collate_pictures(store, torch.arange(40), [[7, 0, 39]], form)
+    batch = collate_pictures(store, torch.arange(40), [7, 0, 39], form)
     assert batch.indices == [7, 0, 39] and batch.targets.tolist() == [7, 0, 39] and batch.num_targets == 3
     assert torch.equal(batch.pixels, form.tensor(store.take([7, 0, 39])))
     assert batch.pixels.shape == (3, 1, 16, 16)
-
-
-def test_batches_made_together_are_those_made_one_by_one(photos):
-    store = stored(photos)
-    augment = Augment(AugmentSection(flip=True, crop=2, randaugment=1, erase=0.5, mixup=0.4), seed=3)
-    form = PictureForm(store.sizing, store.normalisation())
-    chosen = [[7, 0, 39], [3], [1, 2, 4, 5, 6], [8]]
-    given = form, augment
-    together = collate_pictures(store, torch.arange(40), chosen, *given, num_labels=40, epoch=5)
-    for indices, one in zip(chosen, together, strict=True):
-        (alone,) = collate_pictures(store, torch.arange(40), [indices], *given, num_labels=40, epoch=5)
-        assert one.indices == indices
-        assert torch.equal(one.pixels, alone.pixels) and torch.equal(one.targets, alone.targets)
-
-
-def test_small_pictures_are_made_for_several_updates_at_once():
-    assert updates_together(64, (8, 8, 1)) == 16
-    assert updates_together(128, (28, 28, 1)) == 1
-    assert updates_together(32, (28, 28, 1)) == 5
-    assert updates_together(128, (224, 224, 3)) == 1
 
 
 def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:

@@ -163,8 +163,8 @@ EDITS = [
     ),
     Edit(
         "augment: pictures are shifted in the opposite direction",
-        "return _moved(pictures, [1.0, 0.0, np.trunc(amounts), 0.0, 1.0, 0.0])",
-        "return _moved(pictures, [1.0, 0.0, -np.trunc(amounts), 0.0, 1.0, 0.0])",
+        "return int(150.0 / 331.0 * length * share * sign)",
+        "return -int(150.0 / 331.0 * length * share * sign)",
         ("tests/test_augment.py",),
     ),
     Edit(

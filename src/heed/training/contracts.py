@@ -118,18 +118,6 @@ class Groups(Protocol):
 
 
 @runtime_checkable
-class CollatesTogether(Protocol):
-    """A task that makes several small batches together faster than one by one."""
-
-    @property
-    def updates_together(self) -> int:
-        """Number of updates whose batches are made together."""
-
-    def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[Any]:
-        """The results of `collate` for these batches."""
-
-
-@runtime_checkable
 class Scores(Protocol):
     """A task that knows how much memory scoring needs, where that may exceed what training needs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -218,7 +218,7 @@ class Trainer:
             self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
             p.processes = now
 
-    def _train(self, feed: Feed[Draw]) -> str:
+    def _train(self, feed: Iterator[Draw]) -> str:
         p = self.progress
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
@@ -269,13 +269,11 @@ class Trainer:
             return p.step % p.validate_every == 0
         return p.step - last >= p.validate_every  # this number changes with the plan
 
-    def _feed(self) -> Feed[Draw]:
-        """The batches of each update from the current place on; for a GPU in pinned memory."""
-        p, on_gpu = self.progress, self.device.type == "cuda"
-        place = Place(p.epoch, p.batch, p.plan)
-        given = self.task, self.config, self.processes, place, self._say
-        count = p.micro_batches
-        return Feed(draws(*given, pin, count) if on_gpu else draws(*given, micro_batches=count), ahead=on_gpu)
+    def _feed(self) -> Generator[Draw] | Feed[Draw]:
+        """The batches of each update from the current place on; for a GPU made ahead, in pinned memory."""
+        p, count = self.progress, self.progress.micro_batches
+        given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self._say
+        return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
 
     def _update(self, draw: Draw, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data."""

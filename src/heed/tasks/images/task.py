@@ -25,7 +25,7 @@ from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures, updates_together
+from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
 from heed.errors import ConfigError
 from heed.models.base import ImageConfig, ImageEncoder
 from heed.shapes import ReturnsTensor
@@ -360,18 +360,8 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         return plan_even(len(self.splits.examples["train"]), training.batch_size, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
-        return self.collate_all([indices], epoch)[0]
-
-    def collate_all(self, batches: Sequence[list[int]], epoch: int) -> list[PictureBatch]:
-        """Several batches; small pictures are augmented together."""
-        given = self.sized("train"), self._train_targets, batches, self.form, self.augment
+        given = self.sized("train"), self._train_targets, indices, self.form, self.augment
         return collate_pictures(*given, num_labels=len(self.labels), epoch=epoch)
-
-    @property
-    def updates_together(self) -> int:
-        """Number of updates whose batches are built together."""
-        training = self.config.training
-        return updates_together(training.batch_size * training.accumulate, self.form.sizing.shape)
 
     @cached_property
     def augment(self) -> Augment:
