@@ -87,15 +87,13 @@ def cases():
 
 
 every_case = pytest.mark.parametrize(("vocab_size", "blocked", "large"), list(cases()))
-both_ways = pytest.mark.parametrize("way", ["pieces", "whole", "plain"])
+both_ways = pytest.mark.parametrize("way", ["runs", "plain"])
 
 
 def prepare(monkeypatch, way, vocab_size, blocked, large):
     """The model and prompts; the search takes the way it is told to wherever that is possible."""
     monkeypatch.setattr(kernels.private, "_enabled", way != "plain")
     monkeypatch.setattr(LINEAR, "_SMALL", 0)
-    for limit in ("_WHOLE", "_SEVERAL"):
-        monkeypatch.setattr(LINEAR, limit, math.inf if way == "whole" else 0)
     prompts = 3 + torch.arange(NUM_SOURCES).unsqueeze(1)
     return Chain(vocab_size, blocked, large).eval(), prompts
 

@@ -232,14 +232,8 @@ def _log_total(largest: Tensor, probabilities: Tensor) -> Tensor:
 
 _RUN = 64
 """Neighbouring tokens that are first represented by their maximum."""
-_PIECE = 16 * _RUN
-"""Tokens whose logits are computed at once."""
 _SMALL = 40_000
 """Logits up to which one softmax and one sort are as fast."""
-_SEVERAL = 300_000
-"""Logits up to which computing all at once beats pieces, for several tokens per source."""
-_WHOLE = 1_500_000
-"""Logits up to which computing all at once beats pieces, for the best token of each row."""
 
 
 class Best(NamedTuple):
@@ -266,15 +260,12 @@ class LargeVocabulary:
     """The output layer of a search, with memory for its logits.
 
     A search needs the best continuations of each source. Logits over a vocabulary are its largest tensors: on a CPU,
-    allocating them takes longer than computing with them, and rereading them takes as long as a product. The best
-    continuations are therefore found in pieces of the vocabulary, each small enough for a cache, in reused memory. Each
-    piece yields its log-sum-exp and the maximum of every run of 64 neighbouring tokens; the best `k` tokens lie in the
-    `k` runs with the largest maxima.
+    allocating them takes longer than computing with them, so their memory is used again. Sorting them takes as long as
+    a product; the best `k` tokens lie in the `k` runs of 64 neighbouring tokens with the largest maxima.
     """
 
     def __init__(self, weight: Float[Tensor, "vocab_size d"], bias: Float[Tensor, " vocab_size"] | None) -> None:
         self._weight, self._bias, self._vocab_size = weight, bias, len(weight)
-        self._memory = torch.empty(0, 0, 0)
         self._rows = torch.empty(0, 0)
         self._banned: dict[tuple[int, ...], Tensor] = {}
 
@@ -286,20 +277,18 @@ class LargeVocabulary:
         self, hidden: Float[Tensor, "rows d"], banned: tuple[int, ...], totals: Float[Tensor, "sources beams"], k: int
     ) -> Best:
         """As `best_of`, from states `(sources * beams, d)`; banned tokens stay in the softmax but are never chosen."""
-        size = len(hidden) * self._vocab_size
-        if k == totals.shape[1] == 1 and size <= _WHOLE:
-            return self._most_probable(hidden, banned, totals)
-        if size <= _SEVERAL:
-            return self._best_of_runs(hidden, banned, totals, k)
-        return self._best_of_pieces(hidden, banned, totals, k)
-
-    def _most_probable(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor) -> Best:
-        """The best token of each row, found in the run with the largest maximum: torch's argmax is not vectorised."""
         log_probs, runs = self._log_probs_and_runs(hidden, banned)
-        first = runs.argmax(-1, keepdim=True) * _RUN
-        tokens = (first + torch.arange(_RUN, device=hidden.device)).clamp_(max=self._vocab_size - 1)
-        best, place = log_probs.gather(1, tokens).max(-1, keepdim=True)
-        return Best(totals + best, torch.zeros_like(place), tokens.gather(1, place), best)
+        (num_sources, beams), num_runs = totals.shape, runs.shape[1]
+        joint = (runs.view(num_sources, beams, num_runs) + totals.unsqueeze(-1)).flatten(1)
+        chosen = joint.topk(k, dim=-1).indices.unsqueeze(-1)  # (sources, k, 1)
+        row = torch.div(chosen, num_runs, rounding_mode="floor")
+        tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
+        flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
+        found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
+        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
+        best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
+        rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
+        return Best(best, rows, written, found.flatten(1).gather(1, place))
 
     def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """All log-probabilities, `(rows, vocab_size)`, -inf where banned, and each run's maximum, `(rows, runs)`."""
@@ -315,70 +304,3 @@ class LargeVocabulary:
         if end < self._vocab_size:
             runs = torch.cat([runs, log_probs[:, end:].amax(-1, keepdim=True)], dim=1)
         return log_probs, runs
-
-    def _best_of_runs(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
-        """The best tokens for few rows, found in the `k` runs of each source with the largest maxima."""
-        log_probs, runs = self._log_probs_and_runs(hidden, banned)
-        (num_sources, beams), num_runs = totals.shape, runs.shape[1]
-        joint = (runs.view(num_sources, beams, num_runs) + totals.unsqueeze(-1)).flatten(1)
-        chosen = joint.topk(k, dim=-1).indices.unsqueeze(-1)  # (sources, k, 1)
-        row = torch.div(chosen, num_runs, rounding_mode="floor")
-        tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
-        flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
-        found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
-        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
-        best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
-        rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
-        return Best(best, rows, written, found.flatten(1).gather(1, place))
-
-    def _best_of_pieces(self, hidden: Tensor, banned: tuple[int, ...], totals: Tensor, k: int) -> Best:
-        (num_sources, beams), device = totals.shape, hidden.device
-        pieces, runs, norm = self._pieces(hidden)
-        for token in banned:
-            piece, place = divmod(token, _PIECE)
-            pieces[piece, :, place] = -torch.inf
-            first = place - place % _RUN
-            runs[piece, :, first // _RUN] = pieces[piece, :, first : first + _RUN].amax(-1)
-
-        # Relative to the most probable row of a source, so that a single row is ranked by its logits, however large.
-        added = totals - norm.view_as(totals)
-        added = (added - added.amax(1, keepdim=True).clamp_min(torch.finfo(added.dtype).min)).flatten()
-        num_runs = runs.shape[0] * runs.shape[2]
-        joint = (runs + added.unsqueeze(-1)).transpose(0, 1).reshape(num_sources, beams * num_runs)
-        chosen = joint.topk(k, dim=-1).indices  # (sources, k)
-        row_of_source, run = chosen // num_runs, chosen % num_runs
-        row = row_of_source + torch.arange(num_sources, device=device).unsqueeze(1) * beams
-        tokens = (run * _RUN).unsqueeze(-1) + torch.arange(_RUN, device=device)  # (sources, k, run)
-        start = run * _RUN // _PIECE * pieces.stride(0) + row * pieces.stride(1)
-        logits = self._memory.view(-1)[(start.unsqueeze(-1) + tokens % _PIECE).flatten(1)]  # (sources, k * run)
-        found = (logits + added[row].repeat_interleave(_RUN, dim=1)).topk(k, dim=-1).indices
-        which = found // _RUN
-        log_probs = logits.gather(1, found) - norm[row.gather(1, which)]
-        row_of_source, tokens = row_of_source.gather(1, which), tokens.flatten(1).gather(1, found)
-        return Best(totals.gather(1, row_of_source) + log_probs, row_of_source, tokens, log_probs)
-
-    def _pieces(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits in pieces, the maximum of each run, and the log-sum-exp of each row.
-
-        Returns:
-            `(pieces, rows, tokens)`, -inf beyond the vocabulary; `(pieces, rows, runs per piece)`; `(rows,)`.
-        """
-        vocab_size, num_rows = self._vocab_size, len(hidden)
-        starts = range(0, vocab_size, _PIECE)
-        if self._memory.shape[1] < num_rows:
-            self._memory = large_empty((len(starts), num_rows, _PIECE), hidden)
-            self._memory[-1, :, vocab_size - starts[-1] :] = -torch.inf
-        pieces = self._memory[:, :num_rows]
-        runs = hidden.new_empty(len(starts), num_rows, _PIECE // _RUN)
-        largest, sums = hidden.new_empty(2, len(starts), num_rows)
-        for n, (start, piece) in enumerate(zip(starts, pieces, strict=True)):
-            end = min(start + _PIECE, vocab_size)
-            bias = None if self._bias is None else self._bias[start:end]
-            logits = linear(hidden, self._weight[start:end], bias)
-            piece[:, : end - start] = logits
-            torch.amax(piece.unflatten(1, (-1, _RUN)), -1, out=runs[n])
-            torch.amax(runs[n], 1, out=largest[n])
-            torch.sum(logits.sub_(largest[n].unsqueeze(1)).exp_(), 1, out=sums[n])
-        # If all logits of a piece are -inf, its sum is NaN, and its log-sum-exp is its maximum, -inf.
-        norms = torch.where(largest.isneginf(), largest, sums.log_().add_(largest))
-        return pieces, runs, torch.logsumexp(norms, dim=0)
