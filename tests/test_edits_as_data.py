@@ -154,7 +154,7 @@ def test_signed_maps_are_drawn_on_two_ramps_that_meet_at_0(run):
     assert (one.color(-1.0), one.color(1.0)) == (palette.DOWN_LIGHT[-1], palette.UP_LIGHT[-1])
     drawn = to_svg(map_scene(one))
     assert palette.DOWN_LIGHT[-1] in drawn and ">-1.00<" in drawn and ">+1.00<" in drawn
-    assert "-1" in drawn.split("url(#ramp)")[1]
+    assert "-1" in drawn.split("url(#signed)")[1]
     assert "█-1.00" in map_to_text(one) and "█+1.00" in map_to_text(one)
 
 

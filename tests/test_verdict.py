@@ -224,10 +224,10 @@ def test_what_is_shown_beside_a_verdict(planted, capsys):
     for beside, said in (("permuted", "mean of 20 passes"), ("twin", "an untrained network of seed")):
         line = planted.verdicts(text, mechanism="pooling", beside=beside)["pooling layer 0"].line
         assert said in line
-    with pytest.raises(ConfigError, match="unknown --beside 'twins'; valid: twin, permuted; did you mean 'twin'"):
+    with pytest.raises(ConfigError, match=r"unknown --beside 'twins'; give untrained, .*; did you mean 'twin'"):
         planted.verdicts(text, beside="twins")
-    code, _, err = call(capsys, "look", planted.folder, text, "--beside", "twin")
-    assert code != 0 and "--beside shows more of a verdict; add --verdict" in err
+    code, _, err = call(capsys, "look", planted.folder, text, "--beside", "permuted")
+    assert code != 0 and "--beside permuted shows more of a verdict; add --verdict" in err
     before = {name: value.clone() for name, value in planted.model.state_dict().items()}
     planted.verdicts(text, beside="twin")
     assert all(torch.equal(before[name], value) for name, value in planted.model.state_dict().items())

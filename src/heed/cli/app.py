@@ -456,7 +456,12 @@ def look(
         bool, option("View", "--overview", help="Thumbnails of all layers and heads, or of those chosen.")
     ] = False,
     sort: Annotated[
-        str | None, option("View", metavar="MEASURE", help="Order the overview: entropy, smallest first.")
+        str | None,
+        option(
+            "View",
+            metavar="MEASURE",
+            help="Order of the overview: entropy (smallest first) or untrained (largest distance).",
+        ),
     ] = None,
     edits: Annotated[
         list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import tempfile
 import textwrap
@@ -100,6 +101,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     path = folder.find(name)
     _refuse_task_without_looks(path)
     from heed.runs.loading import load  # a refusal needs no torch
+    from heed.tasks.base.beside import names_no_run, other_of
     from heed.tasks.base.run import TextRun
     from heed.threads import sparing
 
@@ -117,12 +119,17 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
                 chosen[name] = number(name, chosen[name], f"a number{', mean' * ('mean' in words)} or all")
         if pictures := [name for name in ("overview", "sort") if name in chosen and not isinstance(run, TextRun)]:
             raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
+        options = options_of(run.config.task, "look", flags)
+        if (beside := options.get("beside")) is not None and not names_no_run(beside):
+            if beside != "last" and not os.path.exists(beside):
+                other_of(run, beside)  # names what there is
+            options["beside"] = load(beside, force=drawing.force)
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
             steps=drawing.steps,
             mechanism=drawing.mechanism,
             **chosen,
-            **options_of(run.config.task, "look", flags),
+            **options,
         )
 
 

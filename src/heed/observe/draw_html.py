@@ -56,14 +56,14 @@ def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sor
     More than `FEW` attention maps are drawn as an overview, fewer only with `overview`; `sort` orders it by a measure.
     """
     texts = list(zip(look.names, (look.source, look.target), strict=True))
-    attention = [map for map in look.maps if map.shares]
-    together = bool(attention) and (overview or len(attention) > FEW)
-    alone = [(i, map) for i, map in enumerate(look.maps) if not together or not map.shares]
+    attention = [map for map in (*look.maps, *(one.map for one in look.beside)) if map.shares]
+    together = bool(attention) and (overview or len([map for map in look.maps if map.shares]) > FEW)
+    small = [one.difference for one in look.beside] if together else []  # too many for one page; JSON has them
+    alone = [map for map in look.drawn if not together or not (map.shares or any(map is one for one in small))]
     parts = [
         *map(shading_to_html, look.shadings),
         *([overview_to_html(attention, sort)] if together else []),
-        *(map_to_html(map, i) for i, map in alone),
-        *(map_to_html(map, i) for i, map in enumerate(look.differences, len(look.maps))),
+        *(map_to_html(map, i) for i, map in enumerate(alone)),
         *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
         *([steps_to_html(look)] if steps else []),
         *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
@@ -121,7 +121,8 @@ def overview_to_html(maps: Sequence[Map], sort: str | None = None) -> Markup:
     headed = [(heading(name, rows), rows) for name, rows in found.items()]
     noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
     data = maps_data(maps, kept=KEPT, noted=noted)
-    return draw("overview", headed, said(maps), sort, [*SORTS], _MapPart(), data)
+    sorts = [name for name in SORTS if name != "untrained" or any(map.untrained is not None for map in maps)]
+    return draw("overview", headed, said(maps, sort), sort, sorts, _MapPart(), data)
 
 
 def _fits_a_table(map: Map) -> bool:

@@ -63,7 +63,9 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     width = max(width, int(max(len(line) for line in header) * 6.6) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
-    scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp("ramp", _ramp_of(map)))
+    scene = Scene(
+        width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp(_ramp_name(map), _ramp_of(map))
+    )
     scene.add([
         Label(left, top - (_FONT + 12 if upright else turned + 16), f"{axis_name(map.key)} \u2192", "small"),
         Label(_MARGIN + 4, top + cell * len(map.query) / 2, f"\u2190 {axis_name(map.query)}", "middle", -90),
@@ -97,6 +99,11 @@ def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
         color = palette.shade(0.7 if value > 0 else 0.4)
         scene.add([Box(x, y, _UNIT_WIDTH - 2, length, color, f"unit {i + 1}: {value:.3f}")])
     return scene
+
+
+def _ramp_name(map: Map) -> str:
+    """The id of its ramp, as drawings may be joined."""
+    return "signed" if map.least < 0 else "ramp"
 
 
 def _ramp_of(map: Map) -> list[str]:
@@ -165,7 +172,7 @@ def png_uri(steps: NDArray[np.uint8], colors: list[str]) -> str:
 
 def _color_bar(map: Map, by_row: bool, masked: str) -> Iterable[Item]:
     ends = f"{map.least:.3g}", "row's largest" if by_row else f"{map.most:.3g}"
-    yield Box(0, 0, _BAR, 10, "url(#ramp)", stroke=_FRAME)
+    yield Box(0, 0, _BAR, 10, f"url(#{_ramp_name(map)})", stroke=_FRAME)
     yield from (
         Label(0, 24, ends[0], "small"),
         Label(_BAR / 2 - 20 * by_row, 24, map.unit, "middle"),

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.maps import Axis, Map, Opens, Part, SignedMap
+from heed.observe.maps import MERGED, Axis, Map, Opens, Part, SignedMap, common_units, cut, merge_subwords, text_of
+from heed.observe.remarks import counted_rows
 from heed.visible import visible
 
 
@@ -118,6 +120,15 @@ class DecoderFrame:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """The map of another network for the same input and output, and what the run's own map differs by."""
+
+    first: int  # the number of the run's own map in `maps`
+    map: Map
+    difference: SignedMap | None = None  # the run's own minus this one; None if their axes differ
+
+
+@dataclass(frozen=True)
 class Look:
     """Everything that a look at one example shows; drawn by `heed.observe.shown`, `draw_svg` and `draw_html`."""
 
@@ -139,6 +150,22 @@ class Look:
     differences: tuple[SignedMap, ...] = ()  # of an edited look: its maps minus those without the edits
     unit: str = "word"  # what one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
+    beside: tuple[Beside, ...] = ()  # maps of another network
+    # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
+    output: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def together(self) -> list[list[Map]]:
+        """Each map with that of the other network and the difference."""
+        found: list[list[Map]] = [[one] for one in self.maps]
+        for other in self.beside:
+            found[other.first] += [other.map, *([] if other.difference is None else [other.difference])]
+        return found
+
+    @property
+    def drawn(self) -> list[Map]:
+        """All maps in drawing order; the differences of edits are last."""
+        return [*(one for maps in self.together for one in maps), *self.differences]
 
 
 _MOST_PROBABLE = "Most probable token at each step, with the edits and without, after the same tokens"
@@ -165,6 +192,102 @@ def compared(look: Look, plain: Look) -> Look:
         shares = tuple(probability for _, probability in first)
         shadings = (*shadings, Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True))
     return replace(look, shadings=shadings, differences=differences)
+
+
+def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> Look:
+    """A look with the maps of another network at the same input and output, their differences, and notes.
+
+    Maps are matched by mechanism, layer and head, the others of a mechanism by position. Those of different tokens are
+    subtracted on the words that both are made of. Attention that a look shows as a shading becomes a map of one row.
+
+    Args:
+        look: Of the run.
+        other: Of the other network.
+        name: Of the other network.
+        untrained: The other network is the untrained one, so the distance belongs to the run's own map.
+    """
+    own, others = [*look.maps, *_rows(look)], [*other.maps, *_rows(other)]
+    pairs, notes = _matched(own, others, name)
+    beside = []
+    for i, j in sorted(pairs.items()):
+        one, there = own[i], others[j]
+        found = _on_common_units(one, there)
+        difference = None if isinstance(found, str) else _difference(*found, name)
+        if isinstance(found, str):
+            notes.append(f"{one.title}: nothing is subtracted, because {found}")
+        elif untrained and difference is not None:
+            own[i] = replace(one, untrained=difference.distance)
+        beside.append(Beside(i, replace(there, of=name), difference))
+    return replace(look, maps=tuple(own), beside=tuple(beside), notes=(*look.notes, *notes))
+
+
+def _rows(look: Look) -> list[Map]:
+    """The attention that a look shows as shadings, as maps of one row."""
+    found = []
+    for one in look.shadings:
+        if one.opens is not None:
+            title, (query, _), _ = one.opens
+            weights = torch.tensor([one.weights])
+            found.append(Map(title.partition(" attention")[0], 0, None, query, one.axis, weights, caption=one.title))
+    return found
+
+
+def _matched(own: Sequence[Map], others: Sequence[Map], name: str) -> tuple[dict[int, int], list[str]]:
+    """The number of the other map for that of each own one, and notes on what does not match by name."""
+    kinds = [[(type(one), one.mechanism) for one in maps] for maps in (own, others)]
+    places = {(kind, one.layer, one.head): j for j, (kind, one) in enumerate(zip(kinds[1], others, strict=True))}
+    named = [(kind, one.layer, one.head) for kind, one in zip(kinds[0], own, strict=True)]
+    found = {i: places[key] for i, key in enumerate(named) if key in places}
+    notes = []
+    for kind in dict.fromkeys(kinds[0]):
+        left = (i for i, one in enumerate(kinds[0]) if one == kind and i not in found)
+        there = (j for j, one in enumerate(kinds[1]) if one == kind and j not in {*found.values()})
+        for i, j in [*zip(left, there, strict=False)]:
+            found[i] = j
+            notes.append(f"matched by position: {own[i].title}, and {others[j].title} of {name}")
+    notes += [f"{one.title}: {name} has no such map" for i, one in enumerate(own) if i not in found]
+    return found, notes + [
+        f"{one.title}: only {name} has it" for j, one in enumerate(others) if j not in found.values()
+    ]
+
+
+def _on_common_units(one: Map, other: Map) -> tuple[Map, Map] | str:
+    """Two maps on the units of text that both are made of, or why there are none."""
+    axes, units = [], []
+    for name, (a, b) in {"rows": (one.query, other.query), "columns": (one.key, other.key)}.items():
+        if (found := common_units(a, b)) is None:
+            texts = (visible(cut(text_of(axis, 0, len(axis)), 40)) for axis in (a, b))
+            return f"the {name} are different texts, {' and '.join(map(repr, texts))}"
+        labels = []
+        for i, j in zip(*found, strict=True):
+            whole = next((axis.labels[at.start] for axis, at in ((a, i), (b, j)) if len(at) == 1), None)
+            labels.append(whole or "".join(a.labels[i.start : i.stop]).strip())
+        axes.append(Axis(a.name, "word", tuple(labels)))
+        units.append(found)
+    made = []
+    for number, drawn in enumerate((one, other)):
+        rows, columns = units[0][number], units[1][number]
+        same = (len(rows), len(columns)) == (len(drawn.query), len(drawn.key))
+        made.append(drawn if same else merge_subwords(drawn, axes[0], rows, axes[1], columns))
+    return made[0], made[1]
+
+
+def _difference(one: Map, other: Map, name: str) -> SignedMap:
+    """The weights of a map minus those of another network's, with the agreement and the distance of their rows."""
+    caption = f"{one.unit.capitalize()} minus that of {name}, for the same input and output."
+    caption += f" {MERGED}" if MERGED in f"{one.caption}{other.caption}" else ""
+    rows = counted_rows(one) & counted_rows(other)
+    agreement = distance = None
+    if one.shares and bool(rows.any()):
+        a, b = (drawn.weights.detach().double()[rows] for drawn in (one, other))
+        agreement = float((a.argmax(-1) == b.argmax(-1)).double().mean())
+        distance = float((a - b).abs().sum(-1).mean()) / 2
+        caption += (
+            f" Agreement: {agreement:.2f} of the rows have their largest weight on the same key. Distance: "
+            f"{distance:.2f}, the mean total variation of the rows."
+        )
+    title = f"{one.title}: minus that of {name}"
+    return SignedMap.between(one, other, title, caption, agreement=agreement, distance=distance)
 
 
 def _listed(top: tuple[tuple[str, float], ...]) -> str:

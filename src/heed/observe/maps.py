@@ -12,10 +12,11 @@ compares fields, not letters; any other key is a span by itself.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -93,6 +94,9 @@ class Map:
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
     opens: Opens | None = field(default=None, compare=False)  # what the weights came from; None if it is not kept
+    of: str = ""  # the network, in a look at several; "" for the run's own
+    # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
+    untrained: float | None = None
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -124,7 +128,12 @@ class Map:
     def title(self) -> str:
         """Short name: mechanism, layer and head."""
         head = "" if self.head is None else f", head {self.head}"
-        return f"{self.mechanism} attention, layer {self.layer}{head}"
+        return f"{self.mechanism} attention, layer {self.layer}{head}{self.whose}"
+
+    @property
+    def whose(self) -> str:
+        """The network, for titles; "" for the run's own."""
+        return f", of {self.of}" if self.of else ""
 
     @property
     def unit(self) -> str:
@@ -181,7 +190,7 @@ class Traces(Map):
 
     @property
     def title(self) -> str:
-        return f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}"
+        return f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}{self.whose}"
 
     @property
     def unit(self) -> str:
@@ -199,14 +208,20 @@ class SignedMap(Map):
     name: str = ""
     quantity: str = "difference"
     darkest: float = 1.0  # the absolute value that is drawn darkest
+    # of a difference from another network: the share of the rows whose largest weights are on the same key, and the
+    # mean total variation of the rows; None for other maps
+    agreement: float | None = None
+    distance: float | None = None
 
     @classmethod
-    def between(cls, after: Map, before: Map) -> SignedMap:
-        """The weights of one map minus those of another on the same axes."""
-        name = f"{after.title}: with the edits minus without"
-        caption = "Weight with the edits minus weight without them, for the same input and output."
+    def between(cls, after: Map, before: Map, name: str = "", caption: str = "", **numbers: Any) -> SignedMap:
+        """The weights of one map minus those of another on the same axes; by default those without edits."""
+        name = name or f"{after.title}: with the edits minus without"
+        caption = caption or "Weight with the edits minus weight without them, for the same input and output."
+        masks = after.mask, before.mask
+        mask = None if masks[0] is None or masks[1] is None else masks[0] | masks[1]
         parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
-        return cls(*parts, None, after.mask, caption, name=name)
+        return cls(*parts, None, mask, caption, name=name, **numbers)
 
     @property
     def title(self) -> str:
@@ -290,6 +305,28 @@ def shades(map: Map) -> Shades:
     if map.mask is not None:
         values = np.where(map.mask.cpu().numpy(), values, np.nan)
     return Shades(values, by_row)
+
+
+def common_units(one: Axis, other: Axis) -> tuple[list[range], list[range]] | None:
+    """The finest units of which both axes are made, as ranges of their positions; None for different texts.
+
+    Labels are compared without blanks, marks of unknown, generated and inner tokens, and case. A blank character
+    belongs to the unit before it.
+    """
+    texts = [[_compared(label) for label in axis.labels] for axis in (one, other)]
+    if "".join(texts[0]) != "".join(texts[1]):
+        return None
+    ends = [[*accumulate(map(len, labels))] for labels in texts]
+    found: list[list[range]] = []
+    for own in ends:
+        cuts = [i + 1 for i, end in enumerate(own) if end in {*ends[0]} & {*ends[1]} and end not in own[i + 1 : i + 2]]
+        found.append([range(*pair) for pair in pairwise([0, *cuts])])
+    return (found[0], found[1]) if len(found[0]) == len(found[1]) else None
+
+
+def _compared(label: str) -> str:
+    plain = "".join(label.split()).casefold()
+    return re.sub(r"^([?+]|##|\u2581)(?=.)", "", plain)
 
 
 MERGED = "Words: weights are summed over the parts of the attended word and averaged over those of the attending word."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +24,14 @@ from heed.visible import clean
 
 FEW = 8
 """A page shows more attention maps than these as an overview."""
-SORTS: dict[str, Callable[[Map], float]] = {"entropy": entropy}
-"""Measures by which an overview can be ordered, smallest first."""
+SORTS = {"entropy": "smallest first", "untrained": "largest distance from the untrained network first"}
+"""Measures by which an overview can be ordered."""
+DISTANCE = "Δ: distance from the map of the untrained network, the mean total variation of the rows"
 MEASURE = "entropy: mean over the rows, as a share of the largest possible"
 _SIDE = 64
 _GAP = 14
 _STEPS = 250
-_SHORT = {"near-uniform": "even", "same": "diag", "previous": "prev", "alignment": "align"}
+_SHORT = {"same as untrained": "untr", "near-uniform": "even", "same": "diag", "previous": "prev", "alignment": "align"}
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,22 @@ class Entry:
         """Layer and head, in short."""
         return f"L{self.map.layer}" + ("" if self.map.head is None else f" H{self.map.head}")
 
+    def place(self, sort: str) -> float:
+        """Its place in the order of a measure: smaller is earlier, maps without the measure come last."""
+        return self.entropy if sort == "entropy" else -(-1.0 if self.map.untrained is None else self.map.untrained)
+
     def label(self, sort: str | None) -> str:
-        """What is written over its thumbnail: the head, and the layer too where rows are not layers; its entropy."""
+        """What is written over its thumbnail: the head, and the layer too where rows are not layers; its measure."""
         head = "mean" if self.map.head is None else f"H{self.map.head}"
-        return f"{self.name if sort else head} {self.entropy:.2f}"
+        by_distance = sort == "untrained" and self.map.untrained is not None
+        measure = f"Δ{self.map.untrained:.2f}" if by_distance else f"{self.entropy:.2f}"
+        return f"{self.name if sort else head} {measure}"
 
     @property
     def said(self) -> str:
         """Title, entropy and remarks in words."""
-        return "; ".join([self.map.title, f"entropy {self.entropy:.2f}", *(one.text for one in self.remarks)])
+        far = [] if self.map.untrained is None else [f"distance from the untrained network {self.map.untrained:.2f}"]
+        return "; ".join([self.map.title, f"entropy {self.entropy:.2f}", *far, *(one.text for one in self.remarks)])
 
     @property
     def short(self) -> str:
@@ -74,37 +82,40 @@ def check_sort(sort: str | None) -> None:
 
 
 def groups(maps: Sequence[Map], sort: str | None = None) -> dict[str, list[list[Entry]]]:
-    """The attention maps by mechanism, in rows: one for each layer, or with `sort` in the order of that measure."""
+    """The attention maps by mechanism and network, in rows: one for each layer, or with `sort` by that measure."""
     found: dict[str, list[list[Entry]]] = {}
     for index, one in enumerate(maps):
         if not one.shares:
             continue
-        rows = found.setdefault(one.mechanism, [])
+        rows = found.setdefault(f"{one.mechanism} attention{one.whose}", [])
         if not rows or rows[-1][0].map.layer != one.layer:
             rows.append([])
         spread = entropy(one)
         rows[-1].append(Entry(index, one, spread, remarks(one, spread)))
     if sort is None:
         return found
-    order = {name: sorted((one for row in rows for one in row), key=lambda one: SORTS[sort](one.map))
+    order = {name: sorted((one for row in rows for one in row), key=lambda one: one.place(sort))
              for name, rows in found.items()}  # fmt: skip
     wide = {name: max(map(len, rows)) for name, rows in found.items()}
     return {name: [each[i : i + wide[name]] for i in range(0, len(each), wide[name])] for name, each in order.items()}
 
 
 def heading(name: str, rows: Sequence[Sequence[Entry]]) -> str:
-    """Mechanism, number of maps and their size."""
+    """Name of a group, number of maps and their size."""
     first = rows[0][0].map
     count = sum(map(len, rows))
     sizes = f"{len(first.query)} x {len(first.key)} {plural(first.key.kind)}"
-    return f"{clean(name)} attention: {count} map{'' if count == 1 else 's'}, {sizes}"
+    return f"{clean(name)}: {count} map{'' if count == 1 else 's'}, {sizes}"
 
 
-def said(maps: Sequence[Map]) -> str:
+def said(maps: Sequence[Map], sort: str | None = None) -> str:
     """How to read the thumbnails."""
+    measure = MEASURE + (f". {DISTANCE}" if any(map.untrained is not None for map in maps) else "")
+    order = f" Ordered by {sort}, {SORTS[sort]}." if sort else ""
     long = any(len(map.key) > LONG for map in maps if map.shares)
     colour = "each row by its own largest weight" if long else "weights from 0 to 1"
-    return f"Colour: {colour}. Where a square stands for several weights, it shows the largest. {MEASURE.capitalize()}."
+    measure = measure[:1].upper() + measure[1:]
+    return f"Colour: {colour}. Where a square stands for several weights, it shows the largest. {measure}.{order}"
 
 
 def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
@@ -132,8 +143,7 @@ def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: b
                 part = row[start : start + per_line]
                 lines += _line_of_thumbnails(part, sort, label, columns, color)
         blocks += [*lines, *_by_kind(rows, width), ""]
-    order = f" Ordered by {sort}, smallest first." if sort else ""
-    return [*blocks, *textwrap.wrap(said(maps) + order, width)]
+    return [*blocks, *textwrap.wrap(said(maps, sort), width)]
 
 
 def _head(one: Entry, sort: str | None) -> str:
@@ -199,7 +209,7 @@ def overview_scene(maps: Sequence[Map], title: str, sort: str | None = None) -> 
                            Image(x, y + 14, width, height, _picture(one.map), one.said),
                            Label(x, y + 26 + height, one.short, "small")])  # fmt: skip
             y += max(height for _, height in sizes) + 38
-    y = scene.write(textwrap.wrap(said(maps), int(scene.width / 6.2)), 16, y + 8, "small")
+    y = scene.write(textwrap.wrap(said(maps, sort), int(scene.width / 6.2)), 16, y + 8, "small")
     scene.height = y
     return scene
 

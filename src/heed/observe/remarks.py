@@ -21,6 +21,12 @@ NEAR_UNIFORM = 0.95
 """Share of the largest possible entropy from which a map is nearly uniform."""
 MOST = 0.5
 """Share of the rows that names a map by where they look, and of the weight that makes a key a sink."""
+SAME = 0.1
+"""Mean total variation of the rows up to which a map is the same as that of the untrained network.
+
+Of the heads of a translator and a classifier (Transformers of 2 and 3 layers, 260 and 150 updates), over 8 texts each,
+none was that near at the end (the nearest 0.16); after 13 and 15 updates 31 % and 65 % of them were.
+"""
 FEWEST_ROWS = 3
 """Maps with fewer rows that count have no remarks."""
 SEPARATORS = frozenset({"[SEP]", "</s>", "<eos>", "end"})
@@ -31,7 +37,7 @@ SEPARATORS = frozenset({"[SEP]", "</s>", "<eos>", "end"})
 class Remark:
     """Something that holds for most of a map, with the number that shows it."""
 
-    kind: str  # "near-uniform", "sink", or a name of `looks_at`
+    kind: str  # "same as untrained", "near-uniform", "sink", or a name of `looks_at`
     value: float
     text: str
 
@@ -84,12 +90,18 @@ def remarks(map: Map, spread: float | None = None) -> list[Remark]:
     """What holds for a map; empty where nothing does, and for gates and differences. `spread` is its known entropy."""
     rows = counted_rows(map)
     number = int(rows.sum())
+    found = []
+    if map.untrained is not None and map.untrained <= SAME:
+        said = (
+            f"same as untrained: its rows differ from the untrained network's by {map.untrained:.2f} (total variation)"
+        )
+        found.append(Remark("same as untrained", map.untrained, said))
     if not map.shares or number < FEWEST_ROWS:
-        return []
+        return found
     spread = entropy(map) if spread is None else spread
     if spread >= NEAR_UNIFORM:
-        return [Remark("near-uniform", spread, f"near-uniform: its entropy is {spread:.2f} of the largest possible")]
-    found = []
+        said = f"near-uniform: its entropy is {spread:.2f} of the largest possible"
+        return [*found, Remark("near-uniform", spread, said)]
     share, key = map.weights.detach().double()[rows].mean(0).max(0)
     if float(share) >= MOST:
         label = visible(map.key.labels[int(key)])

@@ -135,6 +135,18 @@ def _moved(item: Item, x: float, y: float) -> Item:
     return replace(item, x=item.x + x, y=item.y + y)
 
 
+def abreast(scenes: Sequence[Scene], gap: float = 12, most: float = 1800) -> Scene:
+    """Drawings side by side on one ground line; stacked if they are wider than `most`."""
+    if sum(scene.width + gap for scene in scenes) > most:
+        return stacked(scenes, gap)
+    height, defs = max(scene.height for scene in scenes), "".join(dict.fromkeys(scene.defs for scene in scenes))
+    whole = Scene(-gap, height, scenes[0].label, defs=defs)
+    for scene in scenes:
+        whole.add(scene.items, whole.width + gap, height - scene.height)
+        whole.width += scene.width + gap
+    return whole
+
+
 def stacked(scenes: Sequence[Scene], gap: float = 12) -> Scene:
     """Drawings stacked vertically, `gap` units apart."""
     width, defs = max(scene.width for scene in scenes), "".join(dict.fromkeys(scene.defs for scene in scenes))

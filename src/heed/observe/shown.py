@@ -25,7 +25,7 @@ from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_number import number_to_html, number_to_text
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading
+from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import (
     FIXED_VECTOR,
     MASKED,
@@ -57,7 +57,7 @@ from heed.observe.overview import overview_scene, overview_to_text
 from heed.observe.page import look_page
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
-from heed.observe.scene import Scene, stacked, to_svg
+from heed.observe.scene import Scene, abreast, stacked, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
 
@@ -213,12 +213,22 @@ class ShownLook(KeptShown):
         return self.look.maps
 
     @property
+    def _all_maps(self) -> tuple[Map, ...]:
+        """The maps of an overview: those of the run, then those of the other network."""
+        return (*self.maps, *(one.map for one in self.look.beside))
+
+    @property
+    def beside(self) -> tuple[Beside, ...]:
+        """The maps of another network, each with its difference."""
+        return self.look.beside
+
+    @property
     def target(self) -> str:
         """The output of the model, or the given one."""
         return self.look.target
 
     def text(self, width: int = 100, color: bool = False) -> str:
-        maps = overview_to_text(self.maps, self.sort, width, color) if self.overview else None
+        maps = overview_to_text(self._all_maps, self.sort, width, color) if self.overview else None
         return look_to_text(self.look, steps=self.steps, width=width, color=color, maps=maps)
 
     def html(self) -> str:
@@ -227,8 +237,8 @@ class ShownLook(KeptShown):
     def scene(self, index: int | None = None) -> Scene:
         """The map of that index; without one the overview or shaded words, else the last map, else the fixed vector.
 
-        Of an edited look, without an index: the most probable tokens, then what the edits change in each map. Verdicts
-        on the maps are written below.
+        Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
+        beside another network, its maps and the differences too. Verdicts on the maps are written below.
         """
         scene = self._drawn(index)
         verdicts = [note for note in self.look.notes if note.startswith("verdict on ")]
@@ -238,7 +248,9 @@ class ShownLook(KeptShown):
 
     def _drawn(self, index: int | None) -> Scene:
         if index is None and self.overview:
-            return overview_scene(self.maps, self.look.title, self.sort)
+            return overview_scene(self._all_maps, self.look.title, self.sort)
+        if index is None and self.look.beside:
+            return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
         if index is None and self.look.differences:
             changed = [map_scene(one, cell=36) for one in self.look.differences]
             return stacked([*map(shading_scene, self.look.shadings), *changed])
@@ -478,7 +490,7 @@ def look_to_text(
         blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
     blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
-    shown = (*(look.maps if maps is None else ()), *look.differences)
+    shown = look.drawn if maps is None else look.differences
     blocks += [[*maps]] if maps is not None else []
     blocks += [[map_to_text(map, width=width, color=color)] for map in shown]
     if look.summary is not None:

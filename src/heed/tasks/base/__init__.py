@@ -81,14 +81,16 @@ PATCH = Flag(
     "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
 )
 LENS = Flag("look", "lens", bool, "Show the most probable token after each block of a decoder.", default=False)
+BESIDE = Flag(
+    "look",
+    "beside",
+    str,
+    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences. With "
+    "--verdict: also its verdict, or the change under 'permuted' weights.",
+)
 VERDICT = (
     Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
-    Flag(
-        "look",
-        "beside",
-        ("twin", "permuted"),
-        "With --verdict: also that of an untrained network, or the change under permuted weights.",
-    ),
+    BESIDE,
     Flag(
         "evaluate",
         "verdict",

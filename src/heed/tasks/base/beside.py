@@ -2,14 +2,112 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from heed import folder as folders
-from heed.errors import RunError
+from heed.errors import ConfigError, RunError, suggest
+from heed.observe.looks import Look, laid_beside
+from heed.observe.maps import cut
+from heed.tasks.base.run import Run, check_one_task
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
+
+UNTRAINED, PERMUTED_WEIGHTS = "untrained", "permuted"
+_WORDS = (UNTRAINED, "twin", PERMUTED_WEIGHTS)
+_LONGEST = 80
+"""Characters of the other network's own output that are shown."""
+_STEP = re.compile(r"step-([0-9]{1,18})")
+
+
+class Other(NamedTuple):
+    """Another network that reads what a run reads."""
+
+    name: str  # in titles
+    said: str  # in sentences
+    run: Any
+
+
+def names_no_run(beside: str) -> bool:
+    """True for the words that need no other run: "untrained" (or "twin"), "permuted", "step-N"."""
+    return beside in _WORDS or _STEP.fullmatch(beside) is not None
+
+
+def check_beside(beside: Any, verdict: bool, edits: Any = ()) -> None:
+    """Refuse permuted weights without a verdict, and another network beside edits (ConfigError)."""
+    if beside == PERMUTED_WEIGHTS and not verdict:
+        raise ConfigError(f"--beside {PERMUTED_WEIGHTS} shows more of a verdict; add --verdict")
+    if beside is not None and edits:
+        raise ConfigError("--beside and --edit each show a difference: leave out one")
+
+
+def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
+    """The network that a run is looked at beside.
+
+    Args:
+        run: The run.
+        beside: "untrained": the same architecture as the run's seed draws it; "step-N": the weights kept at update N;
+            or another run of the task.
+
+    Raises:
+        ConfigError: There is no such word, or the other run is of another task.
+        RunError: The weights of that update are not there.
+    """
+    if isinstance(beside, Run):
+        check_one_task([run, beside], "can be looked at beside each other")
+        same = beside.folder.name == run.folder.name
+        name = str(beside.folder) if same else beside.folder.name
+        return Other(name, beside.title, beside)
+    step = _STEP.fullmatch(beside)
+    if step is None and beside not in (UNTRAINED, "twin"):
+        raise ConfigError(
+            f"unknown --beside '{beside}'; give {UNTRAINED}, step-N, another run (in Python heed.load(...)) or, with a "
+            f"verdict, {PERMUTED_WEIGHTS}{suggest(beside, _WORDS)}"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.config.training.seed)
+        model = run.task.build_model().to(next(run.model.parameters()).device)
+    name, said = UNTRAINED, f"an untrained network of seed {run.config.training.seed}"
+    if step is not None:
+        name, said = beside, f"the weights of update {int(step[1]):,}"
+        load_step(run.folder, int(step[1]), model)
+    return Other(name, said, type(run)(run.folder, run.config, run.task, model, {}))
+
+
+def look_beside(run: Any, look: Look, beside: str | Run[Any, Any], text: Any, options: Mapping[str, Any]) -> Look:
+    """A look with the maps of another network for the same text and output.
+
+    Raises:
+        ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
+    """
+    name, said, other = other_of(run, beside)
+    kind: Any = type(other)
+    see = partial(kind.look_at, other.task, other.model, other.readable(text), title=other.title, **options)
+    try:
+        own = same = see()
+        if look.output is not None and "target" in inspect.signature(kind.look_at).parameters:
+            same = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
+    except ConfigError as error:
+        raise ConfigError(f"--beside {name}: {error}") from None
+    found = laid_beside(look, same, name, name == UNTRAINED)
+    if not found.beside:
+        without = "this look" if not found.maps else name
+        raise ConfigError(f"--beside compares attention maps, and {without} has none")
+    answer = "; ".join(part for part in (cut(own.target, _LONGEST), *own.notes[:1]) if part)
+    note = f"beside it: {said}, with its own output: {answer}"
+    return replace(found, notes=(*look.notes, note, *found.notes[len(look.notes) :]))
+
+
+def _tokens(run: Any) -> list[Any]:
+    return [one.tokens for one in run.task.tokenizers().values()]
 
 
 def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) -> None:

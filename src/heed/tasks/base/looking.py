@@ -29,8 +29,9 @@ from heed.observe.overview import check_sort
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, trace
 from heed.tasks import capability
+from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, look_beside
 from heed.tasks.base.predictions import some_pieces
-from heed.tasks.base.verdicts import check_beside
+from heed.tasks.base.run import Run
 from heed.threads import sparing, threads_for
 from heed.visible import visible
 
@@ -83,7 +84,7 @@ class LooksAtText(ABC):
         attribution_for: str | None = None,
         rather_than: str | None = None,
         verdict: bool = False,
-        beside: str | None = None,
+        beside: str | Run[Any, Any] | None = None,
         patch_from: Any = None,
         lens: bool = False,
         **options: Any,
@@ -101,12 +102,15 @@ class LooksAtText(ABC):
             head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview
                 all.
             overview: Draw the maps as thumbnails.
-            sort: Order the overview by a measure ("entropy"), smallest first.
+            sort: Order the overview by a measure: "entropy", smallest first, or "untrained", largest distance from the
+                map of the untrained network first.
             attribution: Also show what each word adds to a score, by this method; see `attribute`.
             attribution_for: The score, as `target` of `attribute`.
             rather_than: As for `attribute`.
             verdict: Also say whether each map goes with what the model uses; see `verdicts`.
-            beside: With `verdict`, as of `verdicts`.
+            beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
+                same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
+                With `verdict` also its verdict, or "permuted".
             patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
             lens: Instead, a grid: the most probable token after each block; see `lens`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
@@ -144,6 +148,7 @@ class LooksAtText(ABC):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
         check_sort(sort)
         overview = overview or sort is not None
+        beside = "untrained" if beside is None and sort == "untrained" else beside
         layer = ("all" if overview else -1) if layer is None else layer
         head = ("all" if overview else "mean") if head is None else head
         choice, given = Choice(mechanism, layer, head), {"edits": edits_of(edits), "title": self.title, **options}
@@ -153,8 +158,11 @@ class LooksAtText(ABC):
             plain = same = see(**given | {"edits": ()})
             before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
             if plain.target != look.target and "target" in inspect.signature(see).parameters:
-                same = see(**given | {"edits": (), "target": look.target})
+                same = see(**given | {"edits": (), "target": look.output or look.target})
             look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
+        check_beside(beside, verdict, given["edits"])
+        if beside not in (None, PERMUTED_WEIGHTS):
+            look = look_beside(self, look, beside, text, {"choice": choice, **options})
         if attribution is not None:
             with edit(self.model, *given["edits"]):
                 run: Any = capability(self, "attribute")
@@ -168,7 +176,6 @@ class LooksAtText(ABC):
                     **{name: value for name, value in given_too.items() if value is not None},
                 )
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
-        check_beside(beside, verdict)
         if verdict:
             if given["edits"] or options.get("target") or options.get("speaker"):
                 raise ConfigError(

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.examples import evenly, is_blank
-from heed.errors import ConfigError, suggest
 from heed.evaluation.measures import share
 from heed.evaluation.significance import shown
 from heed.observe.attribution import LEFT_OUT
@@ -23,12 +22,12 @@ from heed.observe.looks import Choice
 from heed.observe.trace import Trace, edit
 from heed.observe.verdict import VERDICTS, Row, Values, Verdict, judge
 from heed.tasks import capability
+from heed.tasks.base.beside import PERMUTED_WEIGHTS, other_of
+from heed.tasks.base.run import Run
 from heed.threads import sparing
 
 MOST = 500
 """Most texts over which shares of verdicts are counted."""
-BESIDE = ("twin", "permuted")
-"""What can be shown beside a verdict."""
 PERMUTED = 20
 """Passes with permuted weights."""
 
@@ -187,14 +186,6 @@ class Deletions:
                 yield self.judged(mechanism, layer, rows, head if len(every) > 1 else None)
 
 
-def check_beside(beside: str | None, verdict: bool) -> None:
-    """Refuse an unknown `beside`, and one without a verdict (ConfigError)."""
-    if beside is not None and not verdict:
-        raise ConfigError("--beside shows more of a verdict; add --verdict")
-    if beside is not None and beside not in BESIDE:
-        raise ConfigError(f"unknown --beside {beside!r}; valid: {', '.join(BESIDE)}{suggest(beside, BESIDE)}")
-
-
 class Judges:
     """The methods `verdicts` and `verdict_shares` of runs with attention."""
 
@@ -211,7 +202,7 @@ class Judges:
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
         head: int | Literal["mean", "all"] = "mean",
-        beside: str | None = None,
+        beside: str | Run[Any, Any] | None = None,
     ) -> dict[str, Verdict]:
         """Whether each map of a text goes with what the model uses, by its name.
 
@@ -220,44 +211,34 @@ class Judges:
             mechanism: As of `look`.
             layer: As of `look`.
             head: As of `look`.
-            beside: "twin": also the verdict on the same map of an untrained network, drawn by the run's seed;
-                "permuted": also the change of the output under permuted weights, the mean over 20 passes.
+            beside: Also the verdict on the same map of another network, as of `look`; "permuted": also the change of
+                the output under permuted weights, the mean over 20 passes.
 
         Raises:
             ConfigError: The text is blank, the model lacks that attention, or there is no such `beside`.
         """
         run: Any = capability(self, "verdicts")
-        check_beside(beside, True)
+        other = None if beside in (None, PERMUTED_WEIGHTS) else other_of(run, beside)
         given = run.readable(text), Choice(mechanism, layer, head)
         found = {one.name: one for one in type(self).judged(self.task, self.model, *given)}
         verdicts = {name: one.verdict for name, one in found.items()}
-        if beside == "permuted":
+        if beside == PERMUTED_WEIGHTS:
             said = {
                 name: f"permuted weights change it by {one.permuted():.3f} (mean of {PERMUTED} passes)"
                 for name, one in found.items()
             }
-        elif beside == "twin":
-            twins = type(self).judged(self.task, self._twin(), *given)
-            said = {
-                one.name: f"an untrained network of seed {run.config.training.seed}: {one.verdict.line}"
-                for one in twins
-            }
+        elif other is not None:
+            judged = type(other.run).judged(other.run.task, other.run.model, other.run.readable(text), given[1])
+            said = {one.name: f"{other.said}: {one.verdict.line}" for one in judged}
         else:
             return verdicts
         return {name: replace(one, beside=said.get(name, "")) for name, one in verdicts.items()}
 
-    def verdict_notes(self, given: Any, beside: str | None, **choice: Any) -> list[str]:
+    def verdict_notes(self, given: Any, beside: str | Run[Any, Any] | None, **choice: Any) -> list[str]:
         """The verdicts on the maps of one look as lines."""
         found = capability(self, "verdicts").verdicts(given, beside=beside, **choice)
         lines = [f"verdict on {name}: {one.line}" for name, one in found.items()]
         return lines or ["no verdict: none of the chosen maps can be judged"]
-
-    def _twin(self) -> Any:
-        """The model with the weights that it is drawn with."""
-        run: Any = self
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(run.config.training.seed)
-            return self.task.build_model().to(next(self.model.parameters()).device).eval()
 
     @sparing()
     def verdict_shares(self, texts: Sequence[Any]) -> dict[str, dict[str, Any]]:

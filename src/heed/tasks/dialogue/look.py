@@ -173,6 +173,7 @@ def look_at(
         seen.summary(model),
         shadings=tuple(_shadings(views, conversation, read)),
         names=_NAMES,
+        output=None if isinstance(written, str) else written,
         hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
     )
 

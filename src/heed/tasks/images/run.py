@@ -38,11 +38,12 @@ from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.observe.picture_looks import GridPlace, PictureMap
 from heed.observe.shown import Shown
 from heed.tasks import capability
+from heed.tasks.base.beside import check_beside
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
-from heed.tasks.base.verdicts import Judges, check_beside
+from heed.tasks.base.verdicts import Judges
 from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier

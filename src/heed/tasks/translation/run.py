@@ -132,7 +132,7 @@ def look_at(
     model: PairDecoder,
     source: str,
     *,
-    target: str | None = None,
+    target: str | WrittenText | None = None,
     beam_size: int | None = None,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -152,9 +152,10 @@ def look_at(
         written = task.translate(model, [source], beam_size=beam_size)[0][0] if target is None else target
         seen = Reread.of(task, model, read, written)
     typed = InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0]))
+    typed_target = target if isinstance(target, str) else None
     sides = {
         "source": side_of(task.source_tokenizer, read, "source", boundaries(task.source_tokenizer), typed),
-        **seen.sides("target", task.target_tokenizer, boundaries(task.target_tokenizer), target),
+        **seen.sides("target", task.target_tokenizer, boundaries(task.target_tokenizer), typed_target),
     }
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (
@@ -177,6 +178,7 @@ def look_at(
         seen.frames(decoder, sides["target"][0].axis, task.target_tokenizer),
         (f"output: {seen.score}", *notes),
         seen.summary(model),
+        output=None if isinstance(written, str) else written,
     )
 
 

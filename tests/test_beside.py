@@ -1,0 +1,256 @@
+"""Looks beside another network: the same text and output, both maps, their difference and what it says."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import heed
+from commands import call
+from heed.errors import ConfigError
+from heed.observe.looks import Look, laid_beside
+from heed.observe.maps import Axis, Map, Traces, common_units
+from heed.observe.overview import groups
+from heed.observe.remarks import SAME, remarks
+from heed.observe.shown import ShownLook
+from small_runs import SMALL, write_data
+
+TEXT = "one two three"
+MODELS = [
+    ("translation", "transformer"),
+    ("translation", "luong"),
+    ("summarisation", "bahdanau"),
+    ("dialogue", "hred"),
+    ("language_modelling", "gpt"),
+    ("pretraining", "bert"),
+    ("classification", "encoder"),
+    ("classification", "rnn"),
+    ("classification", "han"),
+    ("tagging", "encoder"),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("beside")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drawn(data):
+    """Runs of each task with weights of their own."""
+
+    def make(task, model, seed=7, **head):
+        run = SMALL[task].untrained(data, data / f"{model}-{seed}", model, head)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in run.model.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        return run
+
+    return make
+
+
+def by_hand(a, b):
+    """Agreement and distance of two maps `(query, key)` of rows that may attend to several keys."""
+    rows = [i for i in range(len(a)) if np.count_nonzero(a[i]) > 1]
+    same = [np.argmax(a[i]) == np.argmax(b[i]) for i in rows]
+    return np.mean(same), np.mean([np.abs(a[i] - b[i]).sum() / 2 for i in rows])
+
+
+@pytest.mark.parametrize(("task", "model"), MODELS)
+def test_every_map_stands_beside_that_of_the_untrained_network(drawn, task, model):
+    run = drawn(task, model)
+    shown = run.look(TEXT, beside="untrained", layer="all", head="all")
+    torch.manual_seed(run.config.training.seed)
+    twin = type(run)(run.folder, run.config, run.task, run.task.build_model(), {})
+    output = {} if shown.look.output is None else {"target": shown.look.output}
+    other, own = (one.look(TEXT, layer="all", head="all", **output) for one in (twin, run))
+    assert [one.first for one in shown.beside] == [*range(len(shown.maps))] and shown.beside
+    for one, its in zip(own.maps, shown.maps, strict=False):
+        assert torch.equal(one.weights, its.weights)
+    for one, theirs in zip(shown.beside, other.maps, strict=False):  # a shading is a map here, not there
+        assert torch.equal(one.map.weights, theirs.weights) and (one.map.query, one.map.key) == (
+            theirs.query,
+            theirs.key,
+        )
+    for one, mine in zip(shown.beside, shown.maps, strict=True):
+        a, b = (map.weights.double().numpy() for map in (mine, one.map))
+        assert np.array_equal(one.difference.weights.numpy(), (mine.weights - one.map.weights).numpy())
+        if mine.shares and one.difference.distance is not None:
+            agreement, distance = by_hand(a, b)
+            assert one.difference.agreement == pytest.approx(agreement)
+            assert one.difference.distance == pytest.approx(distance, abs=1e-6) == mine.untrained
+            assert f"Agreement: {agreement:.2f}" in one.difference.caption
+    assert any(
+        note.startswith("beside it: an untrained network of seed 1, with its own output") for note in shown.look.notes
+    )
+
+
+def test_shaded_attention_is_compared_as_a_map_of_one_row(drawn):
+    run = drawn("classification", "rnn")
+    shown = run.look(TEXT, beside="untrained")
+    (shading, *_), (row,) = shown.look.shadings, shown.maps
+    assert row.mechanism == "pooling" and row.weights[0].tolist() == pytest.approx(shading.weights)
+    assert not run.look(TEXT).maps and shown.number(0, 1).weight == pytest.approx(shading.weights[1])
+
+
+def axis(*labels, kind="word"):
+    return Axis("text", kind, labels)
+
+
+def test_words_and_characters_meet_in_words():
+    words, letters = axis("The", "?dog", "."), axis(*"the dog.", kind="character")
+    assert common_units(words, letters) == ([range(1), range(1, 2), range(2, 3)], [range(4), range(4, 7), range(7, 8)])
+    pieces = axis("th", "##e", "do", "##g", ".", kind="token")
+    assert common_units(letters, pieces)[1] == [range(i, i + 1) for i in range(5)]
+    assert common_units(pieces, words)[0] == [range(2), range(2, 4), range(4, 5)]
+    assert common_units(words, axis("The", "cat", ".")) is None
+    assert common_units(axis("a", "a"), axis("a", "a")) == ([range(1), range(1, 2)],) * 2
+
+
+def made(query, key, seed=0, **fields):
+    weights = torch.randn(len(query), len(key), generator=torch.Generator().manual_seed(seed)).mul(2).softmax(-1)
+    return Map(**{"mechanism": "encoder", "layer": 0, "head": None, **fields}, query=query, key=key, weights=weights)
+
+
+def look(*maps):
+    return Look("a title", "a source", "a label", maps, (), ())
+
+
+def test_maps_of_other_tokens_are_subtracted_on_words():
+    words, letters = axis("ab", "c"), axis(*"ab c", kind="character")
+    one, other = made(words, words), made(letters, letters, 1)
+    (found,) = laid_beside(look(one), look(other), "it").beside
+    w = other.weights.numpy()
+    by_word = np.stack([w[:3].mean(0), w[3]])
+    expected = one.weights.numpy() - np.stack([by_word[:, :3].sum(1), by_word[:, 3]], 1)
+    assert np.allclose(found.difference.weights.numpy(), expected, atol=1e-6)
+    assert found.map.key == letters and found.difference.key.labels == ("ab", "c")
+    assert "averaged over those of the attending word" in found.difference.caption
+    other_way = laid_beside(look(other), look(one), "it").beside[0].difference
+    assert np.allclose(other_way.weights.numpy(), -expected, atol=1e-6)
+
+
+def test_what_does_not_match_is_drawn_and_explained():
+    words, others = axis("ab", "c"), axis("ab", "d")
+    shown = ShownLook(laid_beside(look(made(words, words, layer=3)), look(made(words, others, 1)), "it"), False)
+    (found,) = shown.beside
+    assert found.difference is None
+    notes = "\n".join(shown.look.notes)
+    assert "matched by position: encoder attention, layer 3, and encoder attention, layer 0 of it" in notes
+    assert "nothing is subtracted, because the columns are different texts, 'ab c' and 'ab d'" in notes
+    assert "encoder attention, layer 0, of it" in shown.text() and "minus" not in shown.text()
+    far = laid_beside(look(made(words, words)), look(made(words, words, mechanism="pooling")), "it")
+    assert not far.beside and far.notes == (
+        "encoder attention, layer 0: it has no such map",
+        "pooling attention, layer 0: only it has it",
+    )
+    gates = [Traces("forward", 0, None, axis("reset", "update"), words, torch.full((2, 2), v)) for v in (0.75, 0.5)]
+    (found,) = laid_beside(look(gates[0]), look(gates[1]), "it").beside
+    assert found.difference.weights.tolist() == [[0.25] * 2] * 2 and found.difference.agreement is None
+
+
+def test_a_remark_and_the_order_say_how_far_a_map_is_from_the_untrained_one():
+    words = axis("a", "b", "c", "d")
+    maps = [made(words, words, seed, head=seed) for seed in range(3)]
+    mixed = [replace(one, weights=(1 - far) * one.weights + far * maps[0].weights.roll(1, 1))
+             for one, far in zip(maps, (0.02, 0.9, 0.5), strict=True)]  # fmt: skip
+    found = laid_beside(look(*maps), look(*mixed), "untrained", untrained=True)
+    distances = [float((a.weights - b.weights).abs().sum(1).mean() / 2) for a, b in zip(maps, mixed, strict=True)]
+    assert [one.untrained for one in found.maps] == pytest.approx(distances)
+    assert distances[0] <= SAME < min(distances[1:])
+    kinds = [[remark.kind for remark in remarks(one)] for one in found.maps]
+    assert kinds[0][0] == "same as untrained" and "same as untrained" not in kinds[1] + kinds[2]
+    assert remarks(found.maps[0])[0].value == found.maps[0].untrained
+    (rows,) = groups(found.maps, "untrained").values()
+    assert [one.index for row in rows for one in row] == sorted(range(3), key=lambda i: -distances[i])
+    shown = ShownLook(found, False, True, "untrained")
+    assert "largest distance from the untrained network first" in " ".join(shown.text().split())
+    assert f"Δ{max(distances):.2f}"[1:].lstrip("0") in shown.text() and "Δ" in shown.svg()
+    page = shown.html()
+    assert [float(one) for one in re.findall(r'data-untrained="([-.\d]+)"', page)][:3] == pytest.approx(
+        sorted(-d for d in distances), abs=1e-4
+    )
+
+
+def test_all_forms_have_both_maps_and_the_difference(drawn, tmp_path):
+    shown = drawn("translation", "luong").look(TEXT, beside="untrained")
+    (one,) = shown.beside
+    titles = [shown.maps[0].title, one.map.title, one.difference.title]
+    assert titles[1:] == [f"{titles[0]}, of untrained", f"{titles[0]}: minus that of untrained"]
+    svg = shown.svg()
+    assert 'id="ramp"' in svg and 'id="signed"' in svg
+    for text in (shown.text(), svg, shown.html()):
+        places = [text.rindex(title) for title in titles[1:]]
+        assert places == sorted(places) and "Agreement: " in text
+    stored = json.loads(shown.json())["beside"][0]
+    assert stored["first"] == 0 and stored["map"]["of"] == "untrained"
+    assert stored["difference"]["agreement"] == pytest.approx(one.difference.agreement, abs=1e-6)
+    for name in ("look.json", "look.npz"):
+        shown.save(tmp_path / name)
+        again = heed.load_look(tmp_path / name)
+        assert again.text() == shown.text() and again.svg() == svg
+        assert again.maps[0].untrained == pytest.approx(shown.maps[0].untrained, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    one = SMALL["translation"]
+    settings = {"training.snapshots": [0.5]}
+    replace(one, settings=one.settings | settings).trained(data, data / "run")
+    replace(one, settings=one.settings | {"training.seed": 2}).trained(data, data / "again")
+    return data / "run"
+
+
+def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
+    for beside, name in (
+        ("untrained", "untrained"),
+        ("twin", "untrained"),
+        ("step-1", "step-1"),
+        (data / "again", "again"),
+    ):
+        code, out, err = call(capsys, "look", trained, TEXT, "--beside", beside)
+        assert code == 0, err
+        assert f"minus that of {name}" in out and "Distance: " in out
+    run, step = heed.load(trained), heed.load(trained, step=1)
+    (one,) = run.look(TEXT, beside="step-1").beside
+    target = run.predict(TEXT)
+    assert torch.equal(one.map.weights, step.look(TEXT, target=target).maps[0].weights)
+    again = run.look(TEXT, beside=heed.load(data / "again")).beside[0].difference
+    assert again.distance > 0
+    code, out, _ = call(capsys, "look", trained, TEXT, "--sort", "untrained", "--as", "json")
+    assert code == 0 and json.loads(out)["beside"] and json.loads(out)["sort"] == "untrained"
+    code, out, _ = call(capsys, "look", trained, TEXT, "--verdict", "--beside", "step-1")
+    assert code == 0 and re.search(r"verdict on cross layer 0: .*the weights of update 1: ", out)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--beside", "step-9"], "no weights of step-9; there are step-1, step-2"),
+        (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N, another run"),
+        (["--beside", "permuted"], "add --verdict"),
+        (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
+        (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
+        (["--sort", "untrianed"], "valid: entropy, untrained"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(trained, capsys, options, said):
+    code, _, err = call(capsys, "look", trained, TEXT, *options)
+    assert code != 0 and said in " ".join(err.split())
+
+
+def test_a_model_without_attention_and_a_run_of_another_task_are_refused(drawn):
+    run, without = drawn("translation", "luong"), drawn("translation", "seq2seq")
+    for one, other, name in ((without, "untrained", "this look"), (run, without, "seq2seq-7")):
+        with pytest.raises(ConfigError, match=f"--beside compares attention maps, and {name} has none"):
+            one.look(TEXT, beside=other)
+    with pytest.raises(ConfigError, match="only runs of one task can be looked at beside each other"):
+        run.look(TEXT, beside=drawn("tagging", "encoder"))
+    with pytest.raises(ConfigError, match="--beside luong-8: no 'encoder' attention"):
+        drawn("translation", "transformer").look(TEXT, beside=drawn("translation", "luong", 8), mechanism="encoder")
