@@ -254,3 +254,37 @@ def test_a_model_without_attention_and_a_run_of_another_task_are_refused(drawn):
         run.look(TEXT, beside=drawn("tagging", "encoder"))
     with pytest.raises(ConfigError, match="--beside luong-8: no 'encoder' attention"):
         drawn("translation", "transformer").look(TEXT, beside=drawn("translation", "luong", 8), mechanism="encoder")
+
+
+@pytest.mark.parametrize("model", ["vit", "cnn"])
+def test_a_picture_stands_beside_the_untrained_network_on_one_scale(drawn, model):
+    run, picture = drawn("images", model), np.random.default_rng(1).integers(0, 255, (24, 24, 3), dtype=np.uint8)
+    own, shown = run.look(picture), run.look(picture, beside="untrained")
+    torch.manual_seed(1)
+    twin = type(run)(run.folder, run.config, run.task, run.task.build_model(), {})
+    label = own.look.label
+    others = twin.look(picture, attribution_for=label)
+    assert [one.title for one in shown.maps[1::3]] == [f"{one.title}, of untrained" for one in others.maps]
+    for place, (one, other) in enumerate(zip(own.maps, others.maps, strict=True)):
+        mine, theirs, difference = shown.maps[3 * place : 3 * place + 3]
+        assert torch.equal(mine.weights, one.weights) and torch.equal(theirs.weights, other.weights)
+        assert torch.equal(difference.weights, one.weights - other.weights) and difference.signed
+        largest = max(float(one.weights.max()), float(other.weights.max()))
+        assert mine.largest == theirs.largest == difference.largest == pytest.approx(largest)
+        if one.unit == "weight":
+            rows = [np.append(map.weights.numpy(), map.outside) for map in (one, other)]
+            assert f"Distance: {np.abs(rows[0] - rows[1]).sum() / 2:.2f}" in difference.caption
+    assert any(note.startswith("beside it: an untrained network of seed 1: ") for note in shown.look.notes)
+    with pytest.raises(ConfigError, match="--beside takes one picture, but 2 were given"):
+        run.look([picture, picture], beside="untrained")
+
+
+def test_an_edited_picture_shows_what_the_edit_changes(drawn):
+    run, picture = drawn("images", "vit"), np.random.default_rng(1).integers(0, 255, (24, 24, 3), dtype=np.uint8)
+    edit = {"edit": "uniform", "mechanism": "encoder"}
+    plain, shown = run.look(picture, map="attention"), run.look(picture, map="attention", edits=[edit])
+    edited, difference = shown.maps
+    assert float(edited.weights.max() - edited.weights.min()) < 1e-6
+    assert torch.allclose(difference.weights, edited.weights - plain.maps[0].weights)
+    assert difference.title.endswith("with the edits minus without")
+    assert f"without the edits: {plain.look.said}" in shown.look.notes

@@ -97,6 +97,7 @@ class PictureMap:
     reach: Box | None = None
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
+    most: float | None = None  # the number drawn brightest, for maps on one scale; by default the largest
 
     def __post_init__(self) -> None:
         if not self.signed and bool((self.weights < 0).any()):
@@ -111,7 +112,9 @@ class PictureMap:
 
     @property
     def largest(self) -> float:
-        """The largest number, or the largest absolute value, drawn brightest."""
+        """The largest number, or the largest absolute value, drawn brightest; or `most`."""
+        if self.most is not None:
+            return self.most
         return float((self.weights.abs() if self.signed else self.weights).max())
 
     @property
@@ -233,6 +236,32 @@ class PictureLook:
     def said(self) -> str:
         """The most probable labels in one line: "7 0.981, 9 0.012"."""
         return ", ".join(f"{label} {probability:.3f}" for label, probability in self.top)
+
+    def minus(self, other: PictureLook, how: str, name: str = "") -> PictureLook:
+        """The look with the differences of its maps from those of another look at the picture, on one scale.
+
+        `how` says in titles what is subtracted; if the other network has a `name`, its maps are added too.
+        """
+        maps: list[PictureMap] = []
+        notes = []
+        theirs = {one.title: one for one in other.maps}
+        for number, one in enumerate(self.maps):
+            there = theirs.get(one.title, other.maps[number] if len(other.maps) == len(self.maps) else None)
+            if there is None or there.grid != one.grid:
+                maps += [one] if there is None else [one, replace(there, title=f"{there.title}, of {name}", opens=None)]
+                why = "there is none" if there is None else f"its grid is {there.grid[0]} x {there.grid[1]}"
+                notes.append(f"{one.title}: nothing is subtracted, because {why}")
+                continue
+            most, caption = max(one.largest, there.largest), ""
+            if one.unit == "weight":
+                far = float((one.weights - there.weights).abs().sum()) + abs(one.outside - there.outside)
+                same = "the same patch" if one.best() == there.best() else "different patches"
+                caption = f"Largest weights on {same}. Distance: {far / 2:.2f}, the total variation."
+            beside = [replace(there, title=f"{there.title}, of {name}", most=most, opens=None)] if name else []
+            difference = replace(one, title=f"{one.title}: {how}", weights=one.weights - there.weights, signed=True,
+                                 caption=caption, opens=None, outside=one.outside - there.outside)  # fmt: skip
+            maps += [replace(each, most=most) for each in (one, *beside, difference)]
+        return replace(self, maps=tuple(maps), notes=(*self.notes, *notes))
 
     def only(self, index: int) -> PictureLook:
         """The look with only one of its maps, without gallery and distances."""

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,11 +38,12 @@ from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.observe.picture_looks import GridPlace, PictureMap
 from heed.observe.shown import Shown
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside
+from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, other_of
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
+from heed.tasks.base.run import Run
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
@@ -224,7 +225,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         map: Sequence[str] = (),
         patch: GridPlace | str | None = None,
         verdict: bool = False,
-        beside: str | None = None,
+        beside: str | Run[Any, Any] | None = None,
         attribution: str | None = None,
         attribution_for: str | None = None,
         rather_than: str | None = None,
@@ -242,7 +243,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
             patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
             verdict: Also say whether each map goes with what the model uses; see `verdicts`.
-            beside: With `verdict`, as of `verdicts`.
+            beside: Also the maps of another network for the same label, and the differences: "untrained", "step-N" or
+                another run. With `verdict` also its verdict, or "permuted".
             attribution: Also draw what each place adds to the score, by this method; see `attribute`.
             attribution_for: The label whose score is meant, in maps of gradients too; by default the most probable.
             rather_than: With `attribution`: minus the score of this label.
@@ -257,23 +259,31 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             raise DataError("no picture was given to look at")
         title = self.task.title
         if len(arrays) != 1:
+            if beside is not None:
+                raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
             return look_at_distances(self.task, self.model, arrays, title)
-        look = look_at_picture(
-            self.task,
-            self.model,
-            arrays[0],
-            sources[0],
-            edits=edits_of(edits),
+        check_beside(beside, verdict, edits)
+        see = partial(
+            look_at_picture,
+            picture=arrays[0],
+            source=sources[0],
             choice=Choice(mechanism, layer, head),
             maps=(map,) if isinstance(map, str) else tuple(map),
             patch=place_of(patch) if isinstance(patch, str) else patch,
-            label=attribution_for,
-            attribution=attribution,
             rather_than=rather_than,
-            steps=steps,
-            title=title,
+            attribution=attribution,
         )
-        check_beside(beside, verdict)
+        look = see(self.task, self.model, edits=edits_of(edits), label=attribution_for, steps=steps, title=title)
+        label = attribution_for or look.label or None
+        before = ""
+        if edits:
+            plain = see(self.task, self.model, label=label)
+            look, before = look.minus(plain, "with the edits minus without"), f"without the edits: {plain.said}"
+        elif beside not in (None, PERMUTED_WEIGHTS):
+            name, said, other = other_of(self, beside)
+            theirs = see(other.task, other.model, label=label)
+            look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
+        look = replace(look, notes=(*look.notes, *([before] if before else [])))
         if verdict:
             if edits:
                 raise ConfigError("a verdict is on the model without edits: leave out --verdict or --edit")
