@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,15 @@ import torch
 import yaml
 
 import heed
+from commands import call
 from heed.comparison.entries import Entry
 from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
+from heed.observe.shown import map_to_text
 from heed.tasks import check_config
+from small_runs import SMALL, write_data
 from test_draw import Page
 
 SETTINGS = {
@@ -588,3 +592,36 @@ def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     code, out, err = call(*words)
     assert code == 0 and re.search(r"resumed at update \d+", err)
     assert len(made_at("runs/compare-copy")) == 2
+
+
+def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys):
+    plain = trained(folder / "none", model={"name": "seq2seq", "d_embedding": 8, "d_hidden": 8})
+    text = "".join(gru.examples("test")[0].source)
+    made = heed.compare([gru, plain], resamples=5, look=text)
+    own = gru.look(text)
+    drawn = made.text()
+    (row,) = [one for one in own.maps if one.mechanism == "cross"]
+    assert map_to_text(row) in drawn and drawn.index("gru-seed1: ") < drawn.index("none: ")
+    assert drawn.rstrip().endswith("No attention: every output token sees the source only through this one vector.")
+    first, second = json.loads(made.to_json())["looks"]
+    assert first["run"] == "gru-seed1" and np.allclose(first["maps"][0]["weights"], row.weights, atol=1e-6)
+    assert second["run"] == "none" and second["maps"] == []
+    made.save(tmp_path, sentences=2)
+    page = (tmp_path / "compare.html").read_text()
+    section = page[page.index("One text in every model") : page.index("Sentences drawn at random")]
+    assert section.count("<details open>") == 2 and section.count('role="grid"') == 1
+    assert len(set(re.findall(r'id="map-(\d+)"', page))) == len(re.findall(r'id="map-(\d+)"', page))
+    code, out, _ = call(capsys, "compare", gru.folder, plain.folder, "--resamples", "5", "--look", text)
+    assert code == 0 and map_to_text(row, width=10_000) in out
+    assert "One text" not in heed.compare([gru, plain], resamples=5).to_html(0)
+
+
+def test_a_text_for_runs_that_read_none_is_refused(tmp_path):
+    write_data(tmp_path)
+    runs = []
+    for seed in (1, 2):
+        one = SMALL["table"]
+        replace(one, settings=one.settings | {"training.seed": seed}).trained(tmp_path, tmp_path / f"run{seed}")
+        runs.append(tmp_path / f"run{seed}")
+    with pytest.raises(ConfigError, match="--look takes a text, and runs of table read none"):
+        heed.compare(runs, look="a text", split="valid")

@@ -407,6 +407,9 @@ def compare(
         option("Output", metavar="DIR", help="Folder for compare.html, .tex, .csv, .json and new runs."),
     ] = None,
     sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
+    look: Annotated[
+        str | None, option("Output", metavar="TEXT", help="Also show the attention of every run to this text.")
+    ] = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
@@ -423,7 +426,7 @@ def compare(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    drawn = (resamples, sentences, open_it, as_json, force)
+    drawn = (resamples, sentences, open_it, as_json, look, force)
     options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, fields(given), options)
 

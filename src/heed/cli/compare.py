@@ -50,6 +50,7 @@ class CompareOptions:
     sentences: int
     open_it: bool
     as_json: bool
+    look: str | None = None
     force: bool = False
 
 
@@ -58,7 +59,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     reporter = TerminalReporter()
     out = options.out
     drawn = options.resamples
-    how = ComparisonOptions(options.split, options.beam, options.threads, options.device, drawn)
+    how = ComparisonOptions(options.split, options.beam, options.threads, options.device, drawn, look=options.look)
     sizes = [] if options.train_size is None else read_sizes(options.train_size)
     if options.models is None and words[0] not in task_names() and not words[0].endswith((".yaml", ".yml")):
         if options.open_it and out is None:

@@ -19,7 +19,16 @@ from typing import Any
 import torch
 from markupsafe import Markup
 
-from heed.comparison.entries import ComparisonOptions, Entry, Predicted, find_entry, predict_all, remarks_on, set_name
+from heed.comparison.entries import (
+    ComparisonOptions,
+    Entry,
+    Predicted,
+    find_entry,
+    looks_of,
+    predict_all,
+    remarks_on,
+    set_name,
+)
 from heed.comparison.page import (
     UNWRAPPED,
     ScoreTable,
@@ -49,9 +58,13 @@ from heed.comparison.results import (
 )
 from heed.evaluation.measures import Measure
 from heed.observe.curves import Curves, Line, Panel, curves_to_text
-from heed.observe.maps import cut
+from heed.observe.draw_html import map_to_html
+from heed.observe.looks import Look
+from heed.observe.maps import FIXED_VECTOR, cut
 from heed.observe.page import Cell
+from heed.observe.plain import plain_values
 from heed.observe.scene import Scene, to_svg
+from heed.observe.shown import map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
@@ -61,6 +74,7 @@ _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""
 _MARK, _DAGGER = " (not trained enough)", "†"
 """Marks of a row that was not trained enough, in a paper too."""
+_LOOKED = "The attention of the last layer, mean of its heads; where the model writes, of its output to what it read."
 _ENDINGS = ("html", "svg", "tex", "csv", "json")
 """Endings of the files that a comparison writes."""
 _COSTS = {
@@ -104,6 +118,7 @@ class Comparison(Predicted):
     buckets: tuple[Bucket, ...]  # ranges of source length
     baseline: int  # the entry that the others are tested against, in addition to the best
     remarks: tuple[str, ...] = ()  # further remarks for the reader
+    looks: tuple[Look, ...] = ()  # the look of each entry at one text, if one was given
 
     examples = property(attrgetter("examiner.examples"))
     references = property(attrgetter("examiner.references"))
@@ -452,6 +467,11 @@ class Comparison(Predicted):
     def text(self, width: int = 100, color: bool = False) -> str:
         """The tables as text, fitted to the terminal's width; above them the learning curves of the main score."""
         shown = in_text(self.tables(), width, color)
+        if self.looks:
+            shown += f"\n\n{self.looks[0].source}\n{_LOOKED}"
+        for entry, look in zip(self.entries, self.looks, strict=bool(self.looks)):
+            maps = [map_to_text(one, width=width, color=color) for one in look.attention]
+            shown += "\n\n".join([f"\n\n{entry.label}: {clean(look.target)}", *(maps or [_without(look)])])
         if not self.sizes:
             return shown
         curves = self.curves()
@@ -466,6 +486,9 @@ class Comparison(Predicted):
         """`rows`, notes on them, and every example with every output (of learning curves only their number)."""
         drawn = {"resampling": asdict(self.resampling), "conditions": asdict(self.conditions)}
         content = {"split": self.split, "rows": self.rows, **drawn, "notes": notes_of(self.tables())}
+        if self.looks:
+            looks = zip(self.entries, self.looks, strict=True)
+            content["looks"] = [{"run": entry.label, **plain_values(look)} for entry, look in looks]
         if self.sizes:
             return to_json({**content, "examples": len(self.examples)}, indent=1) + "\n"
         content |= {"buckets": [asdict(bucket) for bucket in self.buckets], "length_unit": self.length_unit}
@@ -517,12 +540,13 @@ class Comparison(Predicted):
         Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most. Of
         learning curves the page has tables and drawings only.
         """
-        curves, chart = self.curves(), self.scene()
+        curves, chart, numbers = self.curves(), self.scene(), count()
+        looked = ("One text in every model", _LOOKED, [self._looked(numbers)] if self.looks else [])
         if self.sizes:
             others = panels_of(replace(curves, panels=curves.panels[1:]))
-            return compare_page(curves.title, self.tables(), chart=chart, others=others)
+            return compare_page(curves.title, self.tables(), chart=chart, others=others, sections=[looked])
         random_ones, different = self.chosen(sentences)
-        kind, numbers = self.examiner.kind.capitalize(), count()
+        kind = self.examiner.kind.capitalize()
         opened = "Click an output to show its model's attention: the last layer, the mean over its heads."
         opened += " Outputs and maps are those of each model's first seed." if self.has_seeds else ""
         typical = "Chosen for the largest distance between the best and the worst output: these are not typical."
@@ -531,7 +555,19 @@ class Comparison(Predicted):
             (f"{kind} on which the models differ most", f"{typical} {opened}", different),
         )
         sections = [(title, hint, [self._article(i, numbers) for i in chosen]) for title, hint, chosen in groups]
-        return compare_page(curves.title, self.tables(), chart=chart, training=self._training(), sections=sections)
+        made = {"training": self._training(), "sections": [looked, *sections]}
+        return compare_page(curves.title, self.tables(), chart=chart, **made)
+
+    def _looked(self, numbers: Iterator[int]) -> dict[str, Any]:
+        """The text of the looks, as `_article` has an example, with every map open."""
+        outputs = []
+        for entry, look in zip(self.entries, self.looks, strict=True):
+            maps = [map_to_html(one, next(numbers)) for one in look.attention]
+            drawn = Markup().join(maps) if maps else Markup('<p class="hint">{}</p>').format(_without(look))
+            said = look.notes[0] if look.notes else ""
+            outputs.append({"label": entry.label, "text": look.target, "said": said, "drawn": drawn, "open": True})
+        source = Markup('<dd dir="auto">{}</dd>').format(clean(self.looks[0].source))
+        return {"names": self.looks[0].names, "source": source, "reference": None, "outputs": outputs}
 
     def _training(self) -> dict[str, Any] | None:
         """The training curves of every run, a colour for each entry, for the page; None if no run has a log."""
@@ -572,7 +608,7 @@ class Comparison(Predicted):
                 drawn = self.examiner.drawing(entry.runs[0], index, self.conditions.beam_size, numbers)
             else:
                 drawn = Markup('<p class="hint">The {} is blank.</p>').format(names[0])
-            outputs.append({"label": entry.label, "text": output, "said": said, "drawn": drawn})
+            outputs.append({"label": entry.label, "text": output, "said": said, "drawn": drawn, "open": False})
         source = self.examiner.source_html(index)
         return {"names": names, "source": source, "reference": reference, "outputs": outputs}
 
@@ -619,6 +655,7 @@ def compare_entries(
     groups: dict[int | None, list[int]] = {}
     for i, entry in enumerate(entries):
         groups.setdefault(entry.train_size, []).append(i)
+    looks = () if options.look is None else looks_of(entries, options.look)
     found = predict_all(entries, options, say, timed=len(groups) == 1)
     say(f"drawing {found.resampling.count:,} resamples{' for each size' if len(groups) > 1 else ''}")
     lengths = found.examiner.lengths if len(groups) == 1 else []
@@ -641,8 +678,14 @@ def compare_entries(
         buckets=tuple(buckets),
         baseline=first,
         remarks=(*remarks, *_not_trained_enough(entries), *(_uneven(entries) if len(groups) == 1 else ())),
+        looks=looks,
         **vars(found),
     )
+
+
+def _without(look: Look) -> str:
+    """Why a look has no attention."""
+    return "This model has no attention." if look.summary is None else FIXED_VECTOR
 
 
 def _baseline_of(entries: Sequence[Entry], group: Sequence[int], first: int) -> int | None:

@@ -18,11 +18,12 @@ from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
+from heed.observe.looks import Look
 from heed.runs.loading import load
 from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
-from heed.tasks.base.run import Run, check_one_task
+from heed.tasks.base.run import Run, TextRun, check_one_task
 from heed.threads import fixed
 from heed.training.device import choose_device
 
@@ -210,6 +211,23 @@ class ComparisonOptions:
     seed: int = SEED
     files: tuple[str, ...] = ()
     """Files to score the runs on, instead of a split."""
+    look: str | None = None
+    """A text whose attention in every run is shown."""
+
+
+def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
+    """The look of the first run of each entry at a text: its last layer, the mean of its heads.
+
+    Raises:
+        ConfigError: The runs do not read texts, or this one cannot be looked at.
+    """
+    found = []
+    for run in (entry.runs[0] for entry in entries):
+        if not isinstance(run, TextRun):
+            raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
+        looking: Any = capability(run, "look")
+        found.append(looking.look(run.typed([text])[0]).look)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ def compare(
     device: str = "auto",
     resamples: int | None = None,
     seed: int = SEED,
+    look: str | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
@@ -101,6 +102,7 @@ def compare(
         resamples: Resamples of intervals, and trials of the tests. By default intervals have as many resamples as in
             the runs' reports (`evaluation.bootstrap`), so that both are the same; the tests have 10,000 trials.
         seed: Seed of the resamples; the reports use 1.
+        look: A text whose attention in every run is shown too.
         say: Called with progress messages.
 
     Raises:
@@ -109,7 +111,7 @@ def compare(
         RunError: A run cannot be opened.
         KeyboardInterrupt: Training was interrupted; the same call resumes it.
     """
-    options = ComparisonOptions(split, beam_size, threads, device, resamples, seed)
+    options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     if not isinstance(runs, str | os.PathLike):
         if models or sizes:

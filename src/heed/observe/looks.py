@@ -155,6 +155,12 @@ class Look:
     output: Any = field(default=None, compare=False, repr=False)
 
     @property
+    def attention(self) -> list[Map]:
+        """The attention of the output to what was read, where there is any; else all attention that is shown."""
+        found = [one for one in (*self.maps, *_rows(self)) if one.shares]
+        return [one for one in found if one.mechanism in ("cross", "words", "turns")] or found
+
+    @property
     def together(self) -> list[list[Map]]:
         """Each map with that of the other network and the difference."""
         found: list[list[Map]] = [[one] for one in self.maps]

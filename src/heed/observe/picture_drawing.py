@@ -230,8 +230,11 @@ def _map_panel(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Sc
         scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)])
     top = shape[0] + 8
     scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, one.signed)))])
-    scene.write([one.scale], _BAR + 8, top + 9, "small")
-    lines = [line for text in (one.title, one.caption) if text for line in _wrapped(text, _LARGE)]
+    beside = len(one.scale) * _ADVANCE <= _LARGE - _BAR - 8
+    if beside:
+        scene.write([one.scale], _BAR + 8, top + 9, "small")
+    texts = (*([] if beside else [one.scale]), one.title, one.caption)
+    lines = [line for text in texts if text for line in _wrapped(text, _LARGE)]
     scene.height = scene.write(lines, 0, top + 28, "small")
     return scene
 
