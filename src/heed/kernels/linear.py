@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from heed.kernels import private
-from heed.kernels.memory import large_empty
 from heed.kernels.private import enabled
 from heed.shapes import Float, ReturnsTensor
 
@@ -293,7 +292,7 @@ class LargeVocabulary:
     def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """All log-probabilities, `(rows, vocab_size)`, -inf where banned, and each run's maximum, `(rows, runs)`."""
         if len(self._rows) < len(hidden):
-            self._rows = large_empty((len(hidden), self._vocab_size), hidden)
+            self._rows = hidden.new_empty(len(hidden), self._vocab_size)
         logits = linear_into(hidden, self._weight, self._bias, self._rows[: len(hidden)])
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         if banned not in self._banned:

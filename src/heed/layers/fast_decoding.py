@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
-from heed.kernels import large_empty, linear
+from heed.kernels import linear
 from heed.kernels.linear import is_large
 from heed.layers.elementwise import RELU, Activation, RMSNorm
 from heed.layers.states import StackState
@@ -216,7 +216,7 @@ class _KeyValues:
         num_keys = 0 if keys[0] is None else len(keys[0])
         blocks = []
         for own, num_heads in zip(keys, heads, strict=True):
-            block = large_empty((2, num_sources, num_heads, max(num_keys + further, VECTOR), d), like)
+            block = like.new_empty(2, num_sources, num_heads, max(num_keys + further, VECTOR), d)
             if own is not None:
                 torch.mul(own.prepared, scale, out=block[0, :, :, :num_keys])
                 block[1, :, :, :num_keys] = own.value
@@ -249,7 +249,7 @@ class _KeyValues:
             room = self.num_keys + count * _STEPS
             for n, block in enumerate(self.blocks):
                 heads, _, d = block.shape[2:]
-                self.blocks[n] = large_empty((2, self.num_sources, heads, room, d), block)
+                self.blocks[n] = block.new_empty(2, self.num_sources, heads, room, d)
                 self.blocks[n][:, :, :, : self.num_keys] = block[:, : self.num_sources, :, : self.num_keys]
             self._make_views()
 

@@ -13,7 +13,7 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from heed.config import TrainingConfig
-from heed.kernels import enabled, large_empty
+from heed.kernels import enabled
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,11 @@ class Optimizer:
             self._prepare(group["params"])
 
     def _prepare(self, parameters: list[nn.Parameter]) -> None:
-        """Allocate zero moments contiguously before the first batch, so that batches do not fragment their memory.
-
-        In pages of 2 MiB where the system has them.
-        """
+        """Allocate zero moments contiguously before the first batch, so that batches do not fragment their memory."""
         if not parameters:
             return
         like, sizes = parameters[0].detach(), [p.numel() for p in parameters]
-        moments = [large_empty((sum(sizes),), like).zero_().split(sizes) for _ in range(2)]
+        moments = [like.new_zeros(sum(sizes)).split(sizes) for _ in range(2)]
         for p, average, square in zip(parameters, *moments, strict=True):
             step = torch.zeros((), device=p.device if _is_fused(p) else None)
             self.state[p] = {"step": step, "exp_avg": average.view_as(p), "exp_avg_sq": square.view_as(p)}
