@@ -143,7 +143,7 @@ def drawn_pages():
     yield draw("results", [(HOSTILE, ["", HOSTILE], [Row(HOSTILE, [Cell(HOSTILE, best=True)])])], [HOSTILE])
     yield shading_to_html(PEOPLE)
     article = {"names": (HOSTILE,) * 2, "source": HOSTILE, "reference": HOSTILE, "outputs": [dict.fromkeys(
-        ("label", "text", "said", "drawn"), HOSTILE)]}  # fmt: skip
+        ("label", "text", "said", "drawn", "open"), HOSTILE)]}  # fmt: skip
     training = {"panels": [words(HOSTILE)], "samples": [(HOSTILE, words(""))], "hint": HOSTILE}
     compare = {"tables": HOSTILE, "chart": None, "others": [], "training": training}
     yield page("comparison/compare.html", HOSTILE, **compare, sections=[(HOSTILE, HOSTILE, [article])])

@@ -313,6 +313,8 @@ def common_units(one: Axis, other: Axis) -> tuple[list[range], list[range]] | No
     Labels are compared without blanks, marks of unknown, generated and inner tokens, and case. A blank character
     belongs to the unit before it.
     """
+    if one.labels == other.labels:  # blanks too
+        return ([range(i, i + 1) for i in range(len(one))],) * 2
     texts = [[_compared(label) for label in axis.labels] for axis in (one, other)]
     if "".join(texts[0]) != "".join(texts[1]):
         return None
