@@ -455,17 +455,6 @@ def test_a_picture_that_vanished_after_reading_is_named(photos):
         pixels.read([place])
 
 
-def test_pixels_can_be_sent_to_another_process(photos, tmp_path):
-    import pickle
-
-    for path in (photos, packed(photos, tmp_path / "p.zip"), packed(photos, tmp_path / "p.tar")):
-        splits, pixels = opened(path, valid=2)
-        places = [one.place for one in splits.examples["train"]]
-        there = pickle.loads(pickle.dumps(pixels))
-        there.forget()
-        assert all((a == b).all() for a, b in zip(there.read(places), pixels.read(places), strict=True))
-
-
 def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
     from sklearn.datasets import load_digits
 

@@ -1,4 +1,4 @@
-"""Dropout, layer normalisation and rotation of pairs, on a CPU with cheaper gradients than torch's.
+"""Dropout and layer normalisation, on a CPU with cheaper gradients than torch's.
 
 Dropout: one random byte decides for each element, and one draw gives eight bytes: forward and backward are six times as
 fast as with torch's Bernoulli draws, which took a ninth of a Transformer's training step. The
@@ -131,32 +131,3 @@ class _KeepsResult(torch.autograd.Function):
         given = d_result.contiguous(), normal, weight.shape, *like, weight, bias, [True, True, bias is not None]
         d_x, d_weight, d_bias = ctx.operation(*given)
         return d_x.mul_(inverse), d_weight, d_bias, None
-
-
-def rotate(x: Float[Tensor, "*batch d"], turns: Float[Tensor, "*#batch pairs 2"]) -> Float[Tensor, "*batch d"]:
-    """Rotate each pair `(a, b)` of neighbouring elements to `(a cos - b sin, a sin + b cos)`.
-
-    Args:
-        x: `(..., d)`.
-        turns: `(..., d / 2, 2)`, cosine and sine of each pair's angle.
-    """
-    if enabled() and x.device.type == "cpu" and x.dtype == torch.float32 and x.stride(-1) == 1:
-        return _Rotate.apply(x, torch.view_as_complex(turns))  # type: ignore[no-any-return]
-    even, odd, cos, sin = x[..., 0::2], x[..., 1::2], turns[..., 0], turns[..., 1]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
-
-
-class _Rotate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, turns: Tensor) -> Tensor:
-        ctx.save_for_backward(turns)
-        return _times(x, turns)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        (turns,) = ctx.saved_tensors
-        return _times(grad_outputs[0].contiguous(), turns.conj()), None
-
-
-def _times(x: Tensor, turns: Tensor) -> Tensor:
-    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * turns).flatten(-2)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.errors import ConfigError, ShapeError
-from heed.kernels import Linear, rotate
+from heed.kernels import Linear
 from heed.layers.elementwise import GELU, Activation, LayerNorm
 from heed.shapes import Bool, Float, Int, ReturnsTensor
 
@@ -185,8 +185,9 @@ class Rotation:
         self.turns = turns
 
     def __call__(self, x: Float[Tensor, "rows heads positions d_head"]) -> Float[Tensor, "rows heads positions d_head"]:
-        """Rotate the vectors of every head."""
-        return rotate(x, self.turns)
+        """Rotate each pair `(a, b)` of neighbouring elements to `(a cos - b sin, a sin + b cos)`."""
+        even, odd, cos, sin = x[..., 0::2], x[..., 1::2], self.turns[..., 0], self.turns[..., 1]
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2).to(x.dtype)
 
 
 class RotaryPositions:

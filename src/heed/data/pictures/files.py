@@ -16,6 +16,7 @@ import os
 import re
 import struct
 import tarfile
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -186,12 +187,6 @@ class ZipPictures(Archive):
         self._lock = Lock()
         self._members = {one.filename.replace("\\", "/"): one for one in self._file().infolist() if not one.is_dir()}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "problem": self.problem}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"])  # type: ignore[misc]
-
     def _file(self) -> zipfile.ZipFile:
         """The file as opened by this process, since forked processes would share its position."""
         with self._lock:
@@ -223,15 +218,10 @@ class TarPictures(Archive):
         self, path: Path, members: Mapping[str, tuple[int, int]], held: Path | bytearray, problem: str = ""
     ) -> None:
         super().__init__(path)
-        self._members, self._held, self.problem = members, held, problem
-        self._open: dict[int, int] = {}
-        self._lock = Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_open", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _open={}, _lock=Lock())
+        self._members, self.problem = members, problem
+        self._held = held if isinstance(held, bytearray) else os.open(held, os.O_RDONLY)
+        if isinstance(self._held, int):
+            weakref.finalize(self, os.close, self._held)
 
     def get(self, key: str) -> bytes:
         if key not in self._members:
@@ -240,22 +230,12 @@ class TarPictures(Archive):
         if isinstance(self._held, bytearray):
             return bytes(memoryview(self._held)[start : start + size])
         try:
-            data = os.pread(self._descriptor(self._held), size, start)
+            data = os.pread(self._held, size, start)
         except OSError as error:
             raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
         if len(data) < size:
             raise PictureError("damaged picture", f"is cut off: only {len(data):,} of its {size:,} bytes are present")
         return data
-
-    def _descriptor(self, path: Path) -> int:
-        with self._lock:
-            if os.getpid() not in self._open:
-                self._open[os.getpid()] = os.open(path, os.O_RDONLY)
-            return self._open[os.getpid()]
-
-    def __del__(self) -> None:
-        if (descriptor := self._open.pop(os.getpid(), None)) is not None:
-            os.close(descriptor)
 
 
 def open_archive(path: Path) -> Archive:

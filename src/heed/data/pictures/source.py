@@ -93,12 +93,6 @@ class Pixels:
                 pixels.add(name, source)
         return pixels
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_opening"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _opening=Lock())
-
     def add(self, name: str, source: Source) -> None:
         """Add a source under a name: the part of its places before "!" or "#"."""
         self._sources[name] = source
