@@ -16,7 +16,6 @@ from continuing import SMALL as LANGUAGE_MODELS
 from continuing import random_run, write_texts
 from heed.config import DigitsData, ModelSection, TokenizerConfig
 from heed.observe.looks import Look
-from heed.observe.maps import Traces
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
@@ -74,7 +73,7 @@ class Case:
 
     @property
     def attention(self) -> list[Any]:
-        return [one for one in self.look.maps if not isinstance(one, Traces)]
+        return [one for one in self.look.maps if one.shares]
 
 
 def split(text: str) -> list[str]:

@@ -96,8 +96,7 @@ def the_state_row_is_a_mean_size(case, one):
 
 @claim(r"Row i: where (?:word|character|source position) i looked\.")
 @claim(r"Row t: where the model looked to write output t\.")
-@claim(r"Row t: where the position that wrote output t looked, among what was read until then\.")
-@claim(r"Row t: where the model looked after reading token t, before the next token\.")
+@claim(r"Row t: where the pass that wrote output t looked, among the tokens read until then: the start token and .*")
 def rows_reproduce_the_contexts(case, one):
     """Each row's weights sum up the values that the model summed up; the trace's self-check compares the contexts."""
     rows = one.weights.sum(1)
@@ -111,6 +110,33 @@ def rows_reproduce_the_contexts(case, one):
             if case.model.has_cls:
                 continue
             assert moved(hidden(case), hidden(case, force)) == [n == i for n in range(count)]
+
+
+def predictions_moved(case, map, t, keys):
+    """Which predictions after each token of a text change, if row `t` looks at its first key only."""
+    looks = [
+        case.again("I love the", given=True, layer=map.layer, edits=edits).look
+        for edits in ([], [Force(map.mechanism, map.layer, position=t, weights=[1.0] + [0.0] * (keys - 1))])
+    ]
+    plain, forced = (torch.tensor([[p for _, p in frame.top] for frame in look.decoder]) for look in looks)
+    return moved(plain, forced)
+
+
+@claim(r"Row t: where the pass that read token t and predicted token t \+ 1 looked, among the tokens .*\.")
+def counts_in_the_next_prediction(case, one):
+    rows_reproduce_the_contexts(case, one)
+    last, recurrent = one.layer == max(map.layer for map in case.look.maps), one.mechanism == "self"
+    for t in range(2, 5):
+        changed = predictions_moved(case, one, t, t if recurrent else t + 1)
+        assert last and changed == [n >= t if recurrent else n == t for n in range(len(changed))]
+    assert recurrent == ("none and no row" in one.caption)
+
+
+@claim(r"Row t: where the model looked after the pass that read token t; .* counts in the prediction of token t \+ 2\.")
+def counts_in_the_prediction_after_the_next(case, one):
+    for t in range(2, 5):
+        changed = predictions_moved(case, one, t, t + 1)
+        assert changed == [n > t for n in range(len(changed))]
 
 
 @claim(r"The result is used when reading word t \+ 1; that of the last row is not used\.")

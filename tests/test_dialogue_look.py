@@ -200,3 +200,26 @@ def test_the_command_takes_the_turns_and_a_conversation_shows_its_last_response(
     assert "3 guest" in talking.command("/look")
     talking.command("/undo")
     assert talking.command("/look") == shown
+
+
+@pytest.mark.parametrize("name", ["both", "turns", "joined"])
+def test_single_units_of_every_network_of_a_conversation(runs, name):
+    run = runs(name)
+    shown = run.look(TURNS, target=ANSWER, units=[*range(8)])
+    units = [one for one in shown.maps if one.query.kind == "unit"]
+    hidden = {one.title.split(": ")[0]: one for one in units if ": hidden over" in one.title}
+    reads = ["encoder forward network, layer 0", "encoder backward network, layer 0"]
+    reads += ["turns network, layer 0"] * (name != "joined") + ["turns network, layer 1"] * (name == "turns")
+    assert set(hidden) >= {*reads, "decoder network, layer 0"}
+    look, words = shown.look, hidden[reads[0]].key
+    assert [part.label for part in words.parts] == list(NAMES) and {len(one.query) for one in units} == {8}
+    if name == "both":
+        dialogue, ends = hidden["turns network, layer 0"], [part.stop - 1 for part in words.parts]
+        for n, (frame, end) in enumerate(zip(look.encoder, ends, strict=True)):
+            assert torch.equal(frame.states["dialogue"], dialogue.weights[:, n])
+            assert torch.equal(frame.states["turn"][:8], hidden[reads[0]].weights[:, end])
+        states = torch.stack([frame.state for frame in look.decoder], dim=1)
+        assert torch.equal(states, hidden["decoder network, layer 0"].weights)
+        (shading,) = look.shadings
+        assert shading.nested and shading.level(0) == pytest.approx((shading.weights[0] / shading.darkest) ** 0.5)
+        assert shown.html().count('class="meter"') == 3 and "The numbers as a table" in shown.html()

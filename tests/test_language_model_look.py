@@ -12,7 +12,6 @@ from continuing import SMALL, random_run, write_texts
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.observe.edits import Uniform, ZeroHead
-from heed.observe.maps import Traces
 from heed.observe.trace import edit
 
 PROMPT = "I love the café"
@@ -25,7 +24,7 @@ def file(tmp_path_factory):
 
 
 def attention_maps(look):
-    return [one for one in look.maps if not isinstance(one, Traces)]
+    return [one for one in look.maps if one.shares]
 
 
 def numpy_maps(model, ids):
@@ -65,6 +64,8 @@ def test_maps_are_the_softmax_of_the_equation(file, model):
     assert len(look.maps) == len(expected) == 4
     for one, weights in zip(look.maps, expected, strict=True):
         assert np.abs(one.weights.double().numpy() - weights).max() < 1e-6
+    prompt, output = look.maps[0].key.parts
+    assert (prompt.label, output.label, output.start) == ("prompt", "output", 1 + len(PROMPT))
     labels = ["end", *PROMPT, *(f"+{c}" for c in written.text)]
     assert all(list(axis.labels) == labels for one in look.maps for axis in (one.query, one.key))
 
@@ -92,7 +93,7 @@ def test_one_pass_sees_what_the_steps_saw(file, model):
             "attention_lm": {"decoder"},
             "gpt": {"decoder"},
             "rnn": {"forward"},
-            "lstmn": {"self", "forward"},
+            "lstmn": {"self", "forward", "tape"},
             "self_rnn": {"self", "forward"},
         }[model]
     )

@@ -446,7 +446,7 @@ def look(
     steps: Annotated[bool, option("View", "--steps", help="One frame per token read or written.")] = False,
     mechanism: Annotated[
         str | None,
-        option("View", metavar="NAME", help="Only this attention: cross, encoder or decoder."),
+        option("View", metavar="NAME", help="Only this attention: cross, encoder, decoder, or rollout of an encoder."),
     ] = None,
     layer: Annotated[
         str | None,

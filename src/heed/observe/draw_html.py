@@ -25,15 +25,13 @@ from heed.observe.maps import (
     LONG,
     Axis,
     Map,
-    Traces,
     axes_line,
     axis_name,
     place_name,
-    plural,
     shades,
     unmasked,
 )
-from heed.observe.number_tables import NumberTable, table_to_html
+from heed.observe.number_tables import NumberTable, nested_table, table_to_html
 from heed.observe.overview import FEW, SORTS, groups, heading, said
 from heed.observe.page import Cell, Row, draw, look_page, packed
 from heed.observe.remarks import Remark, remarks
@@ -163,11 +161,8 @@ def _level(weight: float | None) -> tuple[str, str]:
 
 
 def _map_hint(map: Map) -> str:
-    if isinstance(map, Traces):
-        shaded = f"{clean(map.key.name)} {'are' if map.key.name == plural(map.key.kind) else 'is'} shaded"
-        return f"Choose a gate, or the state; the {shaded} by its values."
-    attended = " attended to" if map.shares else ""
-    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)}{attended} are shaded."
+    shaded = "attended to are shaded" if map.shares else "are shaded by its values"
+    return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} {shaded}."
 
 
 MAPS = "heed-maps-1"
@@ -267,12 +262,16 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
     text = between.join(spans)
     if shading.axis.parts:
         text = Markup("\n").join(
-            Markup("<b>{:.3f} {}</b> {}").format(
-                shading.part_sum(part), visible(part.label), between.join(spans[part.start : part.stop])
+            Markup("{}<b>{:.3f} {}</b> {}").format(
+                Markup("{} ").format(draw("bar", shading.part_sum(part))) if shading.nested else "",
+                shading.part_sum(part),
+                visible(part.label),
+                between.join(spans[part.start : part.stop]),
             )
             for part in shading.axis.parts
         )
-    return draw("shading", shading, text, "keys word", [], [])
+    table = table_to_html(nested_table(shading)) if shading.nested else ""
+    return draw("shading", shading, text, "keys word", [], [], table)
 
 
 def _shade(shading: Shading, i: int) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 from heed.observe import palette
 from heed.observe.looks import Shading
 from heed.observe.maps import Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.observe.number_tables import nested_table
 from heed.observe.remarks import remarks
 from heed.observe.scene import HATCH, MASKED, Box, Image, Item, Label, Path, Scene, ramp
 from heed.visible import clean, visible
@@ -76,6 +77,8 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
         x, label = left + wide * (i + 0.5), _label(map.key.labels[i])
         scene.add([Label(x, top - 6, label, "middle") if upright else Label(x + 4, top - 6, label, turn=-60)])
     scene.add(_cells(map, shown, wide, cell) if small else [_pixels(map, shown, cell)], left, top)
+    for part in map.query.parts[1:]:
+        scene.add([Path(((left - 4, y := top + cell * part.start), (left + wide * len(map.key), y)), _QUIET, 1.5)])
     for part in map.key.parts:
         x, room = left + wide * part.start, int(wide * (part.stop - part.start) / _ADVANCE)
         scene.add([Path(((x, top - 4), (x, bottom + 14)), _QUIET, 1.5)])
@@ -188,6 +191,8 @@ _WORD_ADVANCE = 7.5
 _LINE, _TAGGED_LINE, _GAP = 26, 42, 4
 _WIDTH = 760
 _OTHERS = 90
+_PART = 60  # width of the bar of a part with all of the weight
+_ROWS = 12  # of the numbers below
 _SMALL = 11 / 12  # of a small character, in width
 
 
@@ -200,8 +205,11 @@ def shading_scene(shading: Shading) -> Scene:
     scene.add([Label(_MARGIN, top + 4, scale, "small")])
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE
-    names = {part.start: f"{shading.part_sum(part):.3f}  {cut(visible(part.label), 24)}" for part in shading.axis.parts}
-    indent = _MARGIN + max((len(name) * _WORD_ADVANCE * _SMALL + _GAP for name in names.values()), default=0.0)
+    sums = {part.start: shading.part_sum(part) for part in shading.axis.parts if part.stop > part.start}
+    names = {part.start: f"{sums[part.start]:.3f}  {cut(visible(part.label), 24)}"
+             for part in shading.axis.parts if part.start in sums}  # fmt: skip
+    left = _MARGIN + (_PART + 2 * _GAP) * shading.nested  # of the names of parts, after their bars
+    indent = left + max((len(name) * _WORD_ADVANCE * _SMALL + _GAP for name in names.values()), default=0.0)
     x, y = indent, top + 18.0
     for i, label in enumerate(shading.axis.labels):
         number = shading.number(i)
@@ -212,7 +220,8 @@ def shading_scene(shading: Shading) -> Scene:
         if begins or (x > indent and (shading.listed or x + width > _WIDTH - _MARGIN)):
             x, y = indent, y + line
         if i in names:
-            scene.add([Label(_MARGIN, y + 14.5, names[i], "small")])
+            bar = Box(_MARGIN, y + 4, _PART * min(1.0, sums[i]), 12, palette.shade(0.6), f"{names[i]}")
+            scene.add([*([bar] if shading.nested else []), Label(left, y + 14.5, names[i], "small")])
         color = _ground(shading, i, grounds.get(i))
         scene.add([Box(x, y, width, 20, color, f"{visible(label)} {number}", corner=3)])
         scene.add([Label(x + 3, y + 14.5, word, color=palette.ink(color))])
@@ -222,6 +231,11 @@ def shading_scene(shading: Shading) -> Scene:
             scene.add([Label(x + width + 8, y + 14.5, cut(clean(shading.others[i]), _OTHERS), "small")])
         x += width + _GAP
     scene.height = int(y + line + _MARGIN)
+    if shading.nested:
+        table = nested_table(shading, _ROWS)
+        rows = zip(table.rows, table.values.tolist(), strict=True)
+        lines = [f"{part:.3f} \u00d7 {inside:.3f} = {whole:.3f}  {label}" for label, (part, inside, whole) in rows]
+        scene.height = scene.write([table.title, *lines], _MARGIN, scene.height + 8, "small") + 8
     return scene
 
 

@@ -5,6 +5,7 @@ A Transformer has one attention per layer, head and mechanism; `Choice` selects 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,7 +34,11 @@ class TagSpan:
 class Shading:
     """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
 
-    If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name.
+    If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name. If it is
+    `nested`, a number is the weight of a part (a sentence) times that of a word in it; then parts have bars, and a word
+    is shaded by the root of its number, so that important words of other parts are seen too.
+
+    Source of `nested`: Yang et al. 2016, section 3.4.
     """
 
     title: str
@@ -46,6 +51,7 @@ class Shading:
     spans: tuple[TagSpan, ...] = ()  # the spans found in a tagged text, in order, drawn in the colours of their types
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     listed: bool = False  # True to draw a table with a line for each position instead of running text
+    nested: bool = False  # True if numbers are products of two weights, as above
     # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
     opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
 
@@ -59,12 +65,14 @@ class Shading:
 
     def level(self, i: int) -> float:
         """Darkness of position `i`, 0 to 1; negative for numbers below 0."""
-        return min(1.0, max(-1.0, self.weights[i] / self.darkest)) if self.darkest > 0 else 0.0
+        level = min(1.0, max(-1.0, self.weights[i] / self.darkest)) if self.darkest > 0 else 0.0
+        return math.copysign(math.sqrt(abs(level)), level) if self.nested else level
 
     @property
     def scale(self) -> str:
         """Description of the range of the shades."""
-        return f"shaded from {-self.darkest if self.signed else 0:.3g} to {self.darkest:.3g}"
+        by = " by the square root" if self.nested else ""
+        return f"shaded{by} from {-self.darkest if self.signed else 0:.3g} to {self.darkest:.3g}"
 
     @property
     def said_scale(self) -> str:
@@ -182,8 +190,8 @@ def compared(look: Look, plain: Look) -> Look:
 
     Maps are subtracted where their axes agree; steps are compared by their most probable tokens.
     """
-    before = {(one.mechanism, one.layer, one.head): one for one in plain.maps}
-    pairs = [(one, before.get((one.mechanism, one.layer, one.head))) for one in look.maps]
+    before = {one.title: one for one in plain.maps}
+    pairs = [(one, before.get(one.title)) for one in look.maps]
     differences = tuple(
         SignedMap.between(one, other)
         for one, other in pairs
@@ -240,7 +248,7 @@ def _rows(look: Look) -> list[Map]:
 
 def _matched(own: Sequence[Map], others: Sequence[Map], name: str) -> tuple[dict[int, int], list[str]]:
     """The number of the other map for that of each own one, and notes on what does not match by name."""
-    kinds = [[(type(one), one.mechanism) for one in maps] for maps in (own, others)]
+    kinds = [[(type(one), one.mechanism, one.name) for one in maps] for maps in (own, others)]
     places = {(kind, one.layer, one.head): j for j, (kind, one) in enumerate(zip(kinds[1], others, strict=True))}
     named = [(kind, one.layer, one.head) for kind, one in zip(kinds[0], own, strict=True)]
     found = {i: places[key] for i, key in enumerate(named) if key in places}
@@ -330,13 +338,21 @@ class View:
         )
 
 
+ROLLOUT = "rollout"
+"""Mechanism of the maps of attention rolled out over the layers of an encoder."""
+
+
 @dataclass(frozen=True)
 class Choice:
-    """Selection of attention to show: mechanism (None for all), layer (negative counts from the last) and head."""
+    """Selection of attention to show: mechanism (None for all), layer (negative counts from the last) and head.
+
+    With `rollout`, the attention of an encoder from its first layer up to that one, rolled out.
+    """
 
     mechanism: str | None = None
     layer: int | Literal["all"] = -1
     head: int | Literal["mean", "all"] = "mean"
+    rollout: bool = False
 
     def __post_init__(self) -> None:
         for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
@@ -351,6 +367,16 @@ class Choice:
             ConfigError: They are not, or the model has no attention; the message lists what was seen.
         """
         names = list(dict.fromkeys(name for name, _ in seen))
+        if self.rollout and "encoder" not in names:
+            has = f"{' and '.join(names)} attention" if names else "no attention"
+            causal = ", under whose causal mask the first tokens would gain weight at every layer, whatever was learned"
+            other = "; where words also mix through recurrent states, shares cannot be followed" if names else ""
+            raise ConfigError(
+                "no rollout: it follows self-attention through the blocks of an encoder (Abnar and Zuidema 2020), but "
+                f"this model has {has}{causal if 'decoder' in names else other}"
+            )
+        if self.rollout and isinstance(self.head, int):
+            raise ConfigError(f"rollout takes the mean of the heads of each layer; leave out --head {self.head}")
         if self.mechanism is not None and self.mechanism not in names:
             has = f"this model has {', '.join(names)} attention" if names else "this model has no attention"
             raise ConfigError(f"no '{self.mechanism}' attention: {has}")
@@ -363,7 +389,8 @@ class Choice:
 
     def layers(self, seen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         """The chosen (mechanism, layer) pairs, in the order seen."""
-        meant = [(name, number) for name, number in seen if self.mechanism in (None, name)]
+        mechanism = "encoder" if self.rollout else self.mechanism
+        meant = [(name, number) for name, number in seen if mechanism in (None, name)]
         return [(name, number) for name, number in meant if number in self._numbers(seen, name)]
 
     def _numbers(self, seen: Sequence[tuple[str, int]], name: str) -> list[int]:
@@ -392,7 +419,7 @@ class Choice:
 
     def hidden(self, views: Sequence[View]) -> str:
         """A note of the layers and heads shown; empty for a model with one layer and one head."""
-        if all(view.num_heads == 1 and view.map.layer == 0 for view in views):
+        if self.rollout or all(view.num_heads == 1 and view.map.layer == 0 for view in views):
             return ""
         layers = {"all": "all layers", -1: "the last layer"}.get(self.layer, f"layer {self.layer}")
         heads = f"head {self.head}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -58,6 +58,12 @@ class Axis:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def cut(self, start: int, stop: int) -> Axis:
+        """Only the positions from `start` to `stop` (exclusive)."""
+        inside = [(part.label, max(part.start, start), min(part.stop, stop)) for part in self.parts]
+        parts = tuple(Part(label, a - start, b - start) for label, a, b in inside if a < b)
+        return replace(self, labels=self.labels[start:stop], parts=parts)
+
     def part_at(self, position: int) -> str:
         """The name of the part that contains a position; "" on an axis without parts."""
         return next((part.label for part in self.parts if part.start <= position < part.stop), "")
@@ -93,6 +99,7 @@ class Map:
     mask: Tensor | None = None  # `(query, key)`, True = may attend, or None where everything may
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
+    name: str = ""  # the title; empty for one of mechanism, layer and head
     opens: Opens | None = field(default=None, compare=False)  # what the weights came from; None if it is not kept
     of: str = ""  # the network, in a look at several; "" for the run's own
     # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
@@ -126,7 +133,9 @@ class Map:
 
     @property
     def title(self) -> str:
-        """Short name: mechanism, layer and head."""
+        """Short name: by default of mechanism, layer and head."""
+        if self.name:
+            return f"{self.name}{self.whose}"
         head = "" if self.head is None else f", head {self.head}"
         return f"{self.mechanism} attention, layer {self.layer}{head}{self.whose}"
 
@@ -183,14 +192,15 @@ class Map:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Traces(Map):
-    """Numbers of a recurrent network over a text, drawn like a map: a row for each gate, a column for each position.
+    """Numbers of a recurrent network over a text: a row for each gate or unit, a column for each position.
 
     `mechanism` is the network ("forward", "backward"); the weights are numbers in 0..1 that need not sum to 1.
     """
 
     @property
     def title(self) -> str:
-        return f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}{self.whose}"
+        gates = self.name or f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}"
+        return f"{gates}{self.whose}"
 
     @property
     def unit(self) -> str:
@@ -203,9 +213,8 @@ class Traces(Map):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SignedMap(Map):
-    """Numbers on both sides of 0, drawn on two ramps that meet there: a difference of two maps, effects of heads."""
+    """Numbers on both sides of 0, drawn on two ramps that meet there: differences of maps, effects of heads, states."""
 
-    name: str = ""
     quantity: str = "difference"
     darkest: float = 1.0  # the absolute value that is drawn darkest
     # of a difference from another network: the share of the rows whose largest weights are on the same key, and the
@@ -222,10 +231,6 @@ class SignedMap(Map):
         mask = None if masks[0] is None or masks[1] is None else masks[0] | masks[1]
         parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
         return cls(*parts, None, mask, caption, name=name, **numbers)
-
-    @property
-    def title(self) -> str:
-        return self.name
 
     @property
     def unit(self) -> str:
@@ -343,7 +348,8 @@ def merge_subwords(whole: Map, query: Axis, query_words: Sequence[range], key: A
         mask = (rows @ whole.mask.to(rows.dtype) @ columns.T) > 0
     caption = f"{whole.caption} {MERGED}".strip()
     opens = None if whole.opens is None else whole.opens.over(query_words, key_words)
-    return Map(whole.mechanism, whole.layer, whole.head, query, key, weights, None, mask, caption, opens=opens)
+    axes = whole.mechanism, whole.layer, whole.head, query, key
+    return Map(*axes, weights, None, mask, caption, name=whole.name, opens=opens)
 
 
 def _membership(words: Sequence[range], like: Tensor) -> Tensor:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+import torch
 from markupsafe import Markup
 from torch import Tensor
 
 from heed.observe import palette
+from heed.observe.looks import Shading
 from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
 from heed.visible import clean, visible
@@ -73,6 +75,21 @@ class NumberTable:
     def has_heat(self, i: int) -> bool:
         """True if a row is coloured."""
         return self.heat if isinstance(self.heat, bool) else self.heat[i]
+
+
+def nested_table(shading: Shading, most: int | None = None) -> NumberTable:
+    """The numbers of a nested shading and the two weights that each is a product of: all in order, or the largest."""
+    axis, sums = shading.axis, [shading.part_sum(part) for part in shading.axis.parts]
+    of = [n for n, part in enumerate(axis.parts) for _ in range(part.start, part.stop)]
+    shown = range(len(axis)) if most is None else sorted(range(len(axis)), key=lambda i: -shading.weights[i])[:most]
+    which = "" if most is None else f"the {len(shown)} largest of {len(axis)}: "
+    return NumberTable(
+        f"{which}weight of the part, weight of the {axis.kind} in it, their product",
+        tuple(f"{visible(axis.labels[i])} ({visible(axis.parts[of[i]].label)})" for i in shown),
+        ("part", f"{axis.kind} in it", "product"),
+        torch.tensor([[s := sums[of[i]], shading.weights[i] / s if s else 0.0, shading.weights[i]] for i in shown]),
+        heat=False,
+    )
 
 
 def three_decimals(value: float) -> str:

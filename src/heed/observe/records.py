@@ -216,6 +216,10 @@ def _entries_of_rows(later: Rows, earlier: Rows | None) -> Tensor | None:
     return index
 
 
+TAPE = ("tape hidden", "tape cell")
+"""Names of what an LSTMN reads from its tape, in place of the previous state: h~_t and c~_t."""
+
+
 @dataclass(frozen=True, eq=False)
 class GateRecord:
     """One run of a recurrent cell over sequences, with a copy of its weights."""
@@ -243,7 +247,7 @@ class GateRecord:
     def gates(self) -> dict[str, Tensor]:
         """Every gate, `(batch, length, d_hidden)`, in text order, recomputed from the states.
 
-        Names: see `heed.layers.recurrent.replay_gates`; "hidden" is the state itself.
+        Names: see `heed.layers.recurrent.replay_gates`; "hidden" is the state itself. Of an LSTMN also `TAPE`.
 
         Raises:
             SelfCheckError: The recomputed gates do not give the states that the model computed.
@@ -256,6 +260,8 @@ class GateRecord:
                 f"the states from the gates recomputed for {self.name} differ from the model's by {float(error):.2e}; "
                 "this is a bug in heed, please report it"
             )
+        if self.started is not None:
+            gates |= dict(zip(TAPE, self.started, strict=False))
         if self.order is None:
             return gates
         back = torch.argsort(self.order, dim=1).unsqueeze(-1)

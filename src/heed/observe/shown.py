@@ -52,8 +52,9 @@ from heed.observe.maps import (
     text_of,
     unmasked,
 )
+from heed.observe.number_tables import nested_table, tables_to_lines
 from heed.observe.numbers import Openable, Opened, open_one
-from heed.observe.overview import overview_scene, overview_to_text
+from heed.observe.overview import FEW, overview_scene, overview_to_text
 from heed.observe.page import look_page
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
@@ -235,7 +236,7 @@ class ShownLook(KeptShown):
         return look_to_html(self.look, steps=self.steps, overview=self.overview, sort=self.sort)
 
     def scene(self, index: int | None = None) -> Scene:
-        """The map of that index; without one the overview or shaded words, else the last map, else the fixed vector.
+        """The map of that index; without one the shaded words, all maps or their overview, and the fixed vector.
 
         Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
         beside another network, its maps and the differences too. Verdicts on the maps are written below.
@@ -247,18 +248,21 @@ class ShownLook(KeptShown):
         return scene
 
     def _drawn(self, index: int | None) -> Scene:
-        if index is None and self.overview:
-            return overview_scene(self._all_maps, self.look.title, self.sort)
-        if index is None and self.look.beside:
+        if index is None and self.look.beside and not self.overview:
             return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
         if index is None and self.look.differences:
             changed = [map_scene(one, cell=36) for one in self.look.differences]
             return stacked([*map(shading_scene, self.look.shadings), *changed])
-        if index is None and self.look.shadings:
-            return shading_scene(self.look.shadings[0])
-        if not self.maps and self.look.summary is not None:
-            return vector_scene(self.look.summary, self.look.title, FIXED_VECTOR)
-        return map_scene(self.maps[-1 if index is None else index])
+        if index is not None:
+            return map_scene(self.maps[index])
+        attention = [one for one in self._all_maps if one.shares]
+        together = self.overview or len(attention) > FEW
+        scenes = [] if self.overview else [shading_scene(one) for one in self.look.shadings]
+        scenes += [overview_scene(attention, self.look.title, self.sort)] if together else []
+        scenes += [map_scene(one, 36 if one.least else 30) for one in self.maps if not (together and one.shares)]
+        if self.look.summary is not None and not self.maps:
+            scenes.append(vector_scene(self.look.summary, self.look.title, FIXED_VECTOR))
+        return stacked(scenes) if scenes else shading_scene(Shading(self.look.title, Axis("text", "word", ()), ()))
 
     def number(self, query: int | str, key: int | str, *, every: bool = False) -> ShownNumber:
         """One weight opened into what it came from; `query` is a row of the map and `key` a column, from 0.
@@ -464,12 +468,12 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
 
 def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     """A map with only the first two of the rows of a repetition, and the line that says which are left out."""
-    found = repetition(map.query) if map.shares and not map.query.parts else None
+    found = repetition(map.query) if map.shares else None
     if found is None:
         return map, []
     first = found.start + 2 * found.period
     rows = [*range(first), *range(found.stop, len(map.query))]
-    query = replace(map.query, labels=tuple(map.query.labels[i] for i in rows))
+    query = replace(map.query, labels=tuple(map.query.labels[i] for i in rows), parts=())
     weights, mask = map.weights[rows], None if map.mask is None else map.mask[rows]
     shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask)
     return shorter, [f"left out: rows {first + 1} to {found.stop}, where the {found}"]
@@ -511,7 +515,7 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     cell_width = max(number_width + map.token_width, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
     per_line = max(1, (width - label_width) // (cell_width + 1))
     blocks = -(-len(map.key) // per_line)
-    few = isinstance(map, SignedMap) and blocks * (len(map.query) + 2) <= _LINES
+    few = not map.shares and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
     if blocks == 1 or tokens or few:
         return [*_numbers(map, label_width, cell_width, per_line, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
@@ -677,6 +681,7 @@ def _legend(map: Map, color: bool) -> str:
 # Shaded words -------------------------------------------------------------------------------------------------
 
 _LONGEST_LABEL = 40
+_BAR = 10  # characters of a bar for 1
 
 
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
@@ -685,7 +690,13 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
     if shading.axis.parts:
-        names = [f"{shading.part_sum(part):.3f}  {visible(part.label)}" for part in shading.axis.parts]
+        sums = [shading.part_sum(part) for part in shading.axis.parts]
+        bars = ["█" * round(_BAR * share) if shading.nested else "" for share in sums]
+        longest = max(map(len, bars))
+        names = [
+            f"{share:.3f}  {bar:{longest}}{'  ' * shading.nested}{visible(part.label)}"
+            for part, share, bar in zip(shading.axis.parts, sums, bars, strict=True)
+        ]
         indent = min(max(map(len, names)) + 2, max(width // 2, 0))
         for name, part in zip(names, shading.axis.parts, strict=True):
             first, *more = _running(shading, range(part.start, part.stop), width - indent, color) or [""]
@@ -694,7 +705,8 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
         lines += _running(shading, range(len(shading.axis)), width, color) or [""]
     legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
     scale = shading.scale + "; - below 0" * shading.signed if not color else shading.said_scale
-    return [*lines, "", scale + legend]
+    table = [nested_table(shading, _CHANGES)] if shading.nested else []
+    return [*lines, "", scale + legend, *([""] * len(table)), *tables_to_lines(table, width, color)]
 
 
 def _running(shading: Shading, positions: range, width: int, color: bool) -> list[str]:

@@ -65,7 +65,10 @@ WITH_BASELINE = Flag(
     default=False,
 )
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, most=1_000, keyword="beam_size")
-GATES = Flag("look", "gates", bool, "Also draw the gates of recurrent networks.", default=False)
+UNITS = Flag(
+    "look", "units", str, "Also draw single units of gates and states: the N of largest variance, or numbers (3,17)."
+)
+GATES = (Flag("look", "gates", bool, "Also draw the mean gates of recurrent networks.", default=False), UNITS)
 ATTRIBUTION = (
     Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds to a score."),
     Flag(

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Literal
 
@@ -22,12 +22,14 @@ from heed.data.kinds.inputs import one_pair
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
+from heed.layers.ragged import length_groups
 from heed.observe.edits import Edit, Given, edits_of
-from heed.observe.looks import Choice, EncoderFrame, Look, View, compared
-from heed.observe.maps import Axis, Part, Traces, merge_subwords, repetition
+from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
+from heed.observe.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
 from heed.observe.overview import check_sort
+from heed.observe.records import TAPE, GateRecord
 from heed.observe.shown import ShownLook
-from heed.observe.trace import Maps, Trace, edit, trace
+from heed.observe.trace import Maps, Trace, edit, rollout, trace
 from heed.tasks import capability
 from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, look_beside
 from heed.tasks.base.predictions import some_pieces
@@ -96,7 +98,8 @@ class LooksAtText(ABC):
             steps: Show every step.
             edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them
                 is named in a note.
-            mechanism: Only this attention ("cross", "encoder", ...); all by default.
+            mechanism: Only this attention ("cross", "encoder", ...); all by default. "rollout": that of an encoder from
+                its first layer up to `layer`, rolled out (`heed.observe.trace.rollout`).
             layer: Number of a layer from 0, from the end if negative, or "all"; by default the last one, of an overview
                 all.
             head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview
@@ -115,8 +118,9 @@ class LooksAtText(ABC):
             lens: Instead, a grid: the most probable token after each block; see `lens`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
-                the gates of recurrent networks; `pieces`: maps show the tokens that the model reads, not whole words;
-                for a language model, `words`: maps show whole words, not tokens.
+                the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
+                the N of largest variance or those with these numbers; `pieces`: maps show the tokens that the model
+                reads, not whole words; for a language model, `words`: maps show whole words, not tokens.
 
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
@@ -151,7 +155,9 @@ class LooksAtText(ABC):
         beside = "untrained" if beside is None and sort == "untrained" else beside
         layer = ("all" if overview else -1) if layer is None else layer
         head = ("all" if overview else "mean") if head is None else head
-        choice, given = Choice(mechanism, layer, head), {"edits": edits_of(edits), "title": self.title, **options}
+        rolled = mechanism == ROLLOUT
+        choice = Choice(None if rolled else mechanism, layer, head, rolled)
+        given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
         if given["edits"]:
             see = partial(type(self).look_at, self.task, self.model, self.readable(text), choice=choice)
@@ -304,43 +310,163 @@ class Words:
 class Network:
     """States and gates of one layer of a recurrent network over a text."""
 
-    kind: str  # "forward" or "backward"
+    kind: str  # "forward", "backward", "decoder", ...
     layer: int  # from 0
     label: str  # its name for readers
-    hidden: Tensor  # `(tokens, d_hidden)`, its states
-    gates: dict[str, Tensor]  # the mean of each gate over its units, `(tokens,)`
+    gates: dict[str, Tensor]  # `(tokens, d_hidden)` each, in the order of the text, as a trace has them
+    tape: Tensor | None = None  # `(tokens, tokens)`, an LSTMN's weights of the tokens before each
 
-    @classmethod
-    def of(cls, kind: str, layer: int, label: str, gates: Mapping[str, Tensor]) -> Network:
-        """Reduce the gates and states of one text, `(tokens, d_hidden)` each, as a trace has them."""
-        means = {gate: gates[gate].mean(-1) for gate in _GATES if gate in gates}
-        return cls(kind, layer, label, gates["hidden"], means)
+    @property
+    def hidden(self) -> Tensor:
+        """Its states, `(tokens, d_hidden)`."""
+        return self.gates["hidden"]
+
+    @property
+    def states(self) -> dict[str, Tensor]:
+        """Its states by name; of an LSTMN, also what it read from its tape."""
+        return {name: gate for name, gate in self.gates.items() if name in TAPE} | {self.label: self.hidden}
+
+    @cached_property
+    def means(self) -> dict[str, Tensor]:
+        """The mean of each gate over the units, `(tokens,)`."""
+        return {gate: self.gates[gate].mean(-1) for gate in _GATES if gate in self.gates}
+
+    def last(self, word: range) -> int:
+        """The token of a word that it reads last."""
+        return word.start if self.kind.endswith("backward") else word.stop - 1
 
     def traces(self, words: Words) -> Traces:
-        """The gates, and the mean size of the states, over the words."""
-        rows = {**self.gates, "state": self.hidden.abs().mean(-1)}
+        """The mean of each gate over the units, and the mean size of the states, over the words."""
+        rows = {**self.means, "state": self.hidden.abs().mean(-1)}
         matrix = words.mean(torch.stack(list(rows.values())))
         gates = Axis("gates", "gate", tuple(rows))
         return Traces(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION)
 
+    def units(self, words: Words, chosen: int | tuple[int, ...]) -> list[Map]:
+        """A map of units and words for each gate and state: as many units as `chosen`, or those with these numbers.
 
-def networks(seen: Trace, num_tokens: int, num_further: int = 0) -> list[Network]:
-    """The recurrent networks over the tokens of one text, without the `num_further` tokens read after them."""
-    found = []
-    for name, gates in seen.gates().items():
-        cell = _CELL.match(name)
-        if cell is not None and gates["hidden"].shape[:2] == (1, num_tokens + num_further):
-            found.append((cell["kind"] or "forward", int(cell["layer"] or 0), gates))
-    several = any(layer for _, layer, _ in found)
-    return [
-        Network.of(
-            kind,
-            layer,
-            f"{kind} layer {layer}" if several else kind,
-            {name: gate[0, :num_tokens] for name, gate in gates.items()},
-        )
-        for kind, layer, gates in found
-    ]
+        Raises:
+            ConfigError: There is no such unit.
+        """
+        where, size, maps = f"{self.kind} network, layer {self.layer}", self.hidden.shape[-1], list[Map]()
+        if not isinstance(chosen, int) and max(chosen) >= size:
+            raise ConfigError(f"no unit {max(chosen)}: the {where} has {size} units, counted from 0")
+        for name, gate in self.gates.items():
+            values = gate[[self.last(word) for word in words.tokens]].T  # (d_hidden, words)
+            if not isinstance(chosen, int):
+                order, how = list(chosen), "those asked for"
+            else:
+                spread = values.double().var(1, correction=0)
+                order = spread.argsort(descending=True, stable=True)[:chosen].tolist()
+                how = f"the {len(order)} of {size} with the largest variance over the columns, largest first"
+            caption = f"A row is one unit, by its number: {how}."
+            if any(len(word) > 1 for word in words.tokens):
+                caption += f" A {words.axis.kind} of several tokens has the value at the one read last."
+            title = f"{where}: {name}{' gate' * (name in _GATES)} over the {axis_name(words.axis)}"
+            drawn, units = values[order], Axis("units", "unit", tuple(map(str, order)))
+            parts = self.kind, self.layer, None, units, words.axis, drawn, None, None, caption
+            if name in _GATES:
+                maps.append(Traces(*parts, name=title))
+            else:
+                darkest = max(1.0, *drawn.abs().flatten().tolist())
+                maps.append(SignedMap(*parts, name=title, quantity="value", darkest=darkest))
+        return maps
+
+    def origin(self, words: Words, tape: Tensor) -> Traces:
+        """Where an LSTMN's cells came from: the cells of earlier tokens, or the token's own input.
+
+        With c_t = f c~_t + i c^_t and c~_t = sum_j s_tj c_j, the share of token j in row t is the sum of |f s_tj c_j|
+        over the units, and that of token t the sum of |i c^_t|, divided by the sum over all tokens.
+        """
+        earlier = (self.gates["forget"] @ self.gates["cell"].abs().T) * tape
+        sizes = earlier + torch.diag((self.gates["input"] * self.gates["candidate"]).abs().sum(1))
+        shares = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
+        mask = torch.ones_like(shares, dtype=torch.bool).tril()
+        return Traces("tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN, name=_ORIGINS)
+
+
+_ORIGINS = "tape: where the cell of each token came from"
+_ORIGIN = (
+    "Row t: the shares of the cells of earlier tokens, and of token t's own input (the diagonal), in the cell of token "
+    "t, by the absolute size of what each adds to it, summed over the units."
+)
+Units = int | str | Sequence[int]
+"""How many units to show, or the numbers of units; as text "16", or with commas: "3,17", one "3,"."""
+
+
+def gate_maps(nets: Iterable[tuple[Network, Words]], model: str, gates: bool, units: Units | None) -> tuple[Map, ...]:
+    """Maps of the gates of networks over the words that they read: means with `gates`, single units with `units`.
+
+    Raises:
+        ConfigError: The model has no recurrent network, or no such unit.
+    """
+    nets, chosen, maps = list(nets), None if units is None else _chosen(units), list[Map]()
+    if (gates or chosen) and not nets:
+        raise ConfigError(f"no gates to draw: model {model} has no recurrent network")
+    for net, words in nets:
+        maps += [net.traces(words)] if gates else []
+        maps += net.units(words, chosen) if chosen else []
+        maps += [net.origin(words, net.tape)] if net.tape is not None and (gates or chosen) else []
+    return tuple(maps)
+
+
+def _chosen(units: Units) -> int | tuple[int, ...]:
+    if isinstance(units, str):
+        listed = [part.strip() for part in units.removesuffix(",").split(",")]
+        numbers = [int(part) if part.isdecimal() else -1 for part in listed]
+        found = numbers[0] if "," not in units else tuple(numbers)
+    else:
+        found = units if isinstance(units, int) else tuple(units)
+    each = [found - 1] if isinstance(found, int) else found
+    if isinstance(units, bool) or not each or not all(isinstance(one, int) and one >= 0 for one in each):
+        raise ConfigError(f"units is {units!r}; give how many to show (16), or their numbers from 0 (3,17; one: 3,)")
+    return found
+
+
+def networks(seen: Trace, num_tokens: int, num_further: int = 0, within: str = "") -> list[Network]:
+    """The recurrent networks over the tokens of one text, without the `num_further` tokens read after them.
+
+    `within` is the beginning of their names in the model.
+    """
+    found = {
+        name: {gate: values[0, :num_tokens] for gate, values in gates.items()}
+        for name, gates in seen.gates().items()
+        if name.startswith(within) and gates["hidden"].shape[:2] == (1, num_tokens + num_further)
+    }
+    nets = _named(found)
+    if not any(TAPE[-1] in net.gates for net in nets):
+        return nets
+    read = [seen.maps(*one).weights[0, 0] for one in seen.mechanisms() if one[0] == "self"]  # none of a single token
+    tapes = [pad(one, (0, 1, 1, 0))[:num_tokens, :num_tokens] for one in read]
+    return [replace(net, tape=tapes[0] if tapes else net.hidden.new_zeros(1, 1)) for net in nets]
+
+
+def networks_of_parts(seen: Trace, lengths: Sequence[int], within: str) -> list[Network]:
+    """The recurrent networks over parts of a text (sentences, turns) of these lengths, one part after the other.
+
+    The model reads the parts in groups of similar length. `within` as for `networks`.
+    """
+    calls: dict[str, list[GateRecord]] = {}
+    for record in seen.gate_records:
+        if record.name.startswith(within):
+            calls.setdefault(record.name, []).append(record)
+    groups, found = length_groups(list(lengths)), {}
+    for name, records in calls.items():
+        rows: dict[int, dict[str, Tensor]] = {}
+        for numbers, record in zip(groups, records, strict=True):
+            gates = record.gates()
+            rows |= {n: {gate: values[row, : lengths[n]] for gate, values in gates.items()}
+                     for row, n in enumerate(numbers)}  # fmt: skip
+        found[name] = {gate: torch.cat([rows[n][gate] for n in range(len(lengths))]) for gate in rows[0]}
+    return _named(found)
+
+
+def _named(found: Mapping[str, dict[str, Tensor]]) -> list[Network]:
+    """Networks from the gates of each cell; their labels name the layer if there are several."""
+    cells = [(cell, gates) for name, gates in found.items() if (cell := _CELL.match(name)) is not None]
+    nets = [Network(cell["kind"] or "forward", int(cell["layer"] or 0), "", gates) for cell, gates in cells]
+    several = any(net.layer for net in nets)
+    return [replace(net, label=net.kind + f" layer {net.layer}" * several) for net in nets]
 
 
 def encoder_frames(
@@ -354,15 +480,15 @@ def encoder_frames(
         blocks: Further states by name, `(tokens, d)`; the state of the word's last token is shown.
         views: Attention with a row for each word; other views are left out.
     """
-    rows = [view for view in views if view.map.query.labels == words.axis.labels]
+    rows = [view for view in views if view.map.query.labels == words.axis.labels and view.map.mechanism != ROLLOUT]
     if not (nets or blocks or rows):
         return ()
     frames = []
     for i, (label, tokens) in enumerate(zip(words.axis.labels, words.tokens, strict=True)):
-        states = {net.label: net.hidden[tokens.stop - 1 if net.kind == "forward" else tokens.start] for net in nets}
+        states = {name: state[net.last(tokens)] for net in nets for name, state in net.states.items()}
         states |= {name: block[tokens.stop - 1] for name, block in (blocks or {}).items()}
-        means = {f"{n.label} {gate}": float(n.gates[gate][tokens.start : tokens.stop].mean())
-                 for n in nets for gate in n.gates}  # fmt: skip
+        means = {f"{n.label} {gate}": float(mean[tokens.start : tokens.stop].mean())
+                 for n in nets for gate, mean in n.means.items()}  # fmt: skip
         frames.append(EncoderFrame(i, label, states, means, tuple(view.glance(i) for view in rows)))
     return tuple(frames)
 
@@ -399,6 +525,9 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
         if found is None:
             continue
         maps, (query, key, caption) = found
+        if choice.rollout:
+            views.append(_rolled_out(seen, layer, query, key))
+            continue
         num_heads = maps.weights.shape[1]
         for head in choice.heads(num_heads):
             more = f" Mean of {num_heads} heads." if head is None else ""
@@ -406,6 +535,20 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
             drawn = maps.map(query, key, head=head, caption=caption + more)
             views.append(View(drawn, context.transpose(0, 1).flatten(1)[: len(query)], num_heads))
     return views
+
+
+def _rolled_out(seen: Trace, layer: int, query: Axis, key: Axis) -> View:
+    """The encoder's attention from its first layer up to `layer`; it has no context."""
+    weights = rollout(seen, "encoder", layer, entries=[0])[0, : len(query), : len(key)]
+    name = "attention rollout, layer 0" + f" to {layer}" * (layer > 0)
+    drawn = Map(ROLLOUT, layer, None, query, key, weights, caption=_ROLLED.format(kind=query.kind), name=name)
+    return View(drawn, weights.new_empty(len(query), 0), 1)
+
+
+_ROLLED = (
+    "Row i: the share of each {kind} in the state of {kind} i after these layers: the product of (A + I) / 2, A the "
+    "mean of a layer's heads and I the residual connection (Abnar and Zuidema 2020)."
+)
 
 
 def view_of_words(view: View, query: Words, key: Words) -> View:

@@ -27,12 +27,12 @@ from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.draw_html import map_to_html
-from heed.observe.looks import Choice, DecoderFrame, Look, View
+from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import E, Examiner, O, R
-from heed.tasks.base.looking import InputSpans, Shown, Words, view_of_words, views_of, watched
+from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.run import M, T, TextRun
@@ -197,7 +197,9 @@ def views_of_sides(
         return drawn, (query.axis, key.axis, caption)
 
     tokens = views_of(seen, choice, on_axes)
-    return tokens, [view_of_words(view, *(sides[name][1] for name in axes[view.map.mechanism])) for view in tokens]
+    of = {ROLLOUT: "encoder"}
+    words = [[sides[name][1] for name in axes[of.get(view.map.mechanism, view.map.mechanism)]] for view in tokens]
+    return tokens, [view_of_words(view, *both) for view, both in zip(tokens, words, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,11 @@ class Reread:
     def layer_states(self) -> dict[str, Tensor]:
         """The states of each layer at the tokens of the source."""
         return {f"layer {i}": states[0] for i, states in enumerate(self.reading.tensors("states"))}
+
+    def networks(self, written: Words) -> list[tuple[Network, Words]]:
+        """The decoder's recurrent networks, at the step that wrote each word."""
+        nets = networks(self.writing, len(self.ids) + 1)
+        return [(replace(net, kind="decoder"), written) for net in nets]
 
     def summary(self, model: Any) -> Tensor | None:
         """The vector that stands for the whole source, of a model that does not attend to it."""

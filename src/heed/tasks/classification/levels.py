@@ -1,7 +1,8 @@
-"""The two levels of hierarchical classifiers, words and sentences: their weights and recurrent networks in looks."""
+"""The two levels of hierarchical classifiers, words and sentences: their weights in looks."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -9,12 +10,10 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from heed.layers.ragged import length_groups
 from heed.observe.looks import Choice, Shading
-from heed.observe.maps import Axis, Opens
-from heed.observe.records import GateRecord
+from heed.observe.maps import Axis, Opens, Part
 from heed.observe.trace import Trace
-from heed.tasks.base.looking import Network, Words
+from heed.tasks.base.looking import Words
 
 _LEARNED = Axis("learned", "vector", ("learned vector",))
 """The row of an attention that has one learned query."""
@@ -41,8 +40,13 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
         placed = zip(words.tokens, inside, strict=True)
         key = [range(word.start - ends[n], min(word.stop, ends[n + 1]) - ends[n]) for word, n in placed]
         within_sentences = list(zip(inside, shares[inside].tolist(), strict=True))
-        opener = replace(openers["words"], key=key, within=within_sentences)
-        shadings.append(of_shares(title, words.axis, within * shares[inside], opens=("words attention", opener)))
+        opener, axis = replace(openers["words"], key=key, within=within_sentences), words.axis
+        if both := "sentences" in weights:
+            starts = [*(bisect_left(inside, n) for n in range(len(lengths))), len(inside)]
+            parts = (Part(f"sentence {n}", *of) for n, of in enumerate(pairwise(starts), start=1))
+            axis = replace(axis, parts=tuple(parts))
+        shaded = of_shares(title, axis, within * shares[inside], opens=("words attention", opener))
+        shadings.append(replace(shaded, nested=both))
     if "sentences" in weights:
         title, opens = "Weight of each sentence in the sum over the text", ("sentences attention", openers["sentences"])
         shadings.append(of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
@@ -56,32 +60,6 @@ def of_shares(
     largest = float(shares.max()) if len(shares) else 1.0
     opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
     return Shading(title, axis, tuple(shares.tolist()), largest, listed=listed, opens=opened)
-
-
-def level_networks(seen: Trace, lengths: Sequence[int]) -> tuple[list[Network], list[Network]]:
-    """The recurrent networks over the words, sentence after sentence, and those over the sentences."""
-    words, sentences = [], []
-    for kind in ("forward", "backward"):
-        calls = [record for record in seen.gate_records if record.name == f"body.words.{kind}_cells.0"]
-        if calls:
-            words.append(_over_words(kind, calls, lengths))
-        calls = [record for record in seen.gate_records if record.name == f"body.sentences.{kind}_cells.0"]
-        if calls:
-            gates = calls[-1].gates()
-            rows = {name: gate[0, : len(lengths)] for name, gate in gates.items()}
-            sentences.append(Network.of(f"sentence {kind}", 0, f"sentence {kind}", rows))
-    return words, sentences
-
-
-def _over_words(kind: str, calls: Sequence[GateRecord], lengths: Sequence[int]) -> Network:
-    """The gates over the words in text order; the model reads sentences in groups of similar length."""
-    rows: dict[int, dict[str, Tensor]] = {}
-    for numbers, call in zip(length_groups(list(lengths)), calls, strict=True):
-        gates = call.gates()
-        for row, number in enumerate(numbers):
-            rows[number] = {name: gate[row, : lengths[number]] for name, gate in gates.items()}
-    joined = {name: torch.cat([rows[n][name] for n in range(len(lengths))]) for name in rows[0]}
-    return Network.of(kind, 0, kind, joined)
 
 
 def sentences_of(words: Words, lengths: Sequence[int]) -> Words:

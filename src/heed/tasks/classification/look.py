@@ -11,11 +11,10 @@ from torch import Tensor
 
 from heed.data.batch import TokenText
 from heed.data.kinds.inputs import BETWEEN, parted
-from heed.errors import ConfigError
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.edits import Edit
-from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
+from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.looking import (
@@ -23,14 +22,17 @@ from heed.tasks.base.looking import (
     UNSEEN,
     InputSpans,
     Network,
+    Units,
     Words,
     encoder_frames,
+    gate_maps,
     networks,
+    networks_of_parts,
     notes_on,
     views_of_text,
     watched,
 )
-from heed.tasks.classification.levels import level_networks, level_shadings, of_shares, sentences_of
+from heed.tasks.classification.levels import level_shadings, of_shares, sentences_of
 from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 MOST_WORDS = 200
@@ -202,6 +204,7 @@ def look_at_text(
     title: str = "",
     choice: Choice | None = None,
     gates: bool = False,
+    units: Units | None = None,
     contributions: bool = True,
     pieces: bool = False,
 ) -> Look:
@@ -242,14 +245,12 @@ def look_at_text(
         further.append(without_each_word(task, model, encoded, words, label, typed))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
-    if gates and not nets:
-        raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
     unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
     return Look(
         title or task.title,
         text,
         prediction.label,
-        (*maps, *(net.traces(over) for net, over in nets if gates)),
+        (*maps, *gate_maps(nets, task.config.model.name, gates, units)),
         frames,
         (),
         (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
@@ -291,7 +292,10 @@ def _seen(
     if task.hierarchical:
         lengths = list(map(len, encoded.sentences))
         sentences = sentences_of(words, lengths)
-        of_words, of_sentences = level_networks(seen, lengths)
+        of_words = networks_of_parts(seen, lengths, "body.words.")
+        of_sentences = [
+            replace(net, kind=f"sentence {net.kind}") for net in networks(seen, len(lengths), within="body.sentences.")
+        ]
         shadings = level_shadings(seen, choice, lengths, words, sentences.axis)
         nets = [*((net, words) for net in of_words), *((net, sentences) for net in of_sentences)]
         return [], shadings, nets, encoder_frames(of_words, words)
@@ -321,4 +325,5 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
     # The state of [CLS] is classified; its attention to itself is left out.
     which = "mean of the heads" if one.head is None else f"head {one.head}"
     title = f"Attention of {one.key.labels[0]} in {one.mechanism} layer {one.layer}, {which}"
+    title = f"{one.key.labels[0]} in {one.title}" if one.mechanism == ROLLOUT else title
     return of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])

@@ -1,6 +1,6 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import ATTRIBUTION, LOOK_BEAM, TARGET, VERDICT, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, GATES, LOOK_BEAM, TARGET, VERDICT, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="conversation",
@@ -15,6 +15,7 @@ SPEC = TaskSpec(
         Flag("look", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         TARGET,
         LOOK_BEAM,
+        *GATES,
         *VERDICT,
         *ATTRIBUTION,
     ),

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from heed.data.batch import TokenTurn, pad_histories
 from heed.data.examples import Conversation
-from heed.layers.ragged import length_groups
 from heed.models.base import DecoderBody
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
@@ -20,7 +19,17 @@ from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained
-from heed.tasks.base.looking import InputSpans, Network, Words, encoder_frames, networks, notes_on
+from heed.tasks.base.looking import (
+    InputSpans,
+    Network,
+    Units,
+    Words,
+    encoder_frames,
+    gate_maps,
+    networks,
+    networks_of_parts,
+    notes_on,
+)
 from heed.tasks.base.report import counted, first_of
 from heed.tasks.base.verdicts import Judged
 from heed.tasks.base.writing import WrittenText
@@ -39,56 +48,24 @@ from heed.tasks.dialogue.task import Dialogue
 
 
 def turn_frames(
-    seen: Trace, utterances: Sequence[Sequence[int]], tokens: Words, turns: Axis
+    words: Sequence[Network], dialogue: Sequence[Network], tokens: Words, turns: Axis
 ) -> tuple[EncoderFrame, ...]:
     """A frame for each turn: the state at each of its tokens, the vector of the turn, the dialogue state after it.
 
-    `tokens` are those of all `utterances`, concatenated, each turn a part of the axis.
+    `words` are the networks over `tokens`, those of all turns, each turn a part of the axis; `dialogue` those over the
+    turns.
     """
-    words, dialogue = _word_states(seen, [len(ids) for ids in utterances]), _dialogue(seen, len(utterances))
-    frames = []
-    for n, (part, (states, vector)) in enumerate(zip(tokens.axis.parts, words, strict=True)):
-        labels = tokens.axis.labels[part.start : part.stop]
+    read, frames = [net for net in words if net.layer == max(net.layer for net in words)], []
+    for n, part in enumerate(tokens.axis.parts):
+        labels, place = tokens.axis.labels[part.start : part.stop], range(part.start, part.stop)
+        states = torch.cat([net.hidden[part.start : part.stop] for net in read], dim=-1)
         held = {f"{i + 1} {label}": states[i] for i, label in enumerate(labels)}
-        held |= {"turn": vector, **{f"dialogue{net.label}": net.hidden[n] for net in dialogue}}
-        gates = {f"{name}{net.label}": float(gate[n]) for net in dialogue for name, gate in net.gates.items()}
+        held |= {"turn": torch.cat([net.hidden[net.last(place)] for net in read], dim=-1)}
+        held |= {f"dialogue{net.label}": net.hidden[n] for net in dialogue}
+        gates = {f"{name}{net.label}": float(gate[n]) for net in dialogue for name, gate in net.means.items()}
         text = ("" if tokens.axis.kind == "character" else " ").join(labels)
         frames.append(EncoderFrame(n, f"{turns.labels[n]}: {text}", held, gates))
     return tuple(frames)
-
-
-def _dialogue(seen: Trace, num_turns: int) -> list[Network]:
-    """The layers of the network over the turns, whose label names the layer if there are several."""
-    found = {name: gates for name, gates in seen.gates().items() if name.startswith("turns.forward_cells.")}
-    nets = []
-    for name, gates in found.items():
-        layer, rows = int(name.rsplit(".", 1)[1]), {gate: values[0, :num_turns] for gate, values in gates.items()}
-        nets.append(Network.of("turns", layer, f" layer {layer}" if len(found) > 1 else "", rows))
-    return nets
-
-
-def _word_states(seen: Trace, lengths: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-    """For each turn, the last layer's states at its words, `(words, d)`, both directions, and the turn's vector."""
-    both: list[list[Tensor]] = []
-    for kind in ("forward", "backward"):
-        names = [record.name for record in seen.gate_records if record.name.startswith(f"words.{kind}_cells.")]
-        if not names:
-            continue
-        last = max(names, key=lambda name: int(name.rsplit(".", 1)[1]))
-        calls = [record for record in seen.gate_records if record.name == last]
-        states: list[Tensor] = [torch.empty(0)] * len(lengths)
-        for rows, call in zip(length_groups(list(lengths)), calls, strict=True):
-            hidden = call.gates()["hidden"]
-            for row, number in enumerate(rows):
-                states[number] = hidden[row, : lengths[number]]
-        both.append(states)
-    forward, *backward = both
-    found = []
-    for n, ahead in enumerate(forward):
-        back = [one[n] for one in backward]
-        vector = torch.cat([ahead[-1], *(states[0] for states in back)], dim=-1)
-        found.append((torch.cat([ahead, *back], dim=-1), vector))
-    return found
 
 
 _NAMES = ("conversation", "response")
@@ -104,7 +81,7 @@ _CAPTIONS = {
     "turns": "Row t: the turns that the model looked at to write {kind} t of the response.",
     "cross": "Row t: the {kind}s of the conversation that the model looked at to write {kind} t of the response.",
     "encoder": "Row i: where {kind} i of the conversation looked.",
-    "decoder": "Row t: where the position that wrote {kind} t of the response looked, among what was read until then.",
+    "decoder": "Row t: where the pass that wrote {kind} t of the response looked, among the tokens read until then.",
 }
 _INSIDE = " A {kind}'s weight is its share of the weight of its turn."
 _LOOKED = "Attention of the response, averaged over its {kind}s: the share of each "
@@ -125,6 +102,8 @@ def look_at(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
+    gates: bool = False,
+    units: Units | None = None,
 ) -> Look:
     """Look at the response of a model to a conversation, or at a given `target`.
 
@@ -153,20 +132,28 @@ def look_at(
         _views(trace, choice, sides) for trace in (seen.reading, seen.writing)
     )
     views = [*encoder_words, *decoder_words]
-    tokens = sides["conversation"][0]
+    tokens, words = sides["conversation"]
     if task.reads_turns:
-        frames = turn_frames(seen.reading, [turn.ids for turn in read.turns], tokens, sides["turns"][0].axis)
+        turns = sides["turns"][0]
+        nets = networks_of_parts(seen.reading, [len(turn.ids) for turn in read.turns], "words.")
+        over = [
+            replace(net, kind="turns", label=net.label.removeprefix("forward"))
+            for net in networks(seen.reading, len(turns.axis), within="turns.")
+        ]
+        frames, dialogue = turn_frames(nets, over, tokens, turns.axis), [(net, turns) for net in over]
     else:
-        nets = networks(seen.reading, len(tokens.axis))
+        nets, dialogue = networks(seen.reading, len(tokens.axis)), []
         frames = tuple(  # each token with the turn that contains it
             replace(one, token=f"{one.token}  ({tokens.axis.part_at(one.index)})")
             for one in encoder_frames(nets, tokens, seen.layer_states, encoder)
         )
+    read_nets = [(replace(net, kind=f"encoder {net.kind}"), words) for net in nets]
+    drawn = [*read_nets, *dialogue, *seen.networks(sides["response"][1])]
     return Look(
         title or task.title,
         "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
         f"{responds}: {seen.text}" if responds else seen.text,
-        tuple(view.map for view in views),
+        (*(view.map for view in views), *gate_maps(drawn, task.config.model.name, gates, units)),
         frames,
         seen.frames(decoder, sides["response"][0].axis, tokenizer),
         tuple(_notes(task, conversation, history, read, seen.score, edits, choice.hidden([*encoder, *decoder]))),
@@ -328,7 +315,7 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
         of_each = f"{axis.kind} and, at the start of the line, of each turn" if looked else "turn"
         title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
         darkest = float(shares.max()) if len(shares) else 1.0
-        shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked))
+        shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked, nested=bool(looked)))
     return shadings
 
 

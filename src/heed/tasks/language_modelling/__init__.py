@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import CHOICE, INSIDE, LOOK_BEAM, WRITING, Flag, TaskSpec
+from heed.tasks.base import CHOICE, INSIDE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -20,6 +20,7 @@ SPEC = TaskSpec(
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
         *INSIDE,
         LOOK_BEAM,
+        UNITS,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),
         Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),

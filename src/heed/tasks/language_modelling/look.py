@@ -16,14 +16,16 @@ from heed.models.base import LanguageModel
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
-from heed.observe.maps import Axis
+from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
     Shown,
+    Units,
     Words,
+    gate_maps,
     networks,
     notes_on,
     token_labels,
@@ -54,9 +56,15 @@ class LookedAt:
 
     @property
     def axis(self) -> Axis:
-        """The axis of all tokens, with `WRITTEN` before the labels of written tokens."""
-        marked = [WRITTEN * (n >= self.first_written) + label for n, label in enumerate(self.labels)]
-        return Axis("text", "token", tuple(marked))
+        """The axis of all tokens."""
+        return _told_apart("token", self.labels, self.first_written)
+
+
+def _told_apart(kind: str, labels: Sequence[str], first: int) -> Axis:
+    """An axis of which the positions from `first` on were written: a part of it, with `WRITTEN` before each label."""
+    ends = (("prompt", 0, first), ("output", first, len(labels)))
+    parts = tuple(Part(*one) for one in ends) if 0 < first < len(labels) else ()
+    return Axis("text", kind, tuple(WRITTEN * (n >= first) + label for n, label in enumerate(labels)), parts)
 
 
 def label_of(task: LanguageModelling, token: int) -> str:
@@ -78,8 +86,9 @@ def words_of(task: LanguageModelling, text: LookedAt) -> Words:
     for group in groups:
         alone = len(group) == 1 and text.ids[group.start] in task.tokenizer.special
         label = text.labels[group.start] if alone else task.tokenizer.word_label(text.ids[group.start : group.stop])
-        labels.append(WRITTEN * (group.start >= text.first_written) + label)
-    return Words(Axis("text", "character" if task.tokenizer.unit == "character" else "word", tuple(labels)), groups)
+        labels.append(label)
+    first = sum(group.start < text.first_written for group in groups)
+    return Words(_told_apart("character" if task.tokenizer.unit == "character" else "word", labels, first), groups)
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ class _Frames:
         )
 
     def _gates(self, place: int) -> dict[str, float]:
-        return {f"{net.label} {gate}": float(net.gates[gate][place]) for net in self.nets for gate in net.gates}
+        return {f"{net.label} {gate}": float(mean[place]) for net in self.nets for gate, mean in net.means.items()}
 
     def _glances(self, place: int) -> tuple[Glance, ...]:
         """Attention weights after reading token `place`, without the tokens after it."""
@@ -142,7 +151,7 @@ class _Frames:
                 glances.append(
                     replace(
                         one,
-                        key=replace(one.key, labels=one.key.labels[:end]),
+                        key=one.key.cut(0, end),
                         weights=one.weights[:end],
                         scores=None if one.scores is None else one.scores[:end],
                         mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
@@ -159,10 +168,17 @@ class _Frames:
 
 LENGTH = 20
 """Tokens that a look writes by default."""
-_READ = "Row t: where the model looked after reading token t, before the next token. Weights before dropout."
-_EARLIER = (
-    "Row t: where the model looked when it read token t, among the tokens before it; the first has none and no row. "
+_READ = (
+    "Row t: where the pass that read token t and predicted token t + 1 looked, among the tokens read until then. "
     "Weights before dropout."
+)
+_EARLIER = (
+    "Row t: where the pass that read token t and predicted token t + 1 looked, among the tokens before t; the first "
+    "has none and no row. Weights before dropout."
+)
+_BACK = (
+    "Row t: where the model looked after the pass that read token t; the result is used when token t + 1 is read, so "
+    "it first counts in the prediction of token t + 2. Weights before dropout."
 )
 
 
@@ -179,6 +195,7 @@ def look_at(
     choice: Choice | None = None,
     words: bool = False,
     target: str | Continuation | None = None,
+    units: Units | None = None,
 ) -> Look:
     """Look at how a model reads and continues a prompt or, with `given`, at how it reads a text.
 
@@ -230,20 +247,25 @@ def look_at(
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
-    units = words_of(task, shown) if words else Words.counted(shown.axis, [1] * len(shown.ids))
+    shown_words = words_of(task, shown) if words else Words.counted(shown.axis, [1] * len(shown.ids))
     drawn = views
     if words:  # a view of which every token has a row and a column is merged into words
         whole = (len(shown.ids),) * 2
-        drawn = [view_of_words(one, units, units) if one.map.weights.shape == whole else one for one in views]
+        both = shown_words, shown_words
+        drawn = [view_of_words(one, *both) if one.map.weights.shape == whole else one for one in views]
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    frames = _Frames(task, shown, {net.label: net.hidden for net in nets} | states, nets, views, logits)
+    held = {name: state for net in nets for name, state in net.states.items()}
+    frames = _Frames(task, shown, held | states, nets, views, logits)
     marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
         title or task.title,
         text,
         task.tokenizer.decode(written),
-        (*(view.map for view in drawn), *(net.traces(units) for net in nets)),
+        (
+            *(view.map for view in drawn),
+            *gate_maps(((net, shown_words) for net in nets), task.config.model.name, bool(nets), units),
+        ),
         frames.reading(0 if given else first),
         frames.writing(first),
         (
@@ -251,7 +273,7 @@ def look_at(
             *marked,
             *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views)),
         ),
-        shadings=_shadings(shown, bits, units, () if words else _chances(logits, shown, end)),
+        shadings=_shadings(shown, bits, shown_words, () if words else _chances(logits, shown, end)),
         output=best,
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
@@ -276,9 +298,9 @@ def _views(seen: Trace, choice: Choice, axis: Axis) -> list[View]:
 
     def shown(maps: Maps) -> tuple[Maps, Shown]:
         _, _, num_queries, num_keys = maps.weights.shape
-        query = replace(axis, labels=axis.labels[len(axis) - num_queries :])
-        key = replace(axis, labels=axis.labels[:num_keys])
-        return maps, (query, key, _READ if num_queries == len(axis) else _EARLIER)
+        whole = num_queries == len(axis)
+        caption = _EARLIER if not whole else _BACK if maps.mechanism == "self" else _READ
+        return maps, (axis.cut(len(axis) - num_queries, len(axis)), axis.cut(0, num_keys), caption)
 
     return views_of(seen, choice, shown)
 

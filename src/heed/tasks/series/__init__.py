@@ -1,6 +1,6 @@
 """Series: forecast series of numbers."""
 
-from heed.tasks.base import Flag, TaskSpec
+from heed.tasks.base import UNITS, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="row",
@@ -8,7 +8,7 @@ SPEC = TaskSpec(
     summary="Forecast series of numbers.",
     example="sales.csv",
     interfaces=("series",),
-    flags=(Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000),),
+    flags=(Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000), UNITS),
     uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

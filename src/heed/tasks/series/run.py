@@ -20,7 +20,7 @@ from heed.evaluation.measures import Outcomes
 from heed.observe.looks import Look
 from heed.observe.maps import Axis
 from heed.observe.shown import ShownLook
-from heed.tasks.base.looking import Words, encoder_frames, networks, watched
+from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, watched
 from heed.tasks.base.predictions import FileOutputs, data_frame
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.base.run import Run
@@ -97,7 +97,13 @@ def _line(row: Sequence[str]) -> str:
 
 
 def look_at_series(
-    task: Series, model: Forecaster, values: NDArray[np.float64], *, name: str = "series", title: str = ""
+    task: Series,
+    model: Forecaster,
+    values: NDArray[np.float64],
+    *,
+    name: str = "series",
+    title: str = "",
+    units: Units | None = None,
 ) -> Look:
     """Show how a model reads the last `data.window` rows of a series `(rows, columns)`, from which it forecasts.
 
@@ -122,7 +128,7 @@ def look_at_series(
         title or task.title,
         name,
         f"row {len(values) + 1}: {numbers}",
-        tuple(net.traces(places) for net in nets),
+        gate_maps(((net, places) for net in nets), task.config.model.name, True, units),
         encoder_frames(nets, Words.counted(Axis("rows", "row", lines), [1] * len(read))),
         (),
         (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})",),
@@ -192,6 +198,7 @@ class SeriesRun(Run[Series, Forecaster]):
         layer: int | str = -1,
         head: int | str = "mean",
         edits: Sequence[Any] = (),
+        units: Units | None = None,
     ) -> ShownLook:
         """Show gates and states of the network for each row that a forecast is made from.
 
@@ -202,6 +209,7 @@ class SeriesRun(Run[Series, Forecaster]):
             layer: As `mechanism`.
             head: As `mechanism`.
             edits: As `mechanism`.
+            units: Also draw single units: the N of largest variance, or those with these numbers.
 
         Raises:
             ConfigError: One of these is given, or the series has no rows.
@@ -213,7 +221,8 @@ class SeriesRun(Run[Series, Forecaster]):
         name = Path(text).name if is_file else "series"
         if not len(values):
             raise ConfigError(f"{name} has no rows")
-        return ShownLook(look_at_series(self.task, self.model, values, name=name, title=self.title), steps)
+        look = look_at_series(self.task, self.model, values, name=name, title=self.title, units=units)
+        return ShownLook(look, steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
         columns, window = self.task.standard.columns, self.task.config.data.window

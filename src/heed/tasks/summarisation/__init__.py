@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -17,6 +17,7 @@ SPEC = TaskSpec(
         TARGET,
         *INSIDE,
         LOOK_BEAM,
+        *GATES,
     ),
     uses=(
         "heed predict {run} --input documents.txt",

@@ -17,7 +17,7 @@ SPEC = TaskSpec(
         *ATTRIBUTION,
         *VERDICT,
         PATCH,
-        GATES,
+        *GATES,
         PIECES,
     ),
     pretrained=("google-bert/bert-base-cased", "google-bert/bert-base-multilingual-cased"),

@@ -19,7 +19,16 @@ from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
-from heed.tasks.base.looking import Words, encoder_frames, networks, notes_on, views_of_text, watched
+from heed.tasks.base.looking import (
+    Units,
+    Words,
+    encoder_frames,
+    gate_maps,
+    networks,
+    notes_on,
+    views_of_text,
+    watched,
+)
 from heed.tasks.base.verdicts import Deletions, Judged
 from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
 
@@ -34,6 +43,7 @@ def look_at_tags(
     choice: Choice | None = None,
     words: Sequence[str] | None = None,
     gates: bool = False,
+    units: Units | None = None,
     pieces: bool = False,
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or to the given `words`.
@@ -72,8 +82,6 @@ def look_at_tags(
     choice.check(seen.mechanisms())
     views = views_of_text(seen, choice, read, length + model.delay)
     nets = networks(seen, length, model.delay)
-    if gates and not nets:
-        raise ConfigError(f"no gates to draw: model {task.config.model.name} has no recurrent network")
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
     if model.delay:
@@ -84,7 +92,10 @@ def look_at_tags(
         title or task.title,
         text,
         " ".join(prediction.tags),
-        (*(view.map for view in views), *(net.traces(read) for net in nets if gates)),
+        (
+            *(view.map for view in views),
+            *gate_maps(((net, read) for net in nets), task.config.model.name, gates, units),
+        ),
         frames,
         (),
         (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -28,6 +28,7 @@ SPEC = TaskSpec(
         Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
         Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
         TARGET,
+        *GATES,
         *INSIDE,
         LOOK_BEAM,
     ),

@@ -34,7 +34,7 @@ from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
-from heed.tasks.base.looking import InputSpans, LooksAtText, encoder_frames, networks, notes_on
+from heed.tasks.base.looking import InputSpans, LooksAtText, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.verdicts import Judged, Judges
@@ -122,8 +122,8 @@ _CAPTIONS = {
     "cross": "Row t: where the model looked to write output t. Weights before dropout.",
     "encoder": "Row i: where source position i looked. Weights before dropout.",
     "copy": "Row t: where output t would be copied from.",
-    "decoder": "Row t: where the position that wrote output t looked, among what was read until then. "
-    "Weights before dropout.",
+    "decoder": "Row t: where the pass that wrote output t looked, among the tokens read until then: the start token "
+    "and the outputs before t. Weights before dropout.",
 }
 
 
@@ -137,6 +137,8 @@ def look_at(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
+    gates: bool = False,
+    units: Units | None = None,
 ) -> Look:
     """Look at the output of a model for a source, or at a given `target`.
 
@@ -169,12 +171,14 @@ def look_at(
     ]
     tokens = sides["source"][0]
     notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
+    nets = networks(seen.reading, len(tokens.axis))
+    read_nets = [(replace(net, kind=f"encoder {net.kind}"), sides["source"][1]) for net in nets]
     return Look(
         title or task.title,
         source,
         seen.text,
-        tuple(maps),
-        encoder_frames(networks(seen.reading, len(tokens.axis)), tokens, seen.layer_states, encoder),
+        (*maps, *gate_maps([*read_nets, *seen.networks(sides["target"][1])], task.config.model.name, gates, units)),
+        encoder_frames(nets, tokens, seen.layer_states, encoder),
         seen.frames(decoder, sides["target"][0].axis, task.target_tokenizer),
         (f"output: {seen.score}", *notes),
         seen.summary(model),
