@@ -57,14 +57,14 @@ EDITS = [
     ),
     Edit(
         "look at a conversation: a turn's vector ends with the backward state of its last word",
-        "*(states[0] for states in back)",
-        "*(states[-1] for states in back)",
+        "net.hidden[net.last(place)] for net in read",
+        "net.hidden[place.stop - 1] for net in read",
         ("tests/test_dialogue_look.py",),
     ),
     Edit(
         "look at a conversation: turns of different lengths exchange their words' states",
-        "states[number] = hidden[row, : lengths[number]]",
-        "states[rows[-1 - row]] = hidden[row, : lengths[rows[-1 - row]]]",
+        "for row, n in enumerate(numbers)",
+        "for row, n in enumerate(reversed(numbers))",
         ("tests/test_dialogue_look.py",),
     ),
     Edit(

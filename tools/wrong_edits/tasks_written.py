@@ -187,9 +187,33 @@ EDITS = [
     # looks, outputs, conversations
     Edit(
         "look: maps of a written text show its tokens, not its words",
-        "view_of_words(view, *(sides[name][1] for name in axes[view.map.mechanism]))",
-        "view_of_words(view, *(sides[name][0] for name in axes[view.map.mechanism]))",
+        "[sides[name][1] for name in axes[of.get(",
+        "[sides[name][0] for name in axes[of.get(",
         ("tests/test_words.py::test_a_look_shows_words_and_states_how",),
+    ),
+    Edit(
+        "look: units are shown at the first token of a word",
+        "values = gate[[self.last(word) for word in words.tokens]].T",
+        "values = gate[[word.start for word in words.tokens]].T",
+        ("tests/test_units.py",),
+    ),
+    Edit(
+        "look: the units of smallest variance are shown",
+        "argsort(descending=True, stable=True)[:chosen]",
+        "argsort(stable=True)[:chosen]",
+        ("tests/test_units.py",),
+    ),
+    Edit(
+        "look: the origin of an LSTMN's cell leaves out the forget gate",
+        'self.gates["forget"] @ self.gates["cell"].abs().T',
+        'torch.ones_like(self.gates["forget"]) @ self.gates["cell"].abs().T',
+        ("tests/test_units.py",),
+    ),
+    Edit(
+        "look: the words of a sentence are shaded by the product, not its root",
+        "return math.copysign(math.sqrt(abs(level)), level) if self.nested else level",
+        "return level",
+        ("tests/test_units.py", "tests/test_dialogue_look.py"),
     ),
     Edit(
         "predict: an unknown word becomes the source word that was looked at least",
