@@ -68,7 +68,7 @@ EDITS = [
     ),
     Edit(
         "a batch's cost leaves the padding out",
-        "if size and sum(grown) * (size + 1) > batch_tokens:",
+        "if size and max(1, sum(grown)) * (size + 1) > batch_tokens:",
         "if size and sum(cost) * (size + 1) > batch_tokens:",
         ("tests/test_batching.py",),
     ),

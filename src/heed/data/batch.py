@@ -455,22 +455,13 @@ def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]
     widest: list[int] = []
     for cost in costs:
         grown = list(map(max, widest, cost)) if size else cost
-        if size and sum(grown) * (size + 1) > batch_tokens:
+        if size and max(1, sum(grown)) * (size + 1) > batch_tokens:
             yield size
             size, grown = 0, cost
         size += 1
         widest = grown
     if size:
         yield size
-
-
-def _sizes_of_one(costs: NDArray[Any], batch_tokens: int) -> Iterator[int]:
-    """`_batch_sizes` of examples with one cost each, the largest first."""
-    start = 0
-    while start < len(costs):
-        size = min(len(costs) - start, max(1, batch_tokens // max(1, int(costs[start]))))
-        yield size
-        start += size
 
 
 def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
@@ -549,10 +540,7 @@ def plan_pass(
         part = order[start : start + pool]
         part = part[np.lexsort(-table[part].T[::-1])]
         order[start : start + pool] = part  # in place of the pool's examples
-        if table.shape[1] == 1:  # sorted, so that the first example of a batch is its widest
-            sizes += _sizes_of_one(table[part, 0], batch_tokens)
-        else:
-            sizes += _batch_sizes(table[part].tolist(), batch_tokens)
+        sizes += _batch_sizes(table[part].tolist(), batch_tokens)
     shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
     return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
 

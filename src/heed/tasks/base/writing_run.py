@@ -104,15 +104,19 @@ class WritingOutputs(TextOutputs):
         return [f"{what} cut after {counted(length, 'token')}; --length N allows more"]
 
 
+SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
+"""Options of sampling, and their values where they are not given."""
+
+
 def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     """The sampling options, or None; a ConfigError if one was given without --sample."""
     if options["sample"]:
         if options["beam"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
-        return SamplingOptions(*(options[key] for key in ("temperature", "top_k", "top_p", "seed")))
-    for name, default in {"temperature": 1.0, "top-k": None, "top-p": None, "seed": 1}.items():
-        if (value := options[name.replace("-", "_")]) != default:
-            raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
+        return SamplingOptions(*(options[name] for name in SAMPLING))
+    for name, default in SAMPLING.items():
+        if (value := options[name]) != default:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} applies only to sampled outputs; add --sample")
     return None
 
 

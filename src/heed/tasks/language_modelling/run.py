@@ -33,6 +33,7 @@ from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.verdicts import Judges
+from heed.tasks.base.writing_run import SAMPLING, sampling_of
 from heed.tasks.language_modelling.look import contrast, explain, judged, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
@@ -281,9 +282,8 @@ def _parsed(line: str) -> Any:
         return None
 
 
-_SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
 _OTHERS = {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
-_WRITING = {"beam": None, "sample": False, **_SAMPLING, **_OTHERS}
+_WRITING = {"beam": None, "sample": False, **SAMPLING, **_OTHERS}
 """Options of writing, and their values where they are not given."""
 
 
@@ -311,7 +311,7 @@ class LanguageModelOutputs(TextOutputs):
                 "num_best": options["nbest"],
                 "beam_size": options["beam"],
                 "length": options["length"],
-                "sampling": SamplingOptions(*(options[name] for name in _SAMPLING)) if options["sample"] else None,
+                "sampling": sampling_of(options),
                 "repetition_penalty": options["repetition_penalty"],
                 "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
             }
@@ -327,12 +327,6 @@ class LanguageModelOutputs(TextOutputs):
                 raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
         if self._choices and given:
             raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
-        if not options["sample"]:
-            if name := self._given(_SAMPLING):
-                value = options[name.replace("-", "_")]
-                raise ConfigError(f"--{name} {value} applies only to sampled outputs; add --sample")
-        elif options["beam"] is not None:
-            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
 
     def _given(self, flags: Mapping[str, Any]) -> str | None:
         """The first of some flags that was given."""
