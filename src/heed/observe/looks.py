@@ -36,7 +36,7 @@ class Shading:
 
     If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name. If it is
     `nested`, a number is the weight of a part (a sentence) times that of a word in it; then parts have bars, and a word
-    is shaded by the root of its number, so that important words of other parts are seen too.
+    is shaded by the root of its number, so that words of parts with little weight can be told apart.
 
     Source of `nested`: Yang et al. 2016, section 3.4.
     """
