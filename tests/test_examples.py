@@ -120,18 +120,18 @@ def coding_of(tokenizers):
         rows = (tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, sides, strict=True))
         return list(zip(*rows, strict=True))
 
-    return Coding(encode, lambda examples, tag: lengths_of(examples, tokenizers), lambda lengths: lengths, None)
+    return Coding(encode, lambda examples, tag: lengths_of(examples, tokenizers, 100), lambda lengths: lengths, None)
 
 
 @pytest.mark.parametrize(("make", "reader"), KINDS)
-def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
+def test_lengths_by_words_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     examples = make(200)
     sides = zip(*(example.texts for example in examples), strict=True)
     tokenizers = [TextTokenizer.train(side, TokenizerConfig(kind="bpe", vocab_size=60)) for side in sides]
     stored = keep_examples(lambda: iter(examples), reader.kind, 0, [written(tmp_path, examples)])[0]
     wanted = [[len(ids) for ids in tokens] for tokens in coding_of(tokenizers).encode(examples, None)]
     for given in (examples, stored, stored):
-        assert lengths_of(given, tokenizers).tolist() == wanted
+        assert lengths_of(given, tokenizers, 100).tolist() == wanted
     coding = coding_of(tokenizers)
     lengths = coding.lengths(examples, None)
     tokens = Encoding(stored, lambda some: coding.encode(some, None))

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 
+import numpy as np
 import pytest
 
 from heed.data import examples as sequences
@@ -139,16 +140,25 @@ def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monk
     assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(range(len(task.training)))
 
 
-def test_lengths_are_those_of_the_texts(tmp_path, monkeypatch):
+def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
     texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
     pairs = [Pair(text, text.upper()) for text in texts * 20]
     for kind in ("bpe", "unigram", "word", "char", "byte", "byte_bpe"):
+        monkeypatch.setattr("heed.data.splits.stored._ASKED", 50_000)
         task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
         both = (task.source_tokenizer, task.target_tokenizer)
         wanted = [[len(side) for side in pair] for pair in task.encode_pairs(pairs)]
+        for known in (300_000, 3, 0):
+            monkeypatch.setattr("heed.data.splits.stored._KNOWN", known)
+            assert lengths_of(pairs, both, 1_000).tolist() == wanted
         with monkeypatch.context() as patched:  # a few texts at a time
-            patched.setattr("heed.data.splits.stored._TOGETHER", 32)
-            assert lengths_of(pairs, both).tolist() == wanted
+            patched.setattr("heed.data.splits.stored._SUMMED", 32)
+            assert lengths_of(pairs, both, 1_000).tolist() == wanted
+        # nearly all words are estimated, but what may be too long
+        monkeypatch.setattr("heed.data.splits.stored._ASKED", 1)
+        assert lengths_of(pairs, both, 0).tolist() == wanted
+        close = lengths_of(pairs, both, 1_000)
+        assert abs(close.sum() / np.sum(wanted) - 1) < 0.6
 
 
 def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):
@@ -196,7 +206,7 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     assert len(made) == 3  # the pairs, the tokenizers, the lengths
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
     monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
-    monkeypatch.setattr("heed.data.splits.stored.take", None)
+    monkeypatch.setattr("heed.data.splits.stored._lengths", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
@@ -250,7 +260,7 @@ def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_
         ({"tokenizer": {"lowercase": True}}, 2),  # tokenizers, lengths
         ({"tokenizer": {"vocab_size": 300}}, 2),
         ({"data": {"valid": 50}}, 2),  # the same pairs, others of them
-        ({"data": {"max_length": 5}}, 0),
+        ({"data": {"max_length": 5}}, 1),  # lengths
         ({"data": {"columns": {"source": 1, "target": 0}}}, 3),
         ({"training": {"batch_tokens": 500, "seed": 7}, "model": {"size": "tiny"}}, 0),
         ({"tokenizer": {"sampling": 0.1}}, 0),

@@ -305,9 +305,9 @@ EDITS = [
         ("tests/test_word_order.py",),
     ),
     Edit(
-        "lengths: all sides are counted by the tokenizer of the first",
-        "[count(tokenizer, side) for tokenizer, side in zip(tokenizers, sides, strict=True)]",
-        "[count(tokenizers[0], side) for side in sides]",
-        ("tests/test_examples.py::test_lengths_are_those_of_the_tokens_on_every_side",),
+        "lengths: the word at the start of a text is counted as one after a space",
+        "            spaced[first] = False\n",
+        "            spaced[first[:1]] = False\n",
+        ("tests/test_store.py::test_lengths_from_words_are_those_of_the_texts",),
     ),
 ]

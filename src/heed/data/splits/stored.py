@@ -20,7 +20,11 @@ Of large corpora, trained tokenizers and encoded texts are cached too: from half
 well, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
 again.
 
-Batches are planned by the numbers of tokens of the texts, for which each text is encoded once; the numbers are cached.
+Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
+tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
+be too high for runs of spaces. Where very many words are new at once, lengths are estimates, and a batch may have
+somewhat more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or
+more is always encoded.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -40,7 +45,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, take
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, mixed, take
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -203,6 +208,13 @@ class _Files:
                 at += size
             yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
+    def texts(self, rows: NDArray[np.int64], side: int) -> list[bytes]:
+        """The texts of a side of the examples at these rows, in UTF-8."""
+        piece, starts = self._bytes(rows)
+        begins = starts + self.sizes[rows, :side].sum(1)
+        ends = begins + self.sizes[rows, side]
+        return [piece[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+
     def _bytes(self, rows: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
         """Bytes with those of the examples at these rows, and where each begins in them."""
         starts, ends = self.starts[rows], self.starts[rows + 1]
@@ -253,6 +265,10 @@ class StoredExamples(Kept[E]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def texts_at(self, indices: range, side: int) -> list[bytes]:
+        """The texts of a side of some examples, in UTF-8."""
+        return self._files.texts(self._rows[indices.start : indices.stop], side)
 
     def take(self, indices: Sequence[int]) -> list[E]:
         rows = self._rows[np.asarray(indices, dtype=np.int64)]
@@ -359,37 +375,132 @@ def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""
 _TOGETHER = 10_000  # examples counted at once
+_SUMMED = 1 << 18  # bytes of words counted at once
+_KNOWN = 300_000  # words of a side whose counts are kept
+_ASKED = 50_000  # new words encoded at once; counts of more are estimated from these
 
 
-def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], *, by_word: bool = False) -> Lengths:
+def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
     """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
 
-    With `by_word` each word of a text is tokenized by itself.
+    Texts estimated to have more than `exact_from` tokens are encoded, so that their lengths are exact.
     """
-
-    def count(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[int]:
-        if by_word:
-            return [sum(map(len, words)) for words in tokenizer.encode_words([text.split(" ") for text in texts])]
-        return [*map(len, tokenizer.encode_arrays(texts))]
-
-    def counted() -> Iterator[Lengths]:
-        for start in range(0, len(examples), _TOGETHER):
-            chunk = take(examples, range(start, min(start + _TOGETHER, len(examples))))
-            sides = zip(*(example.texts for example in chunk), strict=True)
-            columns = [count(tokenizer, side) for tokenizer, side in zip(tokenizers, sides, strict=True)]
-            yield np.array(columns, dtype=np.int32).T
-
     key = examples.key if isinstance(examples, StoredExamples) else ""
     if not key:
-        return np.concatenate(list(counted()))
+        return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
 
     def make(folder: Path) -> dict[str, Any]:
         with (folder / "lengths.bin").open("wb") as file:
-            for part in counted():
+            for part in _lengths(examples, tokenizers, exact_from):
                 file.write(part.astype("<i4").tobytes())
         return {}
 
     texts = [tokenizer.text for tokenizer in tokenizers]
-    entry = make_entry(key_of(kind="exact lengths", examples=key, tokenizers=texts, by_word=by_word), make)
+    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=texts, exact_from=exact_from), make)
     lengths = np.fromfile(entry.path / "lengths.bin", dtype="<i4").astype(np.int32, copy=False)
     return lengths.reshape(-1, len(tokenizers))
+
+
+def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
+    """The lengths, chunk by chunk."""
+    counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
+    for start in range(0, len(examples), _TOGETHER):
+        chunk = range(start, min(start + _TOGETHER, len(examples)))
+        sides: Iterable[Sequence[bytes]]
+        if isinstance(examples, StoredExamples):
+            sides = [examples.texts_at(chunk, side) for side in range(len(counters))]
+        else:
+            texts = zip(*(example.texts for example in take(examples, chunk)), strict=True)
+            sides = [[*map(str.encode, side)] for side in texts]
+        yield np.stack([counter.count(side) for counter, side in zip(counters, sides, strict=True)], axis=1)
+
+
+_NONE = np.zeros(1, np.uint64)
+_LETTERS = mixed(np.arange(1, 257, dtype=np.uint64))  # a number for each byte
+_SLOTS, _BITS = 1 << 20, np.uint64(44)
+
+
+class _Counter:
+    """Counts the tokens of the texts of one side, given in UTF-8: the sums over their words.
+
+    The counts of words are kept by 64-bit hashes, which are computed for all words of some texts at once: with prefix
+    sums s(i) = sum of r^j b(j) over bytes j < i, that of a word from i to k is (s(k) - s(i)) r^-i modulo 2^64. A word
+    has one slot of a table; of two with the same slot, one is kept.
+    """
+
+    def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
+        self._tokenizer, self._exact_from = tokenizer, exact_from
+        self._blank = 0 if tokenizer.is_of_pieces else 1  # tokens of a space next to a space
+        self._forget()
+
+    def _forget(self) -> None:
+        self._hashes, self._counts = np.zeros(_SLOTS, np.uint64), np.zeros(_SLOTS, np.int32)
+        self._counts[0] = self._blank  # the hash of no letters is 0
+        self._known = 0
+
+    def count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+        """The number of tokens of each text."""
+        tokenizer = self._tokenizer
+        if tokenizer.unit == "character":
+            whole = (len(t) if t.isascii() else len(tokenizer.normalize(t.decode())) for t in texts)
+            return np.fromiter(whole, np.int32, len(texts))
+        if tokenizer.unit == "byte":
+            return np.array([len(tokenizer.normalize(t.decode()).encode()) for t in texts], dtype=np.int32)
+        ends = np.cumsum([len(text) + 1 for text in texts])
+        cuts = (np.flatnonzero(np.diff(ends // _SUMMED)) + 1).tolist()
+        parts = [self._count(texts[a:b]) for a, b in pairwise([0, *cuts, len(texts)])]
+        result = np.concatenate(parts)
+        doubtful = np.flatnonzero(result > self._exact_from).tolist()
+        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i].decode() for i in doubtful]), strict=True):
+            result[i] = len(ids)
+        return result
+
+    def _count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+        joined = b" ".join([*texts, b""])
+        data = np.frombuffer(joined, np.uint8)
+        stops = np.flatnonzero(data == ord(" "))
+        begins = np.concatenate([[0], stops[:-1] + 1])
+        powers, inverses = _powers(1 << len(data).bit_length())
+        sums = np.concatenate([_NONE, np.cumsum(_LETTERS[data] * powers[: len(data)])])
+        hashes = mixed((sums[stops] - sums[begins]) * inverses[begins])
+        ends = np.cumsum([len(text) + 1 for text in texts]) - 1
+        first = np.concatenate([[0], np.searchsorted(stops, ends[:-1]) + 1])  # words
+        spaced = np.zeros(len(stops), bool)
+        if self._tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
+            spaced[:] = True
+            spaced[first] = False
+            hashes[spaced] ^= STEP
+        lengths = self._looked_up(hashes)
+        if len(unknown := np.flatnonzero(lengths < 0)):
+            new, at, which = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+            words = [" " * int(spaced[i]) + joined[begins[i] : stops[i]].decode() for i in unknown[at]]
+            lengths[unknown] = self._learned(words, new)[which]
+        return np.add.reduceat(lengths, first, dtype=np.int32)
+
+    def _looked_up(self, hashes: Hashes) -> NDArray[np.int32]:
+        """The count of each word; -1 for one that is not known."""
+        slots = (hashes >> _BITS).astype(np.int64)
+        return np.where(self._hashes[slots] == hashes, self._counts[slots], np.int32(-1))
+
+    def _learned(self, words: list[str], hashes: Hashes) -> NDArray[np.int32]:
+        """The counts of new words, which are kept but for estimates."""
+        order = np.array(sorted(range(len(words)), key=words.__getitem__))
+        asked = order[:: -(-len(words) // _ASKED)]
+        ids = self._tokenizer.encode_all([words[i] for i in asked])
+        counts = np.array([len(own) if words[i] else self._blank for i, own in zip(asked, ids, strict=True)], np.int32)
+        share = counts.sum() / max(1, sum(len(words[i]) for i in asked))
+        result = np.array([max(1, round(share * len(word))) for word in words], np.int32)
+        result[asked] = counts
+        if self._known > _KNOWN:
+            self._forget()
+        slots = (hashes[asked] >> _BITS).astype(np.int64)
+        free = self._hashes[slots] == 0
+        self._hashes[slots[free]], self._counts[slots[free]] = hashes[asked][free], counts[free]
+        self._known += int(free.sum())
+        return result
+
+
+@lru_cache(maxsize=4)
+def _powers(count: int) -> tuple[NDArray[np.uint64], ...]:
+    """The first powers of r, and those of its inverse."""
+    return tuple(np.full(count, r, np.uint64).cumprod() for r in (int(STEP), pow(int(STEP), -1, 1 << 64)))

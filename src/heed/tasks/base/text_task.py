@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -49,7 +50,7 @@ from heed.visible import escaped
 
 _TOKENIZER = "tokenizer.json"
 _MEASURED = 1_000
-"""Examples on disk whose costs are compared with their numbers of tokens."""
+"""Examples on disk whose costs are compared with the number of tokens of their words."""
 _SAMPLE = 10_000_000
 """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
@@ -215,21 +216,21 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         return self._encoded[split]
 
     def costs(self, split: str) -> NDArray[np.int64]:
-        """The cost of each example of a split in a batch, `(examples,)`; for examples on disk by their tokens."""
+        """The cost of each example of a split in a batch, `(examples,)`; for examples on disk by their words."""
         if split not in self._costs:
             encoded = self.encoded(split)
             places = sampled(len(encoded), _MEASURED) if isinstance(encoded, Encoding) else range(len(encoded))
             costs = np.array([self.cost(one)[0] for one in take(encoded, places)], dtype=np.int64)
             if isinstance(encoded, Encoding):
-                lengths = np.clip(self.stored_lengths(split), 1, costs.max())
+                lengths = np.clip(self.word_lengths(split), 1, costs.max())
                 rate = costs.sum() / lengths[places].sum()  # for the frame of a text, or its characters
                 costs = np.ceil(lengths * rate).astype(np.int64)
             self._costs[split] = costs
         return self._costs[split]
 
-    def stored_lengths(self, split: str) -> NDArray[np.int32]:
-        """The number of tokens of each example on disk, without encoding it again."""
-        return lengths_of(self.splits.examples[split], [self.tokenizer])[:, 0]
+    def word_lengths(self, split: str) -> NDArray[np.int32]:
+        """The number of tokens of each example on disk, without encoding it: the sum over its words."""
+        return lengths_of(self.splits.examples[split], [self.tokenizer], sys.maxsize)[:, 0]
 
     @property
     def room(self) -> int | None:

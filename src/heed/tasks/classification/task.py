@@ -342,7 +342,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         if split not in self._encoded:
             texts = super().encoded(split)
             is_large = isinstance(texts, Encoding)
-            longer = self.stored_lengths(split) > self.most_tokens if is_large else [text.cut > 0 for text in texts]
+            longer = self.word_lengths(split) > self.most_tokens if is_large else [text.cut > 0 for text in texts]
             if cut := int(np.sum(longer)):
                 most = self.most_tokens
                 said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"

@@ -109,8 +109,8 @@ class Summarisation(Translation):
     def costs(lengths: Lengths) -> Lengths:
         return lengths + np.array([0, 1], dtype=np.int32)
 
-    def _stored_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
-        lengths = super()._stored_lengths(pairs, tag)
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        lengths = super()._word_lengths(pairs, tag)
         lengths[:, 0] = np.minimum(lengths[:, 0], self.max_source + len(self.framed([])))
         return lengths
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
@@ -34,7 +33,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, find_scheme, in_bio, may_follow, sentence_reader
 from heed.data.readers import Held, HeldTable, python_value
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import lengths_of, sample_of
+from heed.data.splits.stored import sample_of
 from heed.data.tables import characters_of, described
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -435,7 +434,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
         encoded, train = self.encoded("train"), splits.examples["train"]
         is_large = isinstance(encoded, Encoding)
-        lengths = self.stored_lengths("train") if is_large else [len(self.tokens_of(e)) for e in encoded]
+        lengths = self.word_lengths("train") if is_large else [len(self.tokens_of(e)) for e in encoded]
         short = np.flatnonzero(np.asarray(lengths) <= most)
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not len(short):
@@ -504,9 +503,6 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             known = {word: [one for (one,) in each] for word, each in zip(distinct, ids, strict=True)}
             characters = [[known[word] for word in sentence] for sentence in sentences]
         return [TokenWords(w, [], c) for w, c in zip(words, characters, strict=True)]
-
-    def stored_lengths(self, split: str) -> NDArray[np.int32]:
-        return lengths_of(self.splits.examples[split], [self.tokenizer], by_word=True)[:, 0]
 
     def tokens_of(self, encoded: TokenWords) -> list[int]:
         return [token for word in encoded.words for token in word]

@@ -277,13 +277,15 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if name not in self._lengths:
             tokens = self.encoded(name)
             if isinstance(tokens, Encoding):
-                self._lengths[name] = self._stored_lengths(*self._pairs_of(name))
+                self._lengths[name] = self._word_lengths(*self._pairs_of(name))
             else:
                 self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
         return self._lengths[name]
 
-    def _stored_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
-        lengths = lengths_of(pairs, (self.source_tokenizer, self.target_tokenizer))
+    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
+        assert isinstance(self.config.data, FilesData)  # embedded data is held
+        both = (self.source_tokenizer, self.target_tokenizer)
+        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
         further = len(self.framed([])) + (tag is not None)
         return lengths + np.array([further, 0], dtype=np.int32) if further else lengths
 
@@ -349,7 +351,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         """All training data: the training set, then the further corpora; or a stream."""
         stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
         planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
-        coding = Coding(self.encode_pairs, self._stored_lengths, planned, self.unit_batch, cut)
+        coding = Coding(self.encode_pairs, self._word_lengths, planned, self.unit_batch, cut)
         if stream is not None:
             return StreamSet(stream, coding, self._most, self._rule)
         weights = {"train": 1.0, **{name: corpus.weight for name, corpus in self.splits.extra.items()}}
