@@ -173,6 +173,9 @@ def test_the_command_draws_units_and_rollout(tmp_path, capsys):
     for words, code, said in (
         (["--units", "3,"], 0, "forward network, layer 0: input gate over the text words"),
         (["--units", "9,"], 2, "no unit 9"),
+        (["--units", "2", "--beside", "untrained"], 2, "--beside needs units by their numbers (--units 3,17)"),
+        (["--units", "3,", "--beside", "untrained"], 0, "input gate over the text words: minus that of untrained"),
+        (["--mechanism", "rollout", "--verdict"], 2, "--verdict judges one attention, not rollout"),
         (["--mechanism", "rollout"], 2, "no rollout: it follows self-attention through the blocks of an encoder"),
     ):
         with pytest.raises(SystemExit) as ended:
@@ -239,7 +242,7 @@ def test_rollout_of_a_text_is_the_product_over_the_layers(folder, tmp_path):
     for depth, one in enumerate(look.maps):
         assert_close(one.weights.double().numpy(), rolled(layers[: depth + 1]), rtol=0, atol=1e-6)
         assert one.mechanism == "rollout" and one.shares and one.key.labels == each[0].key.labels
-    assert [one.title for one in look.maps] == ["attention rollout, layer 0", "attention rollout, layer 0 to 1"]
+    assert [one.title for one in look.maps] == ["attention rollout, layer 0", "attention rollout, layers 0 to 1"]
     shown = ShownLook(look, steps=True)
     shown.save(tmp_path / "look.npz")
     assert torch.equal(heed.load_look(tmp_path / "look.npz").maps[1].weights, look.maps[1].weights)

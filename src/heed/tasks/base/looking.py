@@ -156,6 +156,10 @@ class LooksAtText(ABC):
         layer = ("all" if overview else -1) if layer is None else layer
         head = ("all" if overview else "mean") if head is None else head
         rolled = mechanism == ROLLOUT
+        if verdict and rolled:
+            raise ConfigError("--verdict judges one attention, not rollout; give --mechanism encoder")
+        if beside not in (None, PERMUTED_WEIGHTS) and isinstance(_chosen(options.get("units") or (0,)), int):
+            raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
         choice = Choice(None if rolled else mechanism, layer, head, rolled)
         given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
@@ -540,7 +544,7 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
 def _rolled_out(seen: Trace, layer: int, query: Axis, key: Axis) -> View:
     """The encoder's attention from its first layer up to `layer`; it has no context."""
     weights = rollout(seen, "encoder", layer, entries=[0])[0, : len(query), : len(key)]
-    name = "attention rollout, layer 0" + f" to {layer}" * (layer > 0)
+    name = f"attention rollout, layer{'s 0 to' if layer else ''} {layer}"
     drawn = Map(ROLLOUT, layer, None, query, key, weights, caption=_ROLLED.format(kind=query.kind), name=name)
     return View(drawn, weights.new_empty(len(query), 0), 1)
 
