@@ -11,9 +11,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heed.observe.beams import ShownBeams
 from heed.observe.draw_html import KEPT, look_to_html
 from heed.observe.looks import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
+from test_beams import MADE
 
 CHROMIUM = shutil.which("chromium")
 LENGTH, LAYERS, HEADS = 512, 12, 12
@@ -275,7 +277,10 @@ CONTRAST = """() => {
     const element = walk.currentNode.parentElement, style = getComputedStyle(element);
     const text = walk.currentNode.data.trim(), seen = element.checkVisibility({ visibilityProperty: true });
     if (!text || !seen || element.closest("script, style, option")) continue;
-    const pair = [light(parse(style.color)), light(ground(element))].sort((a, b) => b - a);
+    const drawing = element.closest("svg"), inside = drawing && getComputedStyle(drawing.querySelector(".ground")).fill;
+    if (drawing && element.style.fill) continue; // on a coloured box, whose ink is chosen for it
+    const colors = drawing ? [parse(style.fill), parse(inside)] : [parse(style.color), ground(element)];
+    const pair = colors.map(light).sort((a, b) => b - a);
     const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
     if (ratio < 4.5) bad.push(`${element.tagName}.${element.className} "${text.slice(0, 20)}" ${ratio.toFixed(2)}`);
   }
@@ -305,6 +310,19 @@ def test_text_can_be_read_in_both_schemes_and_on_phones(scheme, width, opened):
     page.add_style_tag(content=":root { --quiet: #777 }")
     assert page.evaluate(CONTRAST) != []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1100])
+def test_the_tree_of_a_beam_search_can_be_read_and_reached_by_keyboard(scheme, width, opened):
+    page = opened(ShownBeams(MADE, every=True).html(), width=width, scheme=scheme)
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    reached = []
+    for _ in range(2):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert reached == ["Tree", "All nodes"] and page.locator("tbody tr").count() == len(MADE.nodes)
 
 
 def test_large_pages_fit_phones(large, opened):

@@ -476,7 +476,10 @@ def look(
             "View", metavar="QUERY KEY", help="One weight and what it came from: row and column of the map, from 0."
         ),
     ] = None,
-    every: Annotated[bool, option("View", "--all", help="With --number: every component and key.")] = False,
+    every: Annotated[
+        bool,
+        option("View", "--all", help="With --number: every component and key; with --beams: all branches."),
+    ] = False,
     numpy: Annotated[
         bool, option("View", "--numpy", help="With --number: only lines of Python that compute it.")
     ] = False,

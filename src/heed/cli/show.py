@@ -44,8 +44,9 @@ class Drawing:
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
     """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    if (drawing.every or drawing.numpy) and drawing.number is None:
-        raise ConfigError(f"--{'all' if drawing.every else 'numpy'} goes with --number QUERY KEY")
+    if drawing.number is None and (drawing.numpy or (drawing.every and not flags.get("beams"))):
+        name = "--numpy goes with" if drawing.numpy else "--all goes with --beams or"
+        raise ConfigError(f"{name} --number QUERY KEY")
     if drawing.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
         raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
     out, form = (
@@ -124,6 +125,8 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
             if beside != "last" and not os.path.exists(beside):
                 other_of(run, beside)  # names what there is
             options["beside"] = load(beside, force=drawing.force)
+        if drawing.every and options.get("beams"):
+            options["beams"] = "all"
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
             steps=drawing.steps,

@@ -3,6 +3,7 @@
 from heed.generation.ensemble import Ensemble
 from heed.generation.search import (
     BeamStep,
+    Candidate,
     Generated,
     Hypothesis,
     SamplingOptions,
@@ -17,6 +18,7 @@ from heed.generation.search import (
 
 __all__ = [
     "BeamStep",
+    "Candidate",
     "Ensemble",
     "Generated",
     "Hypothesis",

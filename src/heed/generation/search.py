@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,17 @@ the library transformers with `early_stopping` false (its default) and true.
 """
 
 
+class Candidate(NamedTuple):
+    """A continuation that a step of a beam search ranked."""
+
+    parent: int  # the row that it continues, by its place among those kept at the step before; 0 at the first step
+    token: int
+    log_prob: float  # of the token, in nats
+    total: float  # log-probability of the row so far
+    score: float  # `total` / number of tokens ** length_penalty
+    fate: str  # "kept", "ended", "cut off" (at the maximum length) or "left out"
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """Options of a search."""
@@ -50,6 +61,8 @@ class SearchOptions:
     renormalize: bool = False  # leave out forbidden tokens before the softmax instead of after
     early_stopping: EarlyStopping = "never"  # when the beam search of a source ends
     read: tuple[tuple[int, ...], ...] | None = None  # per source, the tokens that count as read; default: the prompt
+    # called by a beam search with the number of a source and its candidates at each step, best first
+    watch: Callable[[int, list[Candidate]], None] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.length_penalty <= 100:
@@ -510,6 +523,24 @@ def beam_search(
                 elif len(open_rows) < width:
                     open_rows.append((total, parent, token, log_prob))
             is_last = written + 1 >= limits[source]
+            if options.watch is not None:
+                fates = {row[1:3]: "ended" for row in ended}
+                fates |= {row[1:3]: "cut off" if is_last else "kept" for row in open_rows}
+                options.watch(
+                    source,
+                    [
+                        Candidate(
+                            row,
+                            token,
+                            log_prob,
+                            total,
+                            total / (written + 1) ** options.length_penalty,
+                            fates.get((a * beams + row, token), "left out"),
+                        )
+                        for total, row, token, log_prob in zip(*candidates, strict=True)
+                        if total > -math.inf
+                    ],
+                )
             _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
             if (
                 is_last

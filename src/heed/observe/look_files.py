@@ -13,12 +13,13 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 
 from heed.errors import HeedError, RunError
+from heed.observe.beams import ShownBeams
 from heed.observe.picture_drawing import ShownDistances, ShownPicture
 from heed.observe.plain import Arrays
 from heed.observe.shown import KeptShown, ShownLook
 from heed.storage.files import read_bytes
 
-_FORMS: dict[str, type[KeptShown]] = {one.form: one for one in (ShownLook, ShownPicture, ShownDistances)}
+_FORMS: dict[str, type[KeptShown]] = {one.form: one for one in (ShownLook, ShownPicture, ShownDistances, ShownBeams)}
 _MOST = 1 << 30
 """Largest file, and largest sum of the arrays of one, in bytes."""
 

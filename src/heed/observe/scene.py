@@ -33,7 +33,8 @@ STYLE = (
     ".figure .ground{fill:#fff}.figure .grid{stroke:#d5dae0}.figure .quiet{stroke:#4a525c}"
     ".figure .cell{stroke:#d5dae0;stroke-width:.5}.figure .spot{fill-opacity:0;fill:#fff}"
     ".figure image{image-rendering:pixelated}"
-    "@media screen and (prefers-color-scheme:dark){.follows text{fill:#a6adb6}.follows .title{fill:#e6e8eb}"
+    "@media screen and (prefers-color-scheme:dark){.follows.figure text{fill:#a6adb6}"
+    ".follows.figure .title{fill:#e6e8eb}"
     ".follows .ground{fill:#14161b}.follows .grid{stroke:#363c45}.follows .quiet{stroke:#a6adb6}}"
 )
 """Style of all drawings. The colours of lines and cells suit both schemes or are fixed."""

@@ -89,8 +89,9 @@ class LooksAtText(ABC):
         beside: str | Run[Any, Any] | None = None,
         patch_from: Any = None,
         lens: bool = False,
+        beams: bool | Literal["all"] = False,
         **options: Any,
-    ) -> ShownLook:
+    ) -> ShownLook | Any:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
         Args:
@@ -116,6 +117,8 @@ class LooksAtText(ABC):
                 With `verdict` also its verdict, or "permuted".
             patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
             lens: Instead, a grid: the most probable token after each block; see `lens`.
+            beams: Instead, the tree of the beam search that writes the output (a `ShownBeams`), with "all" also what it
+                dropped; see `beams`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
@@ -126,19 +129,20 @@ class LooksAtText(ABC):
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
         capability(self, "look")
+        others = [steps, verdict, beside, attribution, mechanism, overview, sort, layer is not None, head is not None]
+        if beams:
+            allowed = {name: options.pop(name, None) for name in ("beam_size", "speaker", "length")}
+            if any((*others, patch_from, lens, attribution_for, rather_than, *options.values())):
+                raise ConfigError(
+                    "--beams draws a tree of its own: leave out all options but --beam, --edit, --all, --speaker and "
+                    "--length"
+                )
+            searching: Any = capability(self, "beams")
+            chosen = {name: value for name, value in allowed.items() if value is not None}
+            return searching.beams(text, every=beams == "all", edits=edits, **chosen)
         if patch_from is not None or lens:
-            others = (
-                steps,
-                verdict,
-                beside,
-                attribution,
-                mechanism,
-                overview,
-                sort,
-                lens and patch_from,
-                *options.values(),
-            )
-            if any(others) or layer is not None or head is not None or (lens and (attribution_for or rather_than)):
+            others += [lens and patch_from, *options.values()]
+            if any(others) or (lens and (attribution_for or rather_than)):
                 raise ConfigError(
                     "--patch-from and --lens each draw a grid of their own: leave out all options but --edit, and for "
                     "--patch-from --for and --rather-than, and give one of the two"

@@ -1,6 +1,17 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import ATTRIBUTION, GATES, LOOK_BEAM, TARGET, VERDICT, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import (
+    ATTRIBUTION,
+    BEAMS,
+    GATES,
+    LOOK_BEAM,
+    TARGET,
+    VERDICT,
+    WITH_BASELINE,
+    WRITING,
+    Flag,
+    TaskSpec,
+)
 
 SPEC = TaskSpec(
     unit="conversation",
@@ -16,6 +27,7 @@ SPEC = TaskSpec(
         TARGET,
         LOOK_BEAM,
         *GATES,
+        BEAMS,
         *VERDICT,
         *ATTRIBUTION,
     ),

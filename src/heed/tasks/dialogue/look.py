@@ -151,7 +151,7 @@ def look_at(
     drawn = [*read_nets, *dialogue, *seen.networks(sides["response"][1])]
     return Look(
         title or task.title,
-        "\n".join(_line(conversation, n) for n in range(len(conversation.turns))),
+        conversation_text(conversation),
         f"{responds}: {seen.text}" if responds else seen.text,
         (*(view.map for view in views), *gate_maps(drawn, task.config.model.name, gates, units)),
         frames,
@@ -244,9 +244,10 @@ def explain(
     return explain_output(task, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
 
 
-def _line(conversation: Conversation, turn: int) -> str:
-    who = conversation.speaker(turn)
-    return f"{who}: {conversation.turns[turn]}" if who else conversation.turns[turn]
+def conversation_text(conversation: Conversation) -> str:
+    """A line for each turn, after its speaker."""
+    said = ((conversation.speaker(n), turn) for n, turn in enumerate(conversation.turns))
+    return "\n".join(f"{who}: {turn}" if who else turn for who, turn in said)
 
 
 def _turn_name(conversation: Conversation, turn: int) -> str:

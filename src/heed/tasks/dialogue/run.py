@@ -29,6 +29,7 @@ from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody
 from heed.observe.shown import ShownLook
 from heed.tasks.base.attributing import Attributes
+from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
@@ -45,7 +46,7 @@ from heed.tasks.base.writing_run import (
     map_html,
     signature_lines,
 )
-from heed.tasks.dialogue.look import explain, judged, look_at
+from heed.tasks.dialogue.look import conversation_text, explain, judged, look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
@@ -349,7 +350,7 @@ class DialogueOutputs(WritingOutputs):
         return [*notes, *super().notes()]
 
 
-class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attributes):
+class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attributes, HasBeams):
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue
@@ -437,6 +438,9 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attrib
         if not with_baseline:
             return found
         return self.beside_baseline([_last(one, len(one.turns)) for one in conversations], found)
+
+    def searched(self, text: Conversation, speaker: str | None = None, **options: Any) -> tuple[str, WrittenText]:
+        return conversation_text(text), self.respond([text], speaker, **options)[0][0]
 
     def _histories(self, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
         """Conversations as a model reads them, each with the speaker who responds."""

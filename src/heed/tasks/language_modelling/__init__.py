@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import CHOICE, INSIDE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
+from heed.tasks.base import BEAMS, CHOICE, INSIDE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -21,6 +21,7 @@ SPEC = TaskSpec(
         *INSIDE,
         LOOK_BEAM,
         UNITS,
+        BEAMS,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),
         Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),

@@ -26,6 +26,7 @@ from heed.observe.draw_html import shading_to_html
 from heed.observe.looks import Shading
 from heed.observe.maps import Axis
 from heed.tasks.base.attributing import Attributes
+from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
@@ -34,7 +35,7 @@ from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.verdicts import Judges
 from heed.tasks.base.writing_run import SAMPLING, sampling_of
-from heed.tasks.language_modelling.look import contrast, explain, judged, lens_reads, look_at
+from heed.tasks.language_modelling.look import LENGTH, contrast, explain, judged, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
     PER_TOKEN,
@@ -64,7 +65,13 @@ from heed.visible import to_json
 
 
 class LanguageModelRun(
-    TextRun[LanguageModelling, LanguageModel, Continuation], LooksAtText, Attributes, Judges, HasPatching, HasLens
+    TextRun[LanguageModelling, LanguageModel, Continuation],
+    LooksAtText,
+    Attributes,
+    Judges,
+    HasPatching,
+    HasLens,
+    HasBeams,
 ):
     """A model that continues texts and scores them."""
 
@@ -102,6 +109,9 @@ class LanguageModelRun(
         if isinstance(texts, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
         return continue_all(self.task, self.model, texts, self.writing(num_best=num_best, **options))
+
+    def searched(self, text: str, length: int = LENGTH, **options: Any) -> tuple[str, Continuation]:
+        return text, self.candidates([text], length=length, **options)[0][0]
 
     def write(self, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
         """Continue a prompt, yielding the text piece by piece; the generator returns the whole continuation.

@@ -32,7 +32,7 @@ from heed.data.batch import pad_rows, plan_batches
 from heed.data.splits.survey import script_of
 from heed.data.tokens.tokenizer import END, Encoded
 from heed.errors import ConfigError
-from heed.generation import Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
+from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
 from heed.tasks.language_modelling.scoring import ScoredText, Scorer, score_each
@@ -105,6 +105,7 @@ class WritingOptions:
         sampling: Sample instead of searching.
         stop: Texts before which the output is cut; the earliest counts.
         repetition_penalty: See `heed.generation.search`; also applies to tokens of the prompt. Not with a beam.
+        watch: As of `SearchOptions`.
     """
 
     length: int = 100
@@ -115,6 +116,7 @@ class WritingOptions:
     sampling: SamplingOptions | None = None
     stop: tuple[str, ...] = ()
     repetition_penalty: float = 1.0
+    watch: Callable[[int, list[Candidate]], None] | None = None
 
     def __post_init__(self) -> None:
         if self.length < 1:
@@ -156,6 +158,7 @@ class WritingOptions:
             num_best=best,
             forbidden=forbidden,
             repetition_penalty=self.repetition_penalty,
+            watch=self.watch,
         )
 
 

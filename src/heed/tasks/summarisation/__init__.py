@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -18,6 +18,7 @@ SPEC = TaskSpec(
         *INSIDE,
         LOOK_BEAM,
         *GATES,
+        BEAMS,
     ),
     uses=(
         "heed predict {run} --input documents.txt",

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -31,5 +31,6 @@ SPEC = TaskSpec(
         *GATES,
         *INSIDE,
         LOOK_BEAM,
+        BEAMS,
     ),
 )

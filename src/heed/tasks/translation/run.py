@@ -34,6 +34,7 @@ from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
+from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.looking import InputSpans, LooksAtText, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.tracing import HasLens, HasPatching
@@ -243,7 +244,9 @@ def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -
     return judged_output(task, model, read, written, read, without, {"source": (parts, parts)}, _AXES, choice)
 
 
-class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, HasPatching, HasLens):
+class PairRun(
+    AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, HasPatching, HasLens, HasBeams
+):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
     Settings, data and tokenizers of an ensemble are those of the first run. Its attention also gives links between
@@ -308,6 +311,9 @@ class PairRun(AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, At
             for source, candidates in zip(texts, results, strict=True):
                 candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
         return self.beside_baseline(texts, results) if with_baseline else results
+
+    def searched(self, text: str, **options: Any) -> tuple[str, WrittenText]:
+        return text, self.candidates([text], **options)[0][0]
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:

@@ -1,0 +1,250 @@
+"""The tree of a beam search, against a plain search by whole passes; its drawings, files and refusals."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+import heed
+from heed.errors import ConfigError, RunError
+from heed.generation import SearchOptions, generate
+from heed.observe.beams import BeamNode, Beams, ShownBeams
+from heed.tasks import MissingCapabilityError, tasks_with
+from heed.tasks.language_modelling.writing import _never_written
+from small_runs import SMALL
+from test_generation import END, make_pair_model, make_sources, next_log_probs, starts
+
+TEXT, WIDTH, LIMIT = "one two three", 3, 6
+
+
+@pytest.fixture
+def writer(data, tmp_path):
+    """An untrained run whose outputs end early, its limits set."""
+
+    def make(name, beam_size=WIDTH, length_penalty=0.6):
+        run = SMALL[name].untrained(data, tmp_path, SMALL[name].model, {})
+        tied = run.model.output.weight
+        with torch.no_grad():
+            tied *= 6
+        changed = {"max_length": LIMIT, "beam_size": beam_size, "length_penalty": length_penalty}
+        generation = run.task.config.generation.model_copy(update=changed)
+        run.task.config = run.task.config.model_copy(update={"generation": generation})
+        return run
+
+    return make
+
+
+def looked(run, **options):
+    length = {"length": LIMIT} if run.config.task == "language_modelling" else {}
+    return run.look(TEXT, beams=True, **length, **options)
+
+
+def of_model(run):
+    """Log-probabilities of the next token after a prefix, by a pass over all of it, and the tokens never written."""
+    task, read = run.task, run.readable(TEXT)
+    if run.config.task == "language_modelling":
+        prompt = task.prompt_tokens(task.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
+        return next_log_probs(run.model, prompt), _never_written(task)
+    source = read if run.config.task == "dialogue" else task.framed(task.source_tokenizer.encode(read).ids)
+    (source,) = run._histories([read], None) if run.config.task == "dialogue" else [source]
+    with torch.no_grad():
+        memory = task.memory(run.model, [source], torch.device("cpu"))
+    return next_log_probs(run.model, [task.first_token(source)], memory), task.never_written(run.model)
+
+
+def plain_search(of, never, end, penalty, early="never"):
+    """Every ranked candidate of each step: (tokens, log-probability of the last, of all, rank, fate)."""
+    rows, nodes, scores = [((), 0.0)], [], []
+    for length in range(1, LIMIT + 1):
+        found = []
+        for tokens, total in rows:
+            found += [(total + p, (*tokens, n), p) for n, p in enumerate(of(tokens)) if n not in never]
+        found = sorted(found, reverse=True)[: 2 * WIDTH]
+        rows = []
+        for rank, (total, tokens, p) in enumerate(found, start=1):
+            fate = "left out"
+            if tokens[-1] == end:
+                fate = "ended"
+            elif len(rows) < WIDTH:
+                fate = "cut off" if length == LIMIT else "continued"
+                rows.append((tokens, total))
+            if fate in ("ended", "cut off"):
+                scores.append(total / length**penalty)
+            nodes.append((tokens, p, total, rank, fate))
+        if length == LIMIT or (scores and max(scores) >= rows[0][1] / LIMIT**penalty):
+            break
+    last = {tokens for tokens, *_, fate in nodes if fate in ("ended", "cut off")}
+    opened = {tokens for tokens, *_, fate in nodes if fate == "continued" and len(tokens) == length}
+    whole = {tokens[:n] for tokens in last | opened for n in range(1, LIMIT + 1)}
+    return [
+        (*rest, "open" if rest[0] in opened else "dropped" if fate == "continued" and rest[0] not in whole else fate)
+        for *rest, fate in nodes
+    ]
+
+
+@pytest.mark.parametrize("penalty", [0.6, 2.0])
+@pytest.mark.parametrize("name", tasks_with("beams"))
+def test_every_node_is_that_of_a_plain_search_and_the_output_that_of_predict(name, penalty, writer):
+    run = writer(name, length_penalty=penalty)
+    tokenizer = getattr(run.task, "target_tokenizer", None) or run.task.tokenizer
+    beams = looked(run).beams
+    expected = plain_search(*of_model(run), tokenizer.special.end, penalty)
+    finished = "cut off" if name == "language_modelling" else "ended"
+    assert len(beams.nodes) == len(expected) and {finished, "left out"} <= {one.fate for one in beams.nodes}
+    written = {-1: ()}
+    for i, (one, (tokens, p, total, rank, fate)) in enumerate(zip(beams.nodes, expected, strict=True)):
+        written[i] = (*written[one.parent], one.token)
+        pieces = [tokenizer.token(n) if n == tokenizer.special.end else tokenizer.piece(n) for n in tokens]
+        assert (written[i], one.rank, one.fate, one.step) == (tuple(pieces), rank, fate, len(tokens) - 1)
+        found = one.log_prob, one.total, one.score
+        assert found == pytest.approx((p, total, total / len(tokens) ** penalty), abs=1e-4)
+    over = [one for one in beams.nodes if one.fate in ("ended", "cut off")]
+    assert beams.nodes[beams.last].score == max(one.score for one in over)
+    path = [beams.nodes[i] for i in beams.path]
+    plain = {"length": LIMIT} if name == "language_modelling" else {}
+    output = run.predict(TEXT, **plain)
+    assert beams.output == output.text and written[beams.last] == output.tokens
+    if name == "language_modelling":  # whose outputs are scored again, in double precision
+        assert tuple(one.log_prob for one in path) == output.log_probs
+        assert path[-1].score == pytest.approx(output.score, abs=1e-6)
+    else:
+        assert tuple(math.exp(one.log_prob) for one in path) == output.token_probs
+        assert path[-1].score == output.score
+    assert beams.history.endswith(": " + " ".join(str(one.rank) for one in path))
+
+
+@pytest.mark.parametrize("early_stopping", ["never", "heuristic", "full"])
+def test_watching_changes_no_bit_and_candidates_are_those_of_the_steps(early_stopping):
+    model, seen = make_pair_model(), {}
+    options = SearchOptions(END, 8, beam_size=3, num_best=3, early_stopping=early_stopping)
+    watched = replace(options, watch=lambda source, found: seen.setdefault(source, []).append(found))
+    plain, other = (generate(model, model.encode(*make_sources(9)), starts(9), one) for one in (options, watched))
+    assert plain == other and sorted(seen) == [*range(9)]
+    for number, step in enumerate(plain.steps):
+        for source in set(step.sources):
+            rows = [i for i, one in enumerate(step.sources) if one == source and step.totals[i] > -math.inf]
+            kept = [one for one in seen[source][number] if one.fate == "kept"]
+            assert [(one.token, one.total) for one in kept] == [(step.tokens[i], step.totals[i]) for i in rows]
+    for source, hypotheses in enumerate(plain.hypotheses):
+        over = [one for found in seen[source] for one in found if one.fate in ("ended", "cut off")]
+        assert [one.score for one in hypotheses] == sorted((one.score for one in over), reverse=True)[:3]
+
+
+def node(step, parent, token, rank, fate="continued", p=0.5, score=-1.0):
+    return BeamNode(step, parent, token, math.log(p), -1.0, score, rank, fate)
+
+
+NODES = (
+    node(0, -1, "▁a", 1),  # 0
+    node(0, -1, "▁b", 2),  # 1
+    node(0, -1, "x", 3, "left out", 0.01),  # 2
+    node(1, 1, "c\x1b", 1, score=-0.9),  # 3
+    node(1, 0, "d", 2),  # 4, dropped
+    node(1, 0, "</s>", 3, "ended", score=-0.7),  # 5
+    node(2, 3, "</s>", 1, "ended", score=-0.5),  # 6
+    node(2, 3, "e", 2, score=-2.0),  # 7, open
+)
+MADE = Beams.of("a model", "some text", "b c", NODES, beam_size=2, length_penalty=1.0, notes=("edited: nothing",))
+
+
+def test_fates_and_the_lines_of_the_tree():
+    assert [one.fate for one in MADE.nodes] == [
+        "continued", "continued", "left out", "continued", "dropped", "ended", "ended", "open",
+    ]  # fmt: skip
+    assert MADE.path == [1, 3, 6] and MADE.history == "the output's rank at each step: 2 1 1"
+    assert MADE.lines(every=False) == [(0, "├─ "), (5, "│  "), (1, "● "), (3, "● "), (6, "● ")]
+    assert MADE.lines(every=True) == [
+        (0, "├─ "), (5, "│  ├─ "), (4, "│  "), (2, "├─ "), (1, "● "), (3, "● "), (7, "├─ "), (6, "● "),
+    ]  # fmt: skip
+    assert [one for one, _ in replace(MADE, beam_size=1).lines(every=False)] == MADE.path
+
+
+def test_text_fits_a_terminal_and_numbers_are_in_every_drawing():
+    text = ShownBeams(MADE, every=True).text(width=80)
+    assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
+    assert "   2     1   0.500    -0.900  ● c␛\n" in text and "  x  left out" not in ShownBeams(MADE).text(80)
+    assert "edited: nothing" in text and "beam of 2, 3 steps, 2 finished outputs" in text
+    for every, count in ((False, 5), (True, 8)):
+        shown = ShownBeams(MADE, every)
+        rows = re.findall(r'<tr( class="chosen")?><th scope="row">', shown.html())
+        assert len(rows) == count and rows.count(' class="chosen"') == 3
+        svg = shown.svg()
+        assert svg.count("<title>") == count and "c␛: step 2, rank 1, probability 0.500, score -0.900, continued" in svg
+        assert svg.count('stroke-dasharray="4 3"') == (2 if every else 0)
+        assert svg == ShownBeams(MADE, every).svg()
+
+
+def test_a_deep_tree_fits_too_and_long_outputs_are_drawn_in_bands():
+    nodes = [node(0, -1, "token" * 30, 1)]
+    for step in range(1, 40):
+        last = len(nodes) - 1
+        nodes += [node(step, last, "</s>", 1, "ended", score=-step), node(step, last, "y" * 90, 2)]
+    deep = Beams.of("a model", "text", "out", nodes, beam_size=50, length_penalty=1.0)
+    assert max(map(len, ShownBeams(deep, every=True).text(width=80).splitlines())) <= 80
+    assert ShownBeams(deep).scene().width < 1100 and ShownBeams(deep).png().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("ending", [".json", ".npz"])
+def test_files_give_the_tree_back(ending, writer, tmp_path):
+    shown = looked(writer("translation"))
+    shown.save(tmp_path / f"tree{ending}")
+    found = heed.load_look(tmp_path / f"tree{ending}")
+    assert isinstance(found, ShownBeams) and found.every is False and found.text() == shown.text()
+    if ending == ".npz":
+        assert found.beams == shown.beams and found.html() == shown.html()
+    damaged = ShownBeams(replace(MADE)).json().replace('"parent":3', '"parent":9')
+    (tmp_path / "damaged.json").write_text(damaged)
+    with pytest.raises(RunError, match="is damaged: its nodes do not make a tree"):
+        heed.load_look(tmp_path / "damaged.json")
+
+
+def test_edits_act_on_the_search(writer):
+    run = writer("translation")
+    edit = {"edit": "uniform", "mechanism": "cross"}
+    edited = looked(run, edits=[edit]).beams
+    assert edited.notes == (f"edited: {json.dumps(edit)}",) and edited.nodes != looked(run).beams.nodes
+    with heed.edit(run, edit):
+        assert run.predict(TEXT).text == edited.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"beam_size": 1}, "with a beam of 1 the search is greedy: one path; add --beam 4, or see"),
+        ({"steps": True}, "--beams draws a tree of its own: leave out all options but"),
+        ({"layer": 0}, "--beams draws a tree of its own"),
+        ({"target": "one"}, "--beams draws a tree of its own"),
+        ({"lens": True}, "--beams draws a tree of its own"),
+        ({"patch_from": "one"}, "--beams draws a tree of its own"),
+        ({"rather_than": "one"}, "--beams draws a tree of its own"),
+    ],
+)
+def test_options_that_exclude_a_tree_are_refused(options, said, writer):
+    with pytest.raises(ConfigError, match=said):
+        writer("translation").look(TEXT, beams=True, **options)
+
+
+@pytest.mark.parametrize("name", ["classification", "pretraining"])
+def test_tasks_without_beams_are_refused(name, data, tmp_path):
+    run = SMALL[name].untrained(data, tmp_path, SMALL[name].model, {})
+    with pytest.raises(MissingCapabilityError, match=rf"\(`--beams`\) is not available for {name}"):
+        run.look(TEXT, beams=True)
+
+
+def test_the_command(data, tmp_path, call):
+    SMALL["translation"].trained(data, tmp_path / "run")
+    run = str(tmp_path / "run")
+    code, out, _ = call("look", run, "one two", "--beams", "--beam", "2", "--all", "--as", "json")
+    assert code == 0 and '"format":"heed-beams-1"' in out and '"shows_dropped":true' in out
+    code, out, _ = call("look", run, "one two", "--beams", "--beam", "2")
+    assert code == 0 and "● " in out and "left out  " not in out
+    for words, said in (
+        (("--all",), "--all goes with --beams or --number QUERY KEY"),
+        (("--beams", "--beam", "2", "--number", "0", "0"), "which this look does not show"),
+        (("--beams", "--overview"), "--beams draws a tree of its own"),
+    ):
+        code, _, err = call("look", run, "one two", *words)
+        assert code != 0 and said in err
