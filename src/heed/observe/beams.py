@@ -107,12 +107,8 @@ class Beams:
 
     def shown(self, every: bool) -> list[int]:
         """The numbers of the nodes to draw: all, or those of the best finished outputs, as many as the beam size."""
-        if every:
-            return [*range(len(self.nodes))]
-        found = set()
-        for i in _finished(self.nodes)[: self.beam_size]:
-            found |= {*self.branch(i)}
-        return sorted(found)
+        best = _finished(self.nodes)[: self.beam_size]
+        return [*range(len(self.nodes))] if every else sorted({n for i in best for n in self.branch(i)})
 
     def lines(self, every: bool) -> list[tuple[int, str]]:
         """The nodes to draw as lines of a tree, each with what stands before its token.
