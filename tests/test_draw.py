@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from heed.observe import palette
-from heed.observe.draw_html import CELLS_IN_A_TABLE, KEPT, look_to_html, shading_to_html
+from heed.observe.draw_html import CELLS_IN_A_TABLE, KEPT, look_to_html, map_to_html, shading_to_html
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
@@ -180,6 +180,8 @@ def test_long_rows_are_shaded_by_their_largest_weight():
     assert "weight: " in short
     svg = map_to_svg(make_map("ab", "x" * 80, weights=weights), cell=12)
     assert "each row by its own largest weight" in svg and svg.count(palette.shade(1.0)) >= 82
+    page = map_to_html(make_map("ab", "x" * 80, weights=weights), 0)  # read without its script
+    assert 'data-end="1">largest of the row</span>' in page and "Colour: each row by its own largest weight; " in page
 
 
 def test_wide_maps_are_wrapped_in_blocks():

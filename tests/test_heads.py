@@ -79,10 +79,16 @@ def test_the_loss_without_a_head_is_that_of_the_edited_model(data, tmp_path):
         examples = found.scored
         for one in found.heads[:2]:
             with heed.edit(run, heed.ZeroHead(*one.place)):
-                without = run.losses(examples, run.outcomes(examples)).score()
-            assert one.loss.value == pytest.approx(
-                without - run.losses(examples, run.outcomes(examples)).score(), abs=1e-5
-            )
+                without = run.score_and_loss(examples)[1].score()
+            assert one.loss.value == pytest.approx(without - run.score_and_loss(examples)[1].score(), abs=1e-5)
+
+
+def test_examples_are_labelled_once_for_each_head(data, tmp_path, monkeypatch):
+    run = SMALL["classification"].untrained(data, tmp_path, "encoder", {})
+    label, calls = run.label, []
+    monkeypatch.setattr(run, "label", lambda examples: calls.append(len(examples)) or label(examples))
+    found = score_heads(run, "valid", 4, say=lambda line: None)
+    assert calls == [4] * (len(found.heads) + 1)
 
 
 def test_a_head_that_follows_the_known_alignment_is_named(tmp_path):

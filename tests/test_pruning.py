@@ -147,10 +147,8 @@ def test_every_command_works_on_a_pruned_run(name, data, tmp_path, capsys):
     examples = after.examples("valid")
     cut = [ZeroHead(*one.values()) for one in report["removed"]]
     with heed.edit(before, *cut):
-        outcomes = before.outcomes(examples)
-        expected = [one.score() for one in (outcomes.measures[0], before.losses(examples, outcomes)) if one is not None]
-    outcomes = after.outcomes(examples)
-    found = [one.score() for one in (outcomes.measures[0], after.losses(examples, outcomes)) if one is not None]
+        expected = [one.score() for one in before.score_and_loss(examples) if one is not None]
+    found = [one.score() for one in after.score_and_loss(examples) if one is not None]
     assert found == pytest.approx(expected, nan_ok=True, rel=1e-5)
     commands = small.commands(str(out), str(whole), data, tmp_path)
     commands.pop("compare"), commands.pop("ensemble")

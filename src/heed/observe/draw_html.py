@@ -85,6 +85,7 @@ class _MapPart:
     has_masked: bool = True
     ends: tuple[str, str] = ("0", "1")
     ramp: tuple[str, ...] = tuple(f"w{i}" for i in range(palette.LEVELS + 1))
+    by_row: bool = False
     table: str = ""
     hint: str = ""
     queries: tuple[str, ...] = ()
@@ -94,23 +95,25 @@ class _MapPart:
 
 def map_to_html(map: Map, number: int) -> Markup:
     """Draw one map as a `<section>` of a page; its ids contain `number`, its number on the page, from 0."""
-    small, name = _fits_a_table(map), f"map-{number}"
+    small, name, noted = _fits_a_table(map), f"map-{number}", remarks(map)
+    shown = shades(map)
     turned = any(len(visible(label)) > 3 for label in map.key.labels)
     part = _MapPart(
         map.title,
         axes_line(map),
         map.caption,
-        tuple(one.text for one in remarks(map)),
+        tuple(one.text for one in noted),
         map.has_masked,
         (f"{map.least:.3g}", f"{map.most:.3g}"),
         tuple(map.css(map.least + i / palette.LEVELS * (map.most - map.least)) for i in range(palette.LEVELS + 1)),
-        draw("grid", map, name, turned, shades(map).values) if small else "",
+        shown.by_row,
+        draw("grid", map, name, turned, shown.values) if small else "",
         _map_hint(map),
         map.query.labels if small else (),
         shaded_words(map.key) if small else "",
         _kind(map.key),
     )
-    return draw("map", name, part, maps_data([map], exact=small))
+    return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
 
 
 def overview_to_html(maps: Sequence[Map], sort: str | None = None) -> Markup:

@@ -152,7 +152,7 @@
       this.lines = map.shares ? new LinesPicture(this, this.find(".lines")) : null;
       this.find(".lines").hidden = !map.shares;
       this.table = new RowTable(this, this.find(".row"));
-      this.ends = [".least", ".end"].map((name) => this.find(name).textContent);
+      this.ends = [this.find(".least").textContent, this.find(".end").dataset.end];
       const box = this.find(".per-row");
       box.checked = map.by_row;
       box.addEventListener("change", () => this.scale(box.checked));

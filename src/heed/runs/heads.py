@@ -211,13 +211,13 @@ def score_heads(
     examples = evenly(every, min(most, len(every)))
     if not places:
         raise ConfigError("this model has no attention, so it has no heads")
-    whole = _measured(run, examples)
+    whole = run.score_and_loss(examples)
     named = _named(run, evenly(examples, min(_NAMED, len(examples))))
     found = []
     for mechanism, layer in places:
         for head in range(places[mechanism, layer]):
             with without_head(run.model, (mechanism, layer, head)):
-                cut = _measured(run, examples)
+                cut = run.score_and_loss(examples)
             change, loss = (_change(run, *both) for both in zip(cut, whole, strict=True))
             assert change is not None
             found.append(
@@ -227,12 +227,6 @@ def score_heads(
     score, source = whole[0], " ".join(map(str, files)) or split
     kind = 100.0 if score.is_share else 1.0, score.higher_is_better
     return Heads(run.title, score.label, score.score(), *kind, source, examples, found)
-
-
-def _measured(run: Any, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
-    """The run's most important measure, and its loss."""
-    outcomes = run.outcomes(examples)
-    return outcomes.measures[0], run.losses(examples, outcomes)
 
 
 def _change(run: Any, after: Measure | None, before: Measure | None) -> Interval | None:

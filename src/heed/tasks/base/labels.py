@@ -361,12 +361,14 @@ class LabelRun(Run[T, M], Generic[T, M]):
             lambda i: self.place_of(examples, i),
         )
 
-    def losses(self, examples: Any, outcomes: Outcomes) -> Measure | None:
+    def score_and_loss(self, examples: Any) -> tuple[Measure, Measure | None]:
+        outputs = self.label(examples)
+        score = self.outcomes(examples, outputs).measures[0]
         if getattr(self.task, "several_labels", False):
-            return None
-        found = zip(self.label(examples), self.true_labels(examples), strict=True)
+            return score, None
+        found = zip(outputs, self.true_labels(examples), strict=True)
         nats = [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in found]
-        return rate("loss", "loss", nats, [1.0] * len(nats), 3)
+        return score, rate("loss", "loss", nats, [1.0] * len(nats), 3)
 
     def without_probabilities(self, examples: Any, outputs: Sequence[LabelPrediction]) -> Outcomes:
         """The outcomes of a baseline that gives labels only."""

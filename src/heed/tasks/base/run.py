@@ -137,10 +137,11 @@ class Run(ABC, Generic[T, M]):
         `outputs` are the run's predictions for these examples, if already computed.
         """
 
-    def losses(self, examples: Sequence[Any], outcomes: Outcomes) -> Measure | None:
-        """The loss in nats of these examples, whose outcomes are known; None if the task has no such measure."""
-        names = ("loss", "perplexity")
-        return next((one for one in (*outcomes.measures, *outcomes.further) if one.name in names), None)
+    def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
+        outcomes, names = self.outcomes(examples), ("loss", "perplexity")
+        every = (*outcomes.measures, *outcomes.further)
+        return every[0], next((one for one in every if one.name in names), None)
 
     @sparing()
     def score(self, examples: Sequence[Any]) -> dict[str, Any]:

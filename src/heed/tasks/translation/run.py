@@ -460,9 +460,9 @@ class PairRun(
         lengths = tuple(len(pair.source) for pair in encoded)
         return Outcomes(tuple(texts), tuple(measures), lengths=lengths, details=details)
 
-    def losses(self, examples: Sequence[Pair], outcomes: Outcomes) -> Measure | None:
+    def score_and_loss(self, examples: Sequence[Pair]) -> tuple[Measure, Measure | None]:
         nll, _, tokens = self.task.forced_scores(self.model, self.task.encode_pairs(examples))
-        return rate("loss", "loss", nll, tokens, 3)
+        return super().score_and_loss(examples)[0], rate("loss", "loss", nll, tokens, 3)
 
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """The report as for every task, without the alignment error if it is not known."""
