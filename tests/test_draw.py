@@ -399,7 +399,7 @@ def test_a_large_map_is_drawn_as_pixels():
     text = map_to_svg(map)
     assert len(text) < 1_000_000 and text == map_to_svg(map)
     root = ElementTree.fromstring(text)
-    (image,) = root.iter(f"{SVG}image")
+    image, _scale = root.iter(f"{SVG}image")
     file = io.BytesIO(base64.b64decode(image.get("href").split(",")[1]))
     pixels = np.asarray(Image.open(file).convert("RGB"))
     assert pixels.shape == (n, n, 3) and image.get("width") == image.get("height") == "1024"

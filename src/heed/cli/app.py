@@ -34,6 +34,7 @@ from heed.cli.options import (
     held_out,
     option,
     split_files,
+    with_figure,
     with_flags,
 )
 
@@ -256,6 +257,7 @@ def evaluate(
 
 
 @app.command(cls=called("RUN [FILE]..."))
+@with_figure
 def heads(
     run: RunArgument,
     files: Annotated[
@@ -272,6 +274,8 @@ def heads(
     ] = None,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
+    *,
+    figure: dict[str, Any],
 ) -> None:
     """Score a run without each of its heads; remove heads.
 
@@ -280,7 +284,7 @@ def heads(
     """
     from heed.cli.evaluate import run_heads
 
-    run_heads(run, files or [], split, most, prune, out, as_json, force)
+    run_heads(run, files or [], split, most, prune, out, as_json, force, figure)
 
 
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))
@@ -432,6 +436,7 @@ def compare(
 
 
 @app.command(cls=called("RUN [TEXT]"))
+@with_figure
 @with_flags
 def look(
     run: RunArgument,
@@ -486,12 +491,10 @@ def look(
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
-    fonts: Annotated[
-        list[Path] | None, option("Output", "--font", metavar="FILE", help="A font for PNG; repeatable.")
-    ] = None,
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
+    figure: dict[str, Any],
 ) -> None:
     """Show a model's attention, or its training curves.
 
@@ -502,7 +505,7 @@ def look(
     given = {"layer": layer, "head": head, "overview": overview, "sort": sort, "edits": tuple(edits or ())}
     chosen = {name: value for name, value in given.items() if value not in (None, False, ())}
     opened = (number, every, numpy)
-    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, tuple(fonts or ()), *opened)
+    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, figure, *opened)
     run_look(run, texts or [], flags, drawing)
 
 

@@ -11,6 +11,7 @@ from heed.cli.options import options_of
 from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
+from heed.observe.scene import check_figure
 from heed.runs.card import record_verdicts, scores_text
 from heed.runs.heads import FORMS, check_prunable, prune, score_heads
 from heed.runs.loading import load, open_together
@@ -88,6 +89,7 @@ def run_heads(
     out: Path | None,
     as_json: bool,
     force: bool,
+    figure: dict[str, Any],
 ) -> None:
     """Score a run without each of its heads, and prune it; progress goes to stderr."""
     if files and split is not None:
@@ -102,11 +104,12 @@ def run_heads(
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
     if count is None and out is not None and out.suffix not in FORMS:
         raise ConfigError(f"--out: '{out}' does not end in {', '.join(FORMS)}")
+    check_figure(figure, out.suffix[1:] if out is not None and count is None else "text")
     if count is not None:
         check_prunable(run, count, out)
     found = score_heads(run, split, most, files=files, say=lambda line: say([line]))
     if count is None and out is not None:
-        found.save(out)
+        found.save(out, **figure)
         say([f"wrote {out}"])
         return
     pruned = None if count is None else prune(run, found, count, out)

@@ -253,6 +253,37 @@ PageOption = Annotated[
 ]
 
 
+_FIGURE: dict[str, Any] = {
+    "theme": Annotated[
+        Literal["light", "dark"] | None,
+        option("Picture", metavar="light|dark", help="Its ground; light by default, of curves in SVG the reader's."),
+    ],
+    "width": Annotated[
+        str | None, option("Picture", metavar="WIDTH", help="Its width: 85mm, 3.3in or 600px (96 px are an inch).")
+    ],
+    "scale": Annotated[
+        float | None,
+        option("Picture", metavar="X", help="Pixels of a PNG for each px: 2 by default, 3.125 for 300 dpi."),
+    ],
+    "fonts": Annotated[
+        list[Path] | None, option("Picture", "--font", metavar="FILE", help="A font for PNG; repeatable.")
+    ],
+}
+
+
+def with_figure(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of pictures to a command; those typed are passed as `figure`, by name."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        given = {name: values.pop(name) for name in _FIGURE}
+        function(**values, figure={name: value for name, value in given.items() if value not in (None, [])})
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in _FIGURE.items()]
+    return _with_parameters(command, function, "figure", added)
+
+
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
 _MANY = 4
 """If more tasks than this have an option, the help lists those that lack it, to fit on a line."""
@@ -275,15 +306,19 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
                 flags[flag.name] = tuple(value) if flag.several else value
         function(**values, flags=flags)
 
+    return _with_parameters(command, function, "flags", [_parameter(flag, tasks) for flag, tasks in owners.values()])
+
+
+def _with_parameters(
+    command: Callable[..., None], function: Callable[..., None], instead: str, added: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """A command with the parameters of a function, but others in place of one of them."""
     hints = get_type_hints(function, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name != "flags"
-    ]
-    added = [_parameter(flag, tasks) for flag, tasks in owners.values()]
-    command.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+    parameters = inspect.signature(function).parameters.items()
+    own = [one.replace(annotation=hints[name]) for name, one in parameters if name != instead]
+    every = sorted([*own, *added], key=lambda one: one.kind)
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in every}
     return command
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import os
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import yaml
 from heed.cli.options import options_of, read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, RunError, suggest, whole_number
+from heed.observe.scene import check_figure
 from heed.tasks import MissingCapabilityError, capability, missing_in, spec_of, task_names
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Drawing:
     mechanism: str | None
     chosen: dict[str, Any]  # of layer, head, overview, sort and edits those that were given
     force: bool = False
-    fonts: tuple[Path, ...] = ()
+    figure: dict[str, Any] = dataclasses.field(default_factory=dict)  # the options of a picture that were given
     number: tuple[str, str] | None = None
     every: bool = False
     numpy: bool = False
@@ -57,8 +59,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         if form != "html" and (drawing.form is not None or out is not None):
             raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
         form = "html"
-    if drawing.fonts and form != "png":
-        raise ConfigError("--font is for PNG; end --out in .png")
+    check_figure(drawing.figure, form)
     if not texts:
         from heed import folder
         from heed.tasks.base.curves import curves_of
@@ -77,7 +78,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         return
     if form == "npz" and not hasattr(shown, "npz"):
         raise ConfigError("only looks are written as .npz; end --out in .json")
-    drawn = shown.png(fonts=drawing.fonts) if form == "png" else getattr(shown, form)()
+    drawn = getattr(shown, form)(**drawing.figure)
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
     write_output(drawn, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,14 @@ from heed.observe.looks import Shading
 from heed.observe.maps import Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.observe.number_tables import nested_table
 from heed.observe.remarks import remarks
-from heed.observe.scene import HATCH, MASKED, Box, Image, Item, Label, Path, Scene, ramp
+from heed.observe.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
 from heed.visible import clean, visible
 
 MOST_CELLS = 64 * 64
 """Larger maps are drawn as one embedded picture: an SVG with a rectangle for each cell would be tens of megabytes."""
 
-MASKED_PIXEL = "#d9dde2"
+MASKED_PIXEL = "#d9dde2", "#3a414b"
 _STEPS = 250
-_RAMP = 10
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as SVG text has no measured width
 _LONGEST = 24
@@ -36,7 +35,7 @@ _PIXELS = " One square for each cell; not all rows and columns are labelled. Num
 _BY_ROW = " Colour: each row by its own largest weight."
 _UNITS = 64  # of a vector, in one line
 _UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
-_QUIET = "#4a525c"  # for numbers near zero, so that the others stand out
+_QUIET = "#4a525c", "#a6adb6"  # for numbers near zero, so that the others stand out
 _FRAME = "#9aa3ad"
 
 
@@ -64,9 +63,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     width = max(width, int(max(len(line) for line in header) * 6.6) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
-    scene = Scene(
-        width, bottom + 56, f"{header[0]}; {header[1]}", _header(header), HATCH + ramp(_ramp_name(map), _ramp_of(map))
-    )
+    scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header))
     scene.add([
         Label(left, top - (_FONT + 12 if upright else turned + 16), f"{axis_name(map.key)} \u2192", "small"),
         Label(_MARGIN + 4, top + cell * len(map.query) / 2, f"\u2190 {axis_name(map.query)}", "middle", -90),
@@ -81,7 +78,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
         scene.add([Path(((left - 4, y := top + cell * part.start), (left + wide * len(map.key), y)), _QUIET, 1.5)])
     for part in map.key.parts:
         x, room = left + wide * part.start, int(wide * (part.stop - part.start) / _ADVANCE)
-        scene.add([Path(((x, top - 4), (x, bottom + 14)), _QUIET, 1.5)])
+        scene.add([Path(((x, top - 4), (x, bottom + 14)), QUIET, 1.5)])
         scene.add([Label(x + 3, bottom + 13, cut(visible(part.label), max(1, room)), "small")])
     scene.add(_color_bar(map, shown.by_row, MASKED if small else MASKED_PIXEL), left, bottom + 24)
     return scene
@@ -99,18 +96,9 @@ def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
         middle = top + i // _UNITS * (_UNIT_HEIGHT + 8) + _UNIT_HEIGHT / 2
         length = abs(value) / largest * _UNIT_HEIGHT / 2
         x, y = _MARGIN + i % _UNITS * _UNIT_WIDTH, middle - length if value > 0 else middle
-        color = palette.shade(0.7 if value > 0 else 0.4)
+        color = palette.shades(0.7 if value > 0 else 0.4)
         scene.add([Box(x, y, _UNIT_WIDTH - 2, length, color, f"unit {i + 1}: {value:.3f}")])
     return scene
-
-
-def _ramp_name(map: Map) -> str:
-    """The id of its ramp, as drawings may be joined."""
-    return "signed" if map.least < 0 else "ramp"
-
-
-def _ramp_of(map: Map) -> list[str]:
-    return [_on_scale(map, i / _RAMP) for i in range(_RAMP + 1)]
 
 
 def _label(label: str) -> str:
@@ -135,10 +123,11 @@ def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
     for i, (query, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
         for j, (key, weight) in enumerate(zip(map.key.labels, row, strict=True)):
             number = "masked" if weight is None else map.token(i, j, 40) + map.number(weight, 3)
-            color = MASKED if weight is None else map.color(float(shown.values[i, j]))
-            yield Box(wide * j, cell * i, wide, cell, color, f"{cell_name(map, query, key)} {number}", kind="cell")
+            color = ("", "") if weight is None else map.colors(float(shown.values[i, j]))
+            fill = MASKED if weight is None else color
+            yield Box(wide * j, cell * i, wide, cell, fill, f"{cell_name(map, query, key)} {number}", kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
-                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.ink(color)
+                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.inks(color)
                 text = map.token(i, j) + map.number(weight)
                 yield Label(wide * (j + 0.5), cell * (i + 0.5) + 3.5, text, "number", color=ink)
 
@@ -146,23 +135,18 @@ def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
 def _pixels(map: Map, shown: Shades, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
     shares = (shown.values - map.least) / (map.most - map.least)
-    colors = [_on_scale(map, i / _STEPS) for i in range(_STEPS + 1)]
-    return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uri(shares, colors, MASKED_PIXEL))
+    return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uris(shares, map))
 
 
-def _on_scale(map: Map, share: float) -> str:
-    """The colour at a share of the scale, from its lower end."""
-    return map.color(map.least + share * (map.most - map.least))
+def shares_uris(shares: NDArray[np.float64], map: Map, masked: tuple[str, str] = MASKED_PIXEL) -> tuple[str, str]:
+    """Places on the scale of a map, 0 to 1, `(rows, columns)`, in its colours as PNGs in data URIs; NaN is masked."""
+    scale = [map.colors(map.least + i / _STEPS * (map.most - map.least)) for i in range(_STEPS + 1)]
+    steps = np.where(np.isnan(shares), _STEPS + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * _STEPS)).astype(np.uint8)
+    light, dark = zip(*scale, masked, strict=True)
+    return png_uri(steps, light), png_uri(steps, dark)
 
 
-def shares_uri(shares: NDArray[np.float64], colors: list[str], masked: str) -> str:
-    """Numbers in 0..1, `(rows, columns)`, in equidistant colours as a PNG in a data URI; NaN in the colour `masked`."""
-    last = len(colors) - 1
-    steps = np.where(np.isnan(shares), last + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * last)).astype(np.uint8)
-    return png_uri(steps, [*colors, masked])
-
-
-def png_uri(steps: NDArray[np.uint8], colors: list[str]) -> str:
+def png_uri(steps: NDArray[np.uint8], colors: Sequence[str]) -> str:
     """A matrix of numbers of colours as a PNG in a data URI."""
     from PIL import Image as Pillow
 
@@ -173,9 +157,10 @@ def png_uri(steps: NDArray[np.uint8], colors: list[str]) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _color_bar(map: Map, by_row: bool, masked: str) -> Iterable[Item]:
+def _color_bar(map: Map, by_row: bool, masked: Color) -> Iterable[Item]:
     ends = f"{map.least:.3g}", "row's largest" if by_row else f"{map.most:.3g}"
-    yield Box(0, 0, _BAR, 10, f"url(#{_ramp_name(map)})", stroke=_FRAME)
+    yield Image(0, 0, _BAR, 10, shares_uris(np.linspace(0, 1, _BAR)[None], map))
+    yield Box(0, 0, _BAR, 10, stroke=_FRAME)
     yield from (
         Label(0, 24, ends[0], "small"),
         Label(_BAR / 2 - 20 * by_row, 24, map.unit, "middle"),
@@ -224,7 +209,7 @@ def shading_scene(shading: Shading) -> Scene:
             scene.add([*([bar] if shading.nested else []), Label(left, y + 14.5, names[i], "small")])
         color = _ground(shading, i, grounds.get(i))
         scene.add([Box(x, y, width, 20, color, f"{visible(label)} {number}", corner=3)])
-        scene.add([Label(x + 3, y + 14.5, word, color=palette.ink(color))])
+        scene.add([Label(x + 3, y + 14.5, word, color=palette.inks(color))])
         if tag:
             scene.add([Label(x + 3, y + 33, tag, "small")])
         elif shading.listed and shading.others:
@@ -239,8 +224,8 @@ def shading_scene(shading: Shading) -> Scene:
     return scene
 
 
-def _ground(shading: Shading, i: int, color: int | None) -> str:
+def _ground(shading: Shading, i: int, color: int | None) -> tuple[str, str]:
     if shading.tags:
-        return "#ffffff" if color is None else palette.TAGS_LIGHT[color % len(palette.TAGS_LIGHT)]
-    level = shading.level(i)
-    return palette.signed_shade(level) if shading.signed else palette.shade(level)
+        tags = palette.TAGS_LIGHT, palette.TAGS_DARK
+        return GROUNDS if color is None else (tags[0][color % len(tags[0])], tags[1][color % len(tags[1])])
+    return palette.shades(shading.level(i), shading.signed)

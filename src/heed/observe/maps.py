@@ -168,6 +168,10 @@ class Map:
         """The colour of a number, for a white or a dark ground."""
         return palette.shade(value, palette.DARK if dark else palette.LIGHT)
 
+    def colors(self, value: float) -> tuple[str, str]:
+        """The colours of a number, for both grounds."""
+        return self.color(value), self.color(value, dark=True)
+
     def css(self, value: float) -> str:
         """The CSS class of a number."""
         return f"w{palette.level(value)}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from heed.errors import ConfigError, suggest
 from heed.observe import palette
-from heed.observe.draw_svg import shares_uri
+from heed.observe.draw_svg import shares_uris
 from heed.observe.maps import LONG, Map, plural, shaded, shades
 from heed.observe.remarks import Remark, entropy, remarks
 from heed.observe.scene import Image, Label, Scene
@@ -30,7 +30,6 @@ DISTANCE = "Δ: distance from the map of the untrained network, the mean total v
 MEASURE = "entropy: mean over the rows, as a share of the largest possible"
 _SIDE = 64
 _GAP = 14
-_STEPS = 250
 _SHORT = {"same as untrained": "untr", "near-uniform": "even", "same": "diag", "previous": "prev", "alignment": "align"}
 
 
@@ -219,6 +218,5 @@ def _drawn_size(map: Map) -> tuple[float, float]:
     return max(4.0, len(map.key) * scale), max(4.0, len(map.query) * scale)
 
 
-def _picture(map: Map) -> str:
-    colors = [palette.shade(i / _STEPS) for i in range(_STEPS + 1)]
-    return shares_uri(thumbnail(map, _SIDE, _SIDE), colors, "#eceff2")
+def _picture(map: Map) -> tuple[str, str]:
+    return shares_uris(thumbnail(map, _SIDE, _SIDE), map, ("#eceff2", "#2b3038"))

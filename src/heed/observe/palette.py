@@ -53,6 +53,11 @@ def shade(weight: float, ramp: tuple[str, ...] = LIGHT) -> str:
     return "#" + "".join(f"{round(low + (high - low) * part):02x}" for low, high in pairs)
 
 
+def inks(grounds: tuple[str, str]) -> tuple[str, str]:
+    """`ink` on a ground of each scheme."""
+    return ink(grounds[0]), ink(grounds[1])
+
+
 def _luminance(color: str) -> float:
     """Relative luminance as the Web Content Accessibility Guidelines define it."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (x / 255 for x in _channels(color))]
@@ -85,6 +90,13 @@ def signed_shade(weight: float, dark: bool = False) -> str:
     """The colour of a number in -1..1."""
     up, down = (UP_DARK, DOWN_DARK) if dark else (UP_LIGHT, DOWN_LIGHT)
     return shade(abs(weight), down if weight < 0 else up)
+
+
+def shades(weight: float, signed: bool = False) -> tuple[str, str]:
+    """The colours of a weight, or of a number in -1..1, for a light and a dark ground."""
+    if signed:
+        return signed_shade(weight), signed_shade(weight, dark=True)
+    return shade(weight), shade(weight, DARK)
 
 
 def css_variables(dark: bool) -> str:

@@ -17,7 +17,7 @@ import resvg_py
 from PIL import ImageFont
 
 from heed.errors import ConfigError
-from heed.observe.scene import Label, Scene, to_svg
+from heed.observe.scene import Label, Scene, to_svg, width_of
 from heed.visible import clean
 
 _FOLDERS = (
@@ -41,26 +41,43 @@ _PACKAGES = {
     "fonts-dejavu-core": ("LATIN", "GREEK", "CYRILLIC", "DIGIT"),
 }
 _SHARPNESS = 2.0
-"""Pixels for each unit of the drawing, so that text is legible in print."""
+_LARGEST = 32_000
+"""Pixels of the longer side: four bytes for each are 4 GB of memory at most."""
 
 
-def to_png(scene: Scene, fonts: Sequence[Path] = ()) -> bytes:
+def to_png(
+    scene: Scene,
+    fonts: Sequence[Path] = (),
+    *,
+    theme: str | None = None,
+    width: str | float | None = None,
+    scale: float = _SHARPNESS,
+) -> bytes:
     """The drawing as a PNG; equal drawings give equal bytes with the same fonts.
 
     Args:
         scene: The drawing.
         fonts: Files of fonts to use before those of the system.
+        theme: As in `Figure`.
+        width: As in `Figure`.
+        scale: As in `Figure`.
 
     Raises:
-        ConfigError: No font has some character, or a given file is not a font.
+        ConfigError: No font has some character, a given file is not a font, or the picture would be too large.
     """
+    zoom = scale * (1.0 if width is None else width_of(width)[2] / scene.width)
+    tall = zoom * max(scene.width, scene.height)
+    if not (scale > 0 and 1 <= tall <= _LARGEST):
+        raise ConfigError(
+            f"scale {scale:g}: the picture would have {tall:,.0f} pixels on its longer side, expected 1 to {_LARGEST:,}"
+        )
     text = "".join(clean(item.text) for item in scene.items if isinstance(item, Label))
     chosen = fonts_for(text, fonts)
     font = _font(chosen[0]) if chosen else None
     family = font.getname()[0] if font else None
     return resvg_py.svg_to_bytes(
-        svg_string=to_svg(scene),
-        zoom=_SHARPNESS,
+        svg_string=to_svg(scene, theme=theme or "light"),
+        zoom=zoom,
         skip_system_fonts=True,
         font_files=[str(path) for path in chosen],
         font_family=family,

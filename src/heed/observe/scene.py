@@ -1,14 +1,21 @@
-"""A drawing as a list of items, and the one way to write it: as SVG."""
+"""A drawing as a list of items, and the one way to write it: as SVG.
+
+Where a colour is a pair, its first is for a light ground and its second for a dark one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Literal
+from pathlib import Path as File
+from typing import Any, Literal, TypedDict
 
-from heed.observe import palette
+from heed.errors import ConfigError
 from heed.visible import clean
+
+Color = str | tuple[str, str]
 
 Style = Literal["plain", "title", "small", "middle", "end", "row", "number"]
 """Size and anchor of a text."""
@@ -17,11 +24,16 @@ GRID, QUIET = "grid", "quiet"
 """Colours of lines that follow the reader's colour scheme in drawings that do."""
 
 MASKED = "url(#masked)"
-"""The hatching of masked cells; the drawing needs `HATCH`."""
+"""The hatching of masked cells."""
 
-HATCH = (
-    '<pattern id="masked" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<rect width="6" height="6" fill="#fff"/><path d="M-1 7 7 -1M-1 1 1 -1M5 7 7 5" stroke="#9aa3ad"/></pattern>'
+_HATCH = (
+    '<defs><pattern id="masked" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="ground" width="6" '
+    'height="6"/><path d="M-1 7 7 -1M-1 1 1 -1M5 7 7 5" stroke="#9aa3ad"/></pattern></defs>'
+)
+GROUNDS = "#ffffff", "#14161b"
+_DARK = (
+    "{0} text{{fill:#e6e8eb}}{0} .small,{0} .middle,{0} .end{{fill:#a6adb6}}{0} .ground{{fill:#14161b}}"
+    "{0} .grid,{0} .cell{{stroke:#363c45}}{0} .quiet{{stroke:#a6adb6}}"
 )
 
 STYLE = (
@@ -33,11 +45,62 @@ STYLE = (
     ".figure .ground{fill:#fff}.figure .grid{stroke:#d5dae0}.figure .quiet{stroke:#4a525c}"
     ".figure .cell{stroke:#d5dae0;stroke-width:.5}.figure .spot{fill-opacity:0;fill:#fff}"
     ".figure image{image-rendering:pixelated}"
-    "@media screen and (prefers-color-scheme:dark){.follows.figure text{fill:#a6adb6}"
-    ".follows.figure .title{fill:#e6e8eb}"
-    ".follows .ground{fill:#14161b}.follows .grid{stroke:#363c45}.follows .quiet{stroke:#a6adb6}}"
+    f"{_DARK.format('.dark')}@media screen and (prefers-color-scheme:dark){{{_DARK.format('.follows')}}}"
 )
 """Style of all drawings. The colours of lines and cells suit both schemes or are fixed."""
+
+
+class Figure(TypedDict, total=False):
+    """How a picture is written."""
+
+    theme: Literal["light", "dark"]
+    """Its ground; by default light, and in an SVG of curves that of its reader."""
+    width: str | float
+    """Its width: 85mm, 3.3in or 600px; a number is in pixels, of which an inch has 96. By default what it needs."""
+    scale: float
+    """Of a PNG: pixels for each of these pixels; 2 by default, 3.125 for 300 dpi."""
+    fonts: Sequence[File]
+    """Of a PNG: files of fonts to use before those of the system."""
+
+
+THEMES = "light", "dark"
+_OPTIONS = {"theme": ("svg", "png"), "width": ("svg", "png"), "scale": ("png",), "fonts": ("png",)}
+
+
+def check_figure(figure: Mapping[str, Any], form: str) -> None:
+    """Refuse options that a format does not have, and wrong values.
+
+    Raises:
+        ConfigError: As above; the message names the option as the command line does.
+    """
+    for name in figure:
+        option = "font" if name == "fonts" else name
+        if name not in _OPTIONS:
+            raise ConfigError(f"unknown '{name}' of a figure; valid: {', '.join(_OPTIONS)}")
+        if form not in _OPTIONS[name]:
+            raise ConfigError(
+                f"--{option} is for {' and '.join(_OPTIONS[name]).upper()}; end --out in .{_OPTIONS[name][-1]}"
+            )
+    if (theme := figure.get("theme", "light")) not in THEMES:
+        raise ConfigError(f"theme is '{theme}'; valid: {', '.join(THEMES)}")
+
+
+_UNITS = {"": 1.0, "px": 1.0, "in": 96.0, "mm": 96 / 25.4}
+"""Pixels of a unit of length, as SVG defines them."""
+_WIDEST = 20_000
+
+
+def width_of(width: str | float) -> tuple[float, str, float]:
+    """The number and the unit of a width, and the width in pixels.
+
+    Raises:
+        ConfigError: It is no width, or an extreme one.
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d*)?)\s*(px|in|mm|)", str(width))
+    number, unit = (float(found[1]), found[2]) if found else (0.0, "")
+    if not 1 <= number * _UNITS[unit] <= _WIDEST:
+        raise ConfigError(f"width is '{width}'; give one such as 85mm, 3.3in or 600px, from 1 to {_WIDEST:,} pixels")
+    return number, unit, number * _UNITS[unit]
 
 
 @dataclass(frozen=True)
@@ -49,7 +112,7 @@ class Label:
     text: str
     style: Style = "plain"
     turn: float = 0
-    color: str = ""
+    color: Color = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +123,7 @@ class Box:
     y: float
     width: float
     height: float
-    fill: str = "none"
+    fill: Color = "none"
     said: str = ""
     stroke: str = ""
     thick: float = 1.0
@@ -100,7 +163,7 @@ class Image:
     y: float
     width: float
     height: float
-    uri: str
+    uri: Color
     said: str = ""
 
 
@@ -115,7 +178,6 @@ class Scene:
     height: float
     label: str
     items: list[Item] = field(default_factory=list)
-    defs: str = ""  # SVG definitions that items refer to
     follows_scheme: bool = False  # True to draw on a dark ground where the reader prefers one; else the ground is white
 
     def write(self, lines: Iterable[str], x: float, y: float, style: Style, step: float = 15) -> float:
@@ -140,8 +202,8 @@ def abreast(scenes: Sequence[Scene], gap: float = 12, most: float = 1800) -> Sce
     """Drawings side by side on one ground line; stacked if they are wider than `most`."""
     if sum(scene.width + gap for scene in scenes) > most:
         return stacked(scenes, gap)
-    height, defs = max(scene.height for scene in scenes), "".join(dict.fromkeys(scene.defs for scene in scenes))
-    whole = Scene(-gap, height, scenes[0].label, defs=defs)
+    height = max(scene.height for scene in scenes)
+    whole = Scene(-gap, height, scenes[0].label)
     for scene in scenes:
         whole.add(scene.items, whole.width + gap, height - scene.height)
         whole.width += scene.width + gap
@@ -150,27 +212,37 @@ def abreast(scenes: Sequence[Scene], gap: float = 12, most: float = 1800) -> Sce
 
 def stacked(scenes: Sequence[Scene], gap: float = 12) -> Scene:
     """Drawings stacked vertically, `gap` units apart."""
-    width, defs = max(scene.width for scene in scenes), "".join(dict.fromkeys(scene.defs for scene in scenes))
-    whole = Scene(width, -gap, scenes[0].label, defs=defs)
+    whole = Scene(max(scene.width for scene in scenes), -gap, scenes[0].label)
     for scene in scenes:
         whole.add(scene.items, 0, whole.height + gap)
         whole.height += scene.height + gap
     return whole
 
 
-def to_svg(scene: Scene, *, inline: bool = False) -> str:
-    """A self-contained SVG image; `inline` is for a page that has `STYLE`, and may scale the drawing."""
-    label, kind = escape(clean(scene.label)), "figure follows" if scene.follows_scheme else "figure"
-    size = f'viewBox="0 0 {scene.width:g} {scene.height:g}"'
-    more = "" if inline else f' width="{scene.width:g}" height="{scene.height:g}" xmlns="http://www.w3.org/2000/svg"'
-    head = f'<svg class="{kind}" {size}{more} role="img" aria-label="{label}">'
+def to_svg(scene: Scene, *, inline: bool = False, theme: str | None = None, width: str | float | None = None) -> str:
+    """A self-contained SVG image; equal drawings give equal bytes.
+
+    Args:
+        scene: The drawing.
+        inline: True for a page that has `STYLE`, which may scale the drawing.
+        theme: As in `Figure`.
+        width: As in `Figure`.
+    """
+    label = escape(clean(scene.label))
+    kind = f"figure {theme}" if theme else "figure follows" if scene.follows_scheme else "figure"
+    wide, unit, _ = (scene.width, "", 0) if width is None else width_of(width)
+    size = f' width="{wide:g}{unit}" height="{scene.height * wide / scene.width:g}{unit}"'
+    more = "" if inline else f'{size} xmlns="http://www.w3.org/2000/svg"'
+    box = f'viewBox="0 0 {scene.width:g} {scene.height:g}"'
+    head = f'<svg class="{kind}" {box}{more} role="img" aria-label="{label}">'
     style = [] if inline else [f"<style>{STYLE}</style>"]
-    defs = [f"<defs>{scene.defs}</defs>"] if scene.defs else []
+    defs = [_HATCH] if any(isinstance(item, Box) and item.fill == MASKED for item in scene.items) else []
     ground = f'<rect class="ground" width="{scene.width:g}" height="{scene.height:g}"/>'
-    return "\n".join([head, *style, *defs, ground, *map(_svg, scene.items), "</svg>\n"])
+    items = (_svg(item, theme == "dark") for item in scene.items)
+    return "\n".join([head, *style, *defs, ground, *items, "</svg>\n"])
 
 
-def _svg(item: Item) -> str:
+def _svg(item: Item, dark: bool) -> str:
     """One item as an SVG element."""
     said = ""
     if not isinstance(item, Label) and item.said:
@@ -180,7 +252,7 @@ def _svg(item: Item) -> str:
         turn = f' transform="rotate({item.turn:g} {item.x:g} {item.y:g})"' if item.turn else ""
         # Each text element is a separate bidirectional paragraph; `plaintext` takes the direction from its content.
         # A text over a cell must not keep pointer events from the cell's tooltip.
-        color = f"fill:{item.color};pointer-events:none" if item.color else ""
+        color = f"fill:{_of(item.color, dark)};pointer-events:none" if item.color else ""
         style = f' style="unicode-bidi:plaintext;{color}"'
         return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{escape(clean(item.text), quote=False)}</text>'
     if isinstance(item, Path):
@@ -192,21 +264,18 @@ def _svg(item: Item) -> str:
         return f'<circle {place} fill="{item.color}"{pale}>{said}</circle>'
     place = f'x="{item.x:.6g}" y="{item.y:.6g}" width="{item.width:.6g}" height="{item.height:.6g}"'
     if isinstance(item, Image):
-        return f'<image {place} preserveAspectRatio="none" href="{item.uri}">{said}</image>'
+        return f'<image {place} preserveAspectRatio="none" href="{_of(item.uri, dark)}">{said}</image>'
     kind = f' class="{item.kind}"' if item.kind else ""
     corner = f' rx="{item.corner:g}"' if item.corner else ""
     line = _line(item.stroke, item.thick, item.dashes) if item.stroke else ""
-    return f'<rect{kind} {place} fill="{item.fill}"{corner}{line}>{said}</rect>'
+    return f'<rect{kind} {place} fill="{_of(item.fill, dark)}"{corner}{line}>{said}</rect>'
+
+
+def _of(color: Color, dark: bool) -> str:
+    return color if isinstance(color, str) else color[dark]
 
 
 def _line(color: str, thick: float, dashes: str) -> str:
     stroke = f'class="{color}"' if color in (GRID, QUIET) else f'stroke="{color}"'
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     return f' {stroke} stroke-width="{thick:g}"{dashed} stroke-linejoin="round"'
-
-
-def ramp(name: str, colors: Sequence[str] = palette.LIGHT) -> str:
-    """The definition of a gradient of colours, by default those of weights from 0 to 1, to fill with `url(#name)`."""
-    last = len(colors) - 1
-    stops = "".join(f'<stop offset="{i / last:g}" stop-color="{color}"/>' for i, color in enumerate(colors))
-    return f'<linearGradient id="{name}">{stops}</linearGradient>'

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from markupsafe import Markup
@@ -58,7 +58,7 @@ from heed.observe.overview import FEW, overview_scene, overview_to_text
 from heed.observe.page import look_page
 from heed.observe.plain import Arrays, json_of, npz_of, read_value
 from heed.observe.remarks import remarks
-from heed.observe.scene import Scene, abreast, stacked, to_svg
+from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
 
@@ -82,28 +82,38 @@ class Shown(ABC):
     def json(self) -> str:
         """Everything as JSON."""
 
-    def svg(self, index: int | None = None) -> str:
-        """One SVG image."""
-        return to_svg(self.scene(index))
-
-    def png(self, index: int | None = None, fonts: Sequence[Path] = ()) -> bytes:
-        """The image of `svg` as a PNG; `fonts` are files of fonts to use before those of the system.
+    def svg(self, index: int | None = None, **figure: Unpack[Figure]) -> str:
+        """One SVG image.
 
         Raises:
-            ConfigError: No font has some character of the drawing.
+            ConfigError: An option of the figure is wrong, or not for SVG.
+        """
+        check_figure(figure, "svg")
+        return to_svg(self.scene(index), theme=figure.get("theme"), width=figure.get("width"))
+
+    def png(self, index: int | None = None, **figure: Unpack[Figure]) -> bytes:
+        """The image of `svg` as a PNG.
+
+        Raises:
+            ConfigError: No font has some character of the drawing, or an option of the figure is wrong.
         """
         from heed.observe.png import to_png  # loads the renderer
 
-        return to_png(self.scene(index), fonts)
+        check_figure(figure, "png")
+        return to_png(self.scene(index), **figure)
 
     def forms(self) -> dict[str, Callable[[], str | bytes]]:
         """The formats of `save` by the ending of the file name."""
         forms: dict[str, Callable[[], str | bytes]] = {".html": self.html, ".svg": self.svg, ".png": self.png}
         return {**forms, ".json": self.json, ".txt": self.text}
 
-    def save(self, path: str | Path) -> None:
-        """Write a file in the format of its ending, one of `forms`; another ending is a ConfigError."""
-        save_as(path, self.forms())
+    def save(self, path: str | Path, **figure: Unpack[Figure]) -> None:
+        """Write a file in the format of its ending, one of `forms`; another ending is a ConfigError.
+
+        Raises:
+            ConfigError: The ending is of no format, or an option of the figure is wrong or not for this format.
+        """
+        save_as(path, self.forms(), figure)
 
     def __str__(self) -> str:
         return self.text()
@@ -299,13 +309,14 @@ class ShownLook(KeptShown):
         return f"<look at {source!r}: {shown or 'no map'}; print it, or save it as .html>"
 
 
-def save_as(path: str | Path, kinds: Mapping[str, Callable[[], str | bytes]]) -> None:
+def save_as(path: str | Path, kinds: Mapping[str, Callable[..., str | bytes]], figure: Figure | None = None) -> None:
     """Write a file in the format of its ending; an ending not in `kinds` is a ConfigError."""
     ending = Path(path).suffix
     if ending not in kinds:
         raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-    drawn = kinds[ending]()
-    write_outputs({Path(path): drawn})
+    check_figure(figure or {}, ending[1:])
+    made = kinds[ending](**(figure or {}))
+    write_outputs({Path(path): made})
 
 
 _FIT = (
