@@ -614,6 +614,18 @@ def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys
     code, out, _ = call(capsys, "compare", gru.folder, plain.folder, "--resamples", "5", "--look", text)
     assert code == 0 and map_to_text(row, width=10_000) in out
     assert "One text" not in heed.compare([gru, plain], resamples=5).to_html(0)
+    assert made.save(tmp_path / "one.svg", theme="dark", width="85mm") == [tmp_path / "one.svg"]
+    picture = (tmp_path / "one.svg").read_text()
+    assert 'class="figure dark"' in picture and 'width="85mm"' in picture and "layer 0, head 0, of gru-seed1" in picture
+    words = ["compare", gru.folder, plain.folder, "--resamples", "5", "--look", text]
+    code, _, err = call(capsys, *words, "--out", tmp_path / "one.png", "--scale", "1", "--theme", "dark")
+    assert code == 0 and (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG"), err
+    code, _, err = call(capsys, *words, "--out", tmp_path / "one.tex", "--theme", "dark")
+    assert code == 2 and "--theme is for .svg and .png" in err
+    code, _, err = call(
+        capsys, "compare", "translation", "data.name=dates", "--models", "bahdanau", "--out", tmp_path / "new.png"
+    )
+    assert code == 2 and "new.png' must be a folder, for the runs" in err
 
 
 def test_a_text_for_runs_that_read_none_is_refused(tmp_path):

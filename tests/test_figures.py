@@ -1,7 +1,10 @@
 """Drawings as PNG and parts of pages: fonts, templates, hostile words."""
 
 import io
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path as File
 
@@ -11,13 +14,16 @@ from PIL import Image, ImageFont
 
 import heed
 from heed.errors import ConfigError
-from heed.observe import png
+from heed.observe import palette, png
 from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, panel_scene
 from heed.observe.draw_html import shading_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
+from heed.observe.maps import Axis, Map, SignedMap
+from heed.observe.overview import overview_scene
 from heed.observe.page import Cell, Row, draw, page
 from heed.observe.png import fonts_for, to_png
-from heed.observe.scene import Box, Dot, Label, Path, Scene, stacked, to_svg
+from heed.observe.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
+from heed.observe.shown import ShownCurves
 from heed.visible import lines
 from test_draw import DATE, PEOPLE, Page
 
@@ -197,3 +203,101 @@ def test_every_template_is_found_and_drawn():
     assert templates and {name for name in templates if f'"{name}"' not in used} == set()
     drawn = page("observe/look.html", "t", notes=(), texts=(), parts=(), has_keys=True, scripted=True)
     assert "{" not in re.sub(r"<(style|script).*?</\1>", "", drawn, flags=re.S)
+
+
+# options of pictures
+
+
+def sizes(svg):
+    return re.search(r'width="([\d.]+)(\w*)" height="([\d.]+)(\w*)"', svg).groups()
+
+
+@pytest.mark.parametrize("width", ["85mm", "3.25in", "600px", 600])
+def test_a_width_is_that_of_the_whole_figure(bare, font, width):
+    scene = Scene(300, 120, "", [Label(2, 14, "Vogel")])
+    number, unit = re.fullmatch(r"([\d.]+)(\D*)", str(width)).groups()
+    wide, of, high, of_height = sizes(to_svg(scene, width=width))
+    assert (float(wide), of) == (float(number), unit) and of_height == unit
+    assert float(high) == pytest.approx(float(number) * 120 / 300, rel=1e-5)
+    inches = float(number) / {"mm": 25.4, "in": 1, "px": 96, "": 96}[unit]
+    for dots in (96, 300):
+        drawn = pixels(to_png(scene, [font], width=width, scale=dots / 96))
+        assert drawn.shape[1] == pytest.approx(inches * dots, abs=1) and drawn.min() < 100
+
+
+@pytest.mark.parametrize(
+    ("options", "form", "named"),
+    [
+        ({"width": "85cm"}, "svg", "width is '85cm'; give one such as 85mm"),
+        ({"width": "0"}, "svg", "width is '0'"),
+        ({"width": "9" * 400}, "svg", "width is"),
+        ({"scale": 0}, "png", "scale 0: the picture would have 0 pixels"),
+        ({"scale": float("nan")}, "png", "scale nan"),
+        ({"scale": 1e9}, "png", "scale 1e[+]09"),
+        ({"theme": "blue"}, "svg", "theme is 'blue'; valid: light, dark"),
+        ({"scale": 2}, "svg", "--scale is for .png; end --out in .png"),
+        ({"theme": "dark"}, "html", "--theme is for .svg and .png"),
+        ({"fonts": ["a"]}, "svg", "--font is for .png"),
+        ({"dpi": 3}, "svg", "unknown 'dpi' of a figure; valid: theme"),
+    ],
+)
+def test_wrong_options_of_a_picture_are_refused_by_name(tmp_path, options, form, named):
+    shown = ShownCurves(Curves("a", (), "update", (Panel("loss", (Line("a", ((0.0, 1.0), (1.0, 2.0))),)),)))
+    with pytest.raises(ConfigError, match=named):
+        shown.save(tmp_path / f"a.{form}", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def drawings():
+    axis, large = Axis("text", "word", tuple(f"w{i}" for i in range(70))), DATE.weights.repeat(40, 40)[:70, :70]
+    yield map_scene(DATE)
+    yield map_scene(Map("encoder", 0, None, axis, axis, large))
+    yield map_scene(SignedMap.between(DATE, replace(DATE, weights=DATE.weights.flip(1))))
+    yield shading_scene(PEOPLE)
+    yield vector_scene(DATE.weights[0], "t", "c")
+    yield overview_scene([DATE], "t")
+    panel = Panel("loss", (Line("a", ((0.0, 1.0), (1.0, 2.0)), dots=True),), (1.0, "kept"), level=(1.5, "even"))
+    yield curves_scene(Curves("a run", ("a fact",), "update", (panel,)))
+
+
+def test_on_a_dark_ground_every_text_can_be_read():
+    """Contrast of each text with what is drawn under it, from the file: the last box that contains its middle."""
+    fills = {"title": "#e6e8eb", "small": "#a6adb6", "middle": "#a6adb6", "end": "#a6adb6"}
+    for scene in drawings():
+        drawn = to_svg(scene, theme="dark")
+        assert 'class="figure dark"' in drawn and 'fill="#fff' not in drawn
+        for item in scene.items:
+            if isinstance(item, Label):
+                boxes = [one for one in scene.items if isinstance(one, Box) and isinstance(one.fill, tuple)]
+                x, y = item.x, item.y - 4
+                under = [one for one in boxes if 0 <= x - one.x <= one.width and 0 <= y - one.y <= one.height]
+                ground = under[-1].fill[1] if under else GROUNDS[1]
+                color = item.color[1] if item.color else fills.get(item.style, "#e6e8eb")
+                assert palette.contrast(color, ground) >= 4.5, item
+    for kind, color in fills.items():
+        assert re.search(rf"\.dark \.{kind}\b[^{{]*{{fill:{color}}}|\.dark text{{fill:{color}}}", STYLE), kind
+
+
+def test_a_dark_png_is_dark_and_a_missing_letter_is_named_there_too(bare, font):
+    scene = Scene(60, 20, "", [Label(2, 14, "Vogel")])
+    assert pixels(to_png(scene, [font], theme="dark"))[2, 100].tolist() == [0x14, 0x16, 0x1B]
+    assert pixels(to_png(replace(scene, follows_scheme=True), [font]))[2, 100].tolist() == [255] * 3
+    with pytest.raises(ConfigError, match=r"character '\u0928' \(Devanagari\)"):
+        to_png(Scene(60, 20, "", [Label(2, 14, "\u0928")]), [font], theme="dark")
+
+
+def test_equal_drawings_give_equal_bytes_in_another_process():
+    code = (
+        "import hashlib, test_figures as t; from heed.observe.scene import to_svg; "
+        "print([hashlib.sha256(to_svg(s, theme=m, width='85mm').encode()).hexdigest() "
+        "for s in t.drawings() for m in (None, 'dark')])"
+    )
+    path = os.pathsep.join([str(File(__file__).parent), *sys.path])
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(said) == 1 and len(set(re.findall("[0-9a-f]{64}", said.pop()))) == 14

@@ -341,6 +341,7 @@ def align(
 @app.command(
     cls=called("RUN RUN...", "TASK FILE... --models NAME,NAME [SECTION.KEY=VALUE]...", "CONFIG.yaml --models NAME,NAME")
 )
+@with_figure
 def compare(
     words: ComparedArgument,
     models: Annotated[
@@ -408,7 +409,11 @@ def compare(
     ] = None,
     out: Annotated[
         Path | None,
-        option("Output", metavar="DIR", help="Folder for compare.html, .tex, .csv, .json and new runs."),
+        option(
+            "Output",
+            metavar="PATH",
+            help="Folder for compare.html, .tex, .csv, .json and new runs; of trained runs also a file: .svg, .png.",
+        ),
     ] = None,
     sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
     look: Annotated[
@@ -417,6 +422,8 @@ def compare(
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
     force: ForceOption = False,
+    *,
+    figure: dict[str, Any],
 ) -> None:
     """Compare runs, or train several models and compare them.
 
@@ -430,7 +437,7 @@ def compare(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    drawn = (resamples, sentences, open_it, as_json, look, force)
+    drawn = (resamples, sentences, open_it, as_json, look, force, figure)
     options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
     run_compare(words, fields(given), options)
 

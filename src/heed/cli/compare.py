@@ -7,13 +7,13 @@ import os
 import sys
 import webbrowser
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from heed.cli.terminal import show_drawing, use_color, width
 from heed.cli.train import settings_from
-from heed.comparison.comparison import check_folder, compare_entries
+from heed.comparison.comparison import FORMS, check_folder, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
 from heed.comparison.page import UNWRAPPED
 from heed.comparison.training import (
@@ -28,6 +28,8 @@ from heed.comparison.training import (
 )
 from heed.config import apply_overrides
 from heed.errors import ConfigError, HeedError
+from heed.observe.scene import check_figure
+from heed.storage import disk
 from heed.tasks import task_names
 from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
@@ -52,6 +54,7 @@ class CompareOptions:
     as_json: bool
     look: str | None = None
     force: bool = False
+    figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
 
 
 def run_compare(words: list[str], fields: list[str], options: CompareOptions) -> None:
@@ -69,12 +72,16 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         how = replace(how, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else how
         entries = chosen_sizes(_opened(words, options.force), sizes)
         if out is not None:
-            check_folder(out)
+            check_figure(options.figure, out.suffix[1:] or "svg")
+            (disk.check_output if out.suffix in FORMS else check_folder)(out)
         made = compare_entries(entries, how, options.baseline, reporter.say)
     else:
         _refuse_model_fields(words)
         device = [] if options.device == "auto" else [f"training.device={json.dumps(options.device)}"]
         settings = settings_from(words, [*fields, *device])
+        if out is not None and out.suffix in FORMS:
+            raise ConfigError(f"--out: '{out}' must be a folder, for the runs; compare them again for one {out.suffix}")
+        check_figure(options.figure, "svg")
         planned = plan_runs(settings, split_models(options.models or ""), options.seeds, sizes)
         out = out or default_folder(settings)
         new = [folder for folder in (out, *out.parents) if not os.path.lexists(folder)]
@@ -95,7 +102,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
     else:
         show_drawing(made.text(width() if sys.stdout.isatty() else UNWRAPPED, use_color()))
     if out is not None:
-        written = made.save(out, options.sentences)
+        written = made.save(out, options.sentences, **options.figure)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)
         if options.open_it:
             webbrowser.open(written[0].absolute().as_uri())

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from markupsafe import Markup
@@ -34,7 +34,6 @@ from heed.comparison.page import (
     ScoreTable,
     compare_page,
     csv_text,
-    in_html,
     in_latex,
     in_text,
     notes_of,
@@ -56,15 +55,17 @@ from heed.comparison.results import (
     score_text,
     test_note,
 )
+from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
 from heed.observe.curves import Curves, Line, Panel, curves_to_text
 from heed.observe.draw_html import map_to_html
+from heed.observe.draw_svg import map_scene
 from heed.observe.looks import Look
 from heed.observe.maps import FIXED_VECTOR, cut
 from heed.observe.page import Cell
 from heed.observe.plain import plain_values
-from heed.observe.scene import Scene, to_svg
-from heed.observe.shown import map_to_text
+from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked
+from heed.observe.shown import Shown, framed, map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
 from heed.tasks.base.run import Run
@@ -76,7 +77,9 @@ _MARK, _DAGGER = " (not trained enough)", "†"
 """Marks of a row that was not trained enough, in a paper too."""
 _LOOKED = "The attention of the last layer, mean of its heads; where the model writes, of its output to what it read."
 _ENDINGS = ("html", "svg", "tex", "csv", "json")
-"""Endings of the files that a comparison writes."""
+"""Endings of the files that a comparison writes into a folder."""
+FORMS = (".html", ".svg", ".png", ".json", ".txt", ".tex", ".csv")
+"""Endings of a single file."""
 _COSTS = {
     "parameters": "parameters",
     "updates": "updates",
@@ -109,8 +112,8 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Comparison(Predicted):
-    """Several runs on the same examples; a notebook displays it as its tables."""
+class Comparison(Predicted, Shown):
+    """Several runs on the same examples; a notebook displays it as a page without sentences."""
 
     entries: tuple[Entry, ...]  # the rows: one run each, or several seeds of one
     results: tuple[Result, ...]  # their scores and differences
@@ -446,8 +449,20 @@ class Comparison(Predicted):
                 lines.append(Line(label, points, number, True, spans, seeds if self.sizes else ()))
         return tuple(lines)
 
-    def scene(self) -> Scene | None:
-        """The main score by size of the training set, or by length; None if all examples have the same length."""
+    def scene(self, index: int | None = None) -> Scene:
+        """The main score by size of the training set, or by length; below it the maps of the looks.
+
+        Raises:
+            ConfigError: There is neither: all examples have the same length.
+        """
+        looked = zip(self.entries, self.looks, strict=bool(self.looks))
+        maps = [map_scene(replace(one, of=entry.label)) for entry, look in looked for one in look.attention]
+        chart = self._chart()
+        if found := [*([chart] if chart else []), *([abreast(maps)] if maps else [])]:
+            return stacked(found)
+        raise ConfigError("there is no picture of this comparison, as all examples have the same length")
+
+    def _chart(self) -> Scene | None:
         curves, measure = self.curves(), self.measures[0]
         if not self.sizes:
             title = f"{measure.label}{' %' if measure.is_share else ''} by {curves.x}"
@@ -457,10 +472,6 @@ class Comparison(Predicted):
         dots = "; small dots: the seeds" if self.has_seeds else ""
         note = f"Whiskers: 95 % intervals over {len(self.examples):,} {set_name(self.split)} examples{dots}."
         return scores_scene(curves, title, f"{self.unit} (logarithmic)", note)
-
-    def to_svg(self) -> str:
-        """The drawing as an SVG image; "" if there is none."""
-        return "" if (scene := self.scene()) is None else to_svg(scene)
 
     # Output ----------------------------------------------------------------------------------------------------
 
@@ -540,7 +551,7 @@ class Comparison(Predicted):
         Of the `sentences`, two thirds are drawn at random; the others are those on which the models differ most. Of
         learning curves the page has tables and drawings only.
         """
-        curves, chart, numbers = self.curves(), self.scene(), count()
+        curves, chart, numbers = self.curves(), self._chart(), count()
         looked = ("One text in every model", _LOOKED, [self._looked(numbers)] if self.looks else [])
         if self.sizes:
             others = panels_of(replace(curves, panels=curves.panels[1:]))
@@ -612,25 +623,40 @@ class Comparison(Predicted):
         source = self.examiner.source_html(index)
         return {"names": names, "source": source, "reference": reference, "outputs": outputs}
 
-    def save(self, folder: str | Path, sentences: int = 15) -> list[Path]:
-        """Write compare.html, .tex, .csv and .json into a folder, and of learning curves .svg; returns the files.
+    def html(self) -> str:
+        return self.to_html()
 
+    def json(self) -> str:
+        return self.to_json()
+
+    def forms(self) -> dict[str, Callable[[], str | bytes]]:
+        return {**super().forms(), ".tex": self.to_latex, ".csv": self.to_csv}
+
+    def save(  # type: ignore[override]  # a folder has several files
+        self, path: str | Path, sentences: int = 15, **figure: Unpack[Figure]
+    ) -> list[Path]:
+        """Write one file, if the path ends as one of `forms`; else a folder. Returns the files.
+
+        A folder gets compare.html, .tex, .csv, .json and, for learning curves or with options of the figure, .svg.
         Older files are replaced only when all new ones are complete.
 
         Raises:
-            ConfigError: The folder cannot be made.
+            ConfigError: The folder cannot be made, or an option of the figure is wrong or not for this format.
             DiskError: The disk is full or writing fails; older files stay.
         """
-        texts = {"html": self.to_html(sentences), **({"svg": self.to_svg()} if self.sizes else {})}
+        if (path := Path(path)).suffix in self.forms():
+            super().save(path, **figure)
+            return [path]
+        check_figure(figure, "svg")
+        texts = {"html": self.to_html(sentences), **({"svg": self.svg(**figure)} if self.sizes or figure else {})}
         texts |= {"tex": self.to_latex(), "csv": self.to_csv(), "json": self.to_json()}
-        make_folder(Path(folder))
-        files = {Path(folder) / f"compare.{ending}": texts[ending] for ending in _ENDINGS if ending in texts}
+        make_folder(path)
+        files = {path / f"compare.{ending}": texts[ending] for ending in _ENDINGS if ending in texts}
         write_outputs(files)
         return list(files)
 
     def _repr_html_(self) -> str:
-        tables = in_html(self.tables())
-        return f"{self.to_svg()}\n{tables}" if self.sizes else tables
+        return framed(self.to_html(0), "heed comparison")
 
     def __repr__(self) -> str:
         if self.sizes:

@@ -78,9 +78,7 @@ def check_figure(figure: Mapping[str, Any], form: str) -> None:
         if name not in _OPTIONS:
             raise ConfigError(f"unknown '{name}' of a figure; valid: {', '.join(_OPTIONS)}")
         if form not in _OPTIONS[name]:
-            raise ConfigError(
-                f"--{option} is for {' and '.join(_OPTIONS[name]).upper()}; end --out in .{_OPTIONS[name][-1]}"
-            )
+            raise ConfigError(f"--{option} is for .{' and .'.join(_OPTIONS[name])}; end --out in .{_OPTIONS[name][-1]}")
     if (theme := figure.get("theme", "light")) not in THEMES:
         raise ConfigError(f"theme is '{theme}'; valid: {', '.join(THEMES)}")
 

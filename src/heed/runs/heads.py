@@ -177,7 +177,10 @@ class Heads(Shown):
 
     def scene(self, index: int | None = None) -> Scene:
         grids = self.grids() if index is None else [self.grids()[index]]
-        return stacked([map_scene(one, cell=44) for one in grids])
+        head = Scene(0, 34, self.title)
+        head.write([self.title], 16, 28, "title")
+        head.height = head.write([self.head_line.partition(";")[0]], 16, 46, "small")
+        return stacked([head, *(map_scene(one, cell=44) for one in grids)], 0)
 
     def html(self) -> str:
         rows = [Row(place, cells) for place, *cells in map(self._cells, self.heads)]
