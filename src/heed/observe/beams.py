@@ -199,15 +199,15 @@ def beams_scene(beams: Beams, every: bool, headed: bool = True) -> Scene:
         for i in band:
             one, (x, y) = nodes[i], places[i]
             step, rank, probability, score = one.numbers
-            fill = palette.shade(math.exp(one.log_prob))
+            fill = palette.shades(math.exp(one.log_prob))
             said = f"{visible(one.token)}: step {step}, rank {rank}, probability {probability}, score {score}"
             edge = (_PATH, 3.0) if i in path else ("#7b848e", 1.0)
             dashes = "4 3" if one.fate in _LEFT else ""
             scene.add([Box(x, y, _BOX, _HEIGHT, fill, f"{said}, {one.fate}", *edge, dashes, 4)])
             label = cut(visible(one.token), 12)
-            scene.add([Label(x + _BOX / 2, y + 14, label, "number", color=palette.ink(fill))])
+            scene.add([Label(x + _BOX / 2, y + 14, label, "number", color=palette.inks(fill))])
             numbers = f"{probability}  {score}"
-            scene.add([Label(x + _BOX / 2, y + 28, numbers, "number", color=palette.ink(fill))])
+            scene.add([Label(x + _BOX / 2, y + 28, numbers, "number", color=palette.inks(fill))])
         top += 32 + _LINE * len(ranks)
     scene.height = scene.write(["in a box: token, its probability, score; dashed: dropped or left out"], _MARGIN,
                                top + 12, "small")  # fmt: skip

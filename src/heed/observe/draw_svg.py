@@ -26,6 +26,7 @@ MASKED_PIXEL = "#d9dde2", "#3a414b"
 _STEPS = 250
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as SVG text has no measured width
+_HEADER_ADVANCE = 6.6
 _LONGEST = 24
 _NUMBER_FROM = 28
 _MARGIN = 16
@@ -55,13 +56,14 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
     shown = shades(map)
     more = _BY_ROW * shown.by_row + ("" if small else _PIXELS)
-    header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more)]
-    header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.")]
     upright = all(len(_label(label)) * _ADVANCE <= wide for label in map.key.labels)
     turned = int(_extent(map.key) * 0.87)
-    top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
     width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
-    width = max(width, int(max(len(line) for line in header) * 6.6) + 2 * _MARGIN)
+    fitting = min(90, int((width - 2 * _MARGIN) / _HEADER_ADVANCE))  # a wide caption would make the map small in print
+    header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more, fitting)]
+    header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.", fitting)]
+    top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
+    width = max(width, int(max(len(line) for line in header) * _HEADER_ADVANCE) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
     scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header))
     scene.add([
@@ -75,7 +77,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
         scene.add([Label(x, top - 6, label, "middle") if upright else Label(x + 4, top - 6, label, turn=-60)])
     scene.add(_cells(map, shown, wide, cell) if small else [_pixels(map, shown, cell)], left, top)
     for part in map.query.parts[1:]:
-        scene.add([Path(((left - 4, y := top + cell * part.start), (left + wide * len(map.key), y)), _QUIET, 1.5)])
+        scene.add([Path(((left - 4, y := top + cell * part.start), (left + wide * len(map.key), y)), QUIET, 1.5)])
     for part in map.key.parts:
         x, room = left + wide * part.start, int(wide * (part.stop - part.start) / _ADVANCE)
         scene.add([Path(((x, top - 4), (x, bottom + 14)), QUIET, 1.5)])
@@ -109,8 +111,8 @@ def _extent(axis: Axis) -> int:
     return int(max((len(_label(label)) for label in axis.labels), default=0) * _ADVANCE)
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(clean(text), 90, break_long_words=False, break_on_hyphens=False)
+def _wrapped(text: str, fitting: int = 90) -> list[str]:
+    return textwrap.wrap(clean(text), fitting, break_long_words=False, break_on_hyphens=False)
 
 
 def _header(lines: list[str]) -> list[Item]:
@@ -205,7 +207,7 @@ def shading_scene(shading: Shading) -> Scene:
         if begins or (x > indent and (shading.listed or x + width > _WIDTH - _MARGIN)):
             x, y = indent, y + line
         if i in names:
-            bar = Box(_MARGIN, y + 4, _PART * min(1.0, sums[i]), 12, palette.shade(0.6), f"{names[i]}")
+            bar = Box(_MARGIN, y + 4, _PART * min(1.0, sums[i]), 12, palette.shades(0.6), f"{names[i]}")
             scene.add([*([bar] if shading.nested else []), Label(left, y + 14.5, names[i], "small")])
         color = _ground(shading, i, grounds.get(i))
         scene.add([Box(x, y, width, 20, color, f"{visible(label)} {number}", corner=3)])
