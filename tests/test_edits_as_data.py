@@ -33,6 +33,9 @@ def test_each_edit_changes_the_weights_as_it_says():
     torch.testing.assert_close(changed(edit="uniform", rows=[1])[0], WEIGHTS[0, 0, 0])
     torch.testing.assert_close(changed(edit="uniform", rows=[1])[1], torch.full((3,), 1 / 3))
     torch.testing.assert_close(changed(edit="block", keys=[0])[0], torch.tensor([0.0, 0.6, 0.4]))
+    torch.testing.assert_close(changed(edit="set", keys=[0], weight=0.9)[0], torch.tensor([0.9, 0.06, 0.04]))
+    torch.testing.assert_close(changed(edit="set", keys=[0, 1], weight=0.4)[0], torch.tensor([0.25, 0.15, 0.6]))
+    torch.testing.assert_close(changed(edit="set", rows=[1], keys=[0], weight=1)[0], WEIGHTS[0, 0, 0])
     torch.testing.assert_close(changed(edit="force", position=1, weights=[1, 0, 0])[1], torch.tensor([1.0, 0.0, 0.0]))
 
 
@@ -54,7 +57,10 @@ def test_a_permutation_stays_within_the_allowed_keys_and_is_the_same_in_steps():
     ("data", "message"),
     [
         ({"edit": "unifrom"}, "an edit has edit 'unifrom'; did you mean 'uniform'?"),
-        ({"mechanism": "cross"}, "an edit has edit None; valid: block, force, keep, permute, scale, uniform, zero"),
+        (
+            {"mechanism": "cross"},
+            "an edit has edit None; valid: block, force, keep, permute, scale, set, uniform, zero",
+        ),
         ({"edit": "zero", "heads": 1}, "an edit: 'zero' has no field 'heads'; did you mean 'head'?"),
         ({"edit": "zero", "head": "1"}, "an edit: 'head' is '1', expected a whole number"),
         ({"edit": "uniform", "rows": 2}, "an edit: 'rows' is 2, expected a list of whole numbers"),
@@ -169,3 +175,33 @@ def test_keep_is_the_readable_path_bit_by_bit(body):
             with torch.no_grad(), heed.edit(model, edit):
                 passes.append(model(**args))
         assert torch.equal(*passes)
+
+
+def test_a_weight_is_set_among_the_keys_that_may_be_attended_to():
+    weights, places = torch.tensor([[[[1.0, 0.0, 0.0], [0.6, 0.4, 0.0]]]]), torch.tensor([[0, 1]])
+    allowed = torch.ones(2, 3, dtype=torch.bool).tril()[None, None]
+    made = edit_of({"edit": "set", "keys": [1, 2], "weight": 0.75})(weights, allowed, places)[0, 0]
+    torch.testing.assert_close(made, torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]]))
+    with pytest.raises(ConfigError, match=r"'weight' is 1\.5, expected 0 to 1"):
+        edit_of({"edit": "set", "keys": [1], "weight": 1.5})(weights, allowed, places)
+
+
+@pytest.mark.parametrize("name", ["translation", "language_modelling", "classification"])
+def test_a_cell_gets_the_weight_that_its_edit_sets_in_steps_too(name, tmp_path):
+    write_data(tmp_path)
+    model = {"translation": "transformer", "language_modelling": "gpt", "classification": "encoder"}[name]
+    run = SMALL[name].untrained(tmp_path, tmp_path, model, {})
+    text = "one two three"
+    options = {"target": "ONE TWO"} if name == "translation" else {}
+    look = run.look(text, layer=0, head=0, **options)
+    for index, one in enumerate(look.maps):
+        row, column = len(one.query) - 1, 1
+        edit = look.setting(row, column, 0.8, index=index)
+        edited = run.look(text, layer=0, head=0, edits=[edit], **options)
+        assert edited.maps[index].weights[row, column] == pytest.approx(0.8, abs=1e-6)
+        assert edited.maps[index].weights[row].sum() == pytest.approx(1, abs=1e-6)
+        torch.testing.assert_close(edited.maps[index].weights[: row - 1], one.weights[: row - 1])
+    with pytest.raises(ConfigError, match=r"changed nothing: queries were at positions 0 to .*, with .* keys"):
+        run.look(text, edits=[{"edit": "set", "keys": [99], "weight": 1}], **options)
+    with pytest.raises(ConfigError, match="no map 7: this look has"):
+        look.setting(0, 0, 0.5, index=7)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
-    from heed.observe.edits import Block, Force, Keep, Permute, Scale, Uniform, ZeroHead
+    from heed.observe.edits import Block, Force, Keep, Permute, Scale, SetWeight, Uniform, ZeroHead
     from heed.observe.look_files import load_look
     from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from heed.tasks.base.run import Run
 
 __all__ = [
-    "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "Uniform", "ZeroHead", "attend", "check_run",
-    "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack", "run_lesson", "trace",
-    "train",
+    "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
+    "check_run", "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack", "run_lesson",
+    "trace", "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -51,7 +51,9 @@ _HOMES = {
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
-    **dict.fromkeys(("Block", "Force", "Keep", "Permute", "Scale", "Uniform", "ZeroHead"), "heed.observe.edits"),
+    **dict.fromkeys(
+        ("Block", "Force", "Keep", "Permute", "Scale", "SetWeight", "Uniform", "ZeroHead"), "heed.observe.edits"
+    ),
 }
 
 

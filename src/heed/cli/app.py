@@ -236,6 +236,42 @@ def pack(
     print(heed.pack(run, out))
 
 
+@app.command(cls=called("[RUN]..."))
+def serve(
+    runs: Annotated[
+        list[str] | None, Argument(metavar="RUN", help="Run folders; last by default.", autocompletion=complete_run)
+    ] = None,
+    open_it: Annotated[bool, option("--open", help="Open the page in a browser.")] = False,
+    port: Annotated[int, option(metavar="N", help="Port; by default a free one.", min=0, max=65_535)] = 0,
+    minutes: Annotated[
+        float | None, option(metavar="N", help="End when nobody has asked for N minutes.", min=0.01)
+    ] = None,
+    host: Annotated[
+        str, option("Other machines", metavar="ADDRESS", help="Address to listen at; 127.0.0.1 by default.")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        option("Other machines", "--token-file", metavar="FILE", help="File with the token that requests must have."),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        option("Other machines", "--name", metavar="HOST[:PORT]", help="A further name of this server; repeatable."),
+    ] = None,
+    batch_ms: Annotated[
+        float, option("--batch-ms", metavar="N", help="Predictions wait this long for others.", min=0, max=1_000)
+    ] = 10.0,
+    force: ForceOption = False,
+) -> None:
+    """Open a page where a trained model is typed to and looked into; serve predictions to programs.
+
+    Only this machine can ask, and only with the token in the printed address (docs/serving.md).
+    """
+    from heed.cli.serve import Place, run_serve
+
+    place = Place(host, port, tuple(names or ()), token_file, open_it, minutes, batch_ms)
+    run_serve(runs or [], place, force)
+
+
 @app.command(cls=called("RUN [FILE]..."))
 @with_flags
 def evaluate(

@@ -3,7 +3,8 @@
 As data, an edit is a JSON object with its name, where it applies, and its own fields; what is left out means all:
 
     {"edit": "uniform", "mechanism": "cross", "layer": 0, "head": 3, "rows": [2, 4]}
-    {"edit": "block", "keys": [0]}    {"edit": "scale", "factor": 0.5}    {"edit": "permute", "seed": 1}
+    {"edit": "block", "keys": [0]}    {"edit": "set", "rows": [2], "keys": [0], "weight": 0.9}
+    {"edit": "scale", "factor": 0.5}    {"edit": "permute", "seed": 1}
     {"edit": "force", "position": 2, "weights": [0, 1, 0]}    {"edit": "zero"}    {"edit": "keep"}
 """
 
@@ -108,11 +109,13 @@ class GivenEdit:
         self.edit = edit
         self._reached = False
         self._first, self._last = math.inf, -math.inf  # positions of the queries that were asked
+        self._keys = 0  # the most keys of a call
 
     def __call__(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         """Apply the edit."""
         if not self._reached:
             self._reached = self.edit.reaches(weights, positions)
+            self._keys = max(self._keys, weights.shape[-1])
             if positions.numel():
                 self._first, self._last = min(self._first, int(positions.min())), max(self._last, int(positions.max()))
         return self.edit(weights, allowed, positions)
@@ -126,7 +129,7 @@ class GivenEdit:
         """
         if self._reached:
             return
-        why = f"queries were at positions {self._first:g} to {self._last:g}"
+        why = f"queries were at positions {self._first:g} to {self._last:g}, with {self._keys} keys, counted from 0"
         if self._last < 0:
             why = "none of the attention that it names was called"
         raise ConfigError(f"{self.edit} changed nothing: {why}; the model has {listing(model)}")
@@ -211,18 +214,50 @@ class Block(Edit):
 
     keys: Sequence[int] = ()
 
+    def reaches(self, weights: Tensor, positions: Tensor) -> bool:
+        return super().reaches(weights, positions) and all(0 <= key < weights.shape[-1] for key in self.keys)
+
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """The weights without those of the keys.
+        left = torch.where(self._chosen(weights), 0.0, weights)
+        return _scaled(left, weights.sum(-1, keepdim=True))
+
+    def _chosen(self, weights: Tensor) -> Tensor:
+        """True for the keys `(key,)`; those that a step does not have yet are left out."""
+        places = torch.arange(weights.shape[-1], device=weights.device)
+        return torch.isin(places, torch.tensor(list(self.keys), dtype=torch.long, device=weights.device))
+
+
+_LEAST = 1e-12
+"""In place of sums of 0 that are divided by."""
+
+
+@dataclass(frozen=True)
+class SetWeight(Block):
+    """Give some keys a weight that they share as they did before, equally if they had none; the others get the rest.
+
+    Masked keys stay at 0. Where no other key has any weight, the row then sums to `weight`.
+    """
+
+    weight: float = 0.0
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        """The weights with that of the keys.
 
         Raises:
-            ConfigError: There are no such keys.
+            ConfigError: The weight is not a share.
         """
-        beyond = [key for key in self.keys if not 0 <= key < weights.shape[-1]]
-        if beyond:
-            raise ConfigError(f"no key {beyond[0]}: there are {weights.shape[-1]}, counted from 0: {self}")
-        left = weights.clone()
-        left[..., list(self.keys)] = 0.0
-        return left * (weights.sum(-1, keepdim=True) / left.sum(-1, keepdim=True).clamp_min(1e-12))
+        if not 0 <= self.weight <= 1:
+            raise ConfigError(f"'weight' is {self.weight:g}, expected 0 to 1: {self}")
+        chosen = self._chosen(weights).to(weights.dtype) * torch.ones_like(weights)
+        chosen = chosen if allowed is None else chosen * allowed
+        theirs, others = weights * chosen, weights * (1 - chosen)
+        theirs = torch.where(theirs.sum(-1, keepdim=True) > _LEAST, theirs, chosen)
+        new = _scaled(theirs, self.weight) + _scaled(others, 1 - self.weight)
+        return torch.where(chosen.sum(-1, keepdim=True) > 0, new, weights)
+
+
+def _scaled(weights: Tensor, total: float | Tensor) -> Tensor:
+    return weights * (total / weights.sum(-1, keepdim=True).clamp_min(_LEAST))
 
 
 @dataclass(frozen=True)
@@ -252,6 +287,7 @@ EDITS: dict[str, type[Edit]] = {
     "permute": Permute,
     "force": Force,
     "block": Block,
+    "set": SetWeight,
 }
 """Edits by their names as data."""
 

@@ -259,6 +259,8 @@
     pin(i, j) {
       this.pinned = [i, j];
       this.choose(i, j);
+      const detail = { map: Number(this.section.dataset.map ?? this.section.id.slice(4)), row: i, column: j };
+      this.section.dispatchEvent(new CustomEvent("heed:pin", { bubbles: true, detail }));
     }
 
     unpin() {
@@ -718,7 +720,8 @@
       section.addEventListener("keydown", (event) => {
         if (event.key === "Escape" && this.open) { event.preventDefault(); this.close(true); }
       });
-      dark.addEventListener("change", () => this.draw());
+      this.gone = new AbortController();
+      dark.addEventListener("change", () => this.draw(), { signal: this.gone.signal });
       requestAnimationFrame(() => setTimeout(() => this.draw()));  // the page is painted first
     }
 
@@ -774,6 +777,7 @@
       section.querySelector(".keys").classList.add(this.data.axes[map.key].kind);
       section.querySelector(".close").addEventListener("click", () => this.close(true));
       cell.closest(".scroll").after(section);
+      section.dataset.map = cell.dataset.map;
       this.open = { cell, section, view: new MapView(section, this.data, map, rows) };
       cell.firstElementChild.setAttribute("aria-expanded", "true");
       section.focus({ preventScroll: true });
@@ -931,9 +935,15 @@
     if (image.complete) start(); else image.addEventListener("load", start);
   };
 
-  const viewer = document.getElementById("viewer");
-  if (viewer) viewPicture(viewer);
-  document.querySelectorAll("section.map").forEach((section) => MapView.make(section));
-  document.querySelectorAll("section.overview").forEach((section) => new Overview(section));
-  document.querySelectorAll("section.steps").forEach((section) => new Steps(section));
+  // The views of a part of the page. heed serve puts other looks into it, and says so by an event.
+  const views = new Map();
+  const attach = (root) => {
+    for (const view of views.get(root) || []) view.then(({ gone }) => gone && gone.abort());
+    const all = (selector, make) => [...root.querySelectorAll(selector)].map(async (section) => make(section));
+    all("#viewer", viewPicture);
+    all("section.steps", (section) => new Steps(section));
+    views.set(root, [...all("section.map", (section) => MapView.make(section)), ...all("section.overview", (section) => new Overview(section))]);
+  };
+  attach(document);
+  document.addEventListener("heed:shown", (event) => attach(event.target));
 })();

@@ -84,6 +84,9 @@ class Opens(Protocol):
     def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
         """One weight with all its steps."""
 
+    def place(self, row: int, column: int) -> tuple[list[int], list[int]] | None:
+        """Positions of the queries and keys of a cell, as edits count them; None where they cannot be named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Map:

@@ -140,6 +140,14 @@ class Opener:
         """The same for words, given as ranges of tokens."""
         return replace(self, query=query, key=key)
 
+    def place(self, row: int, column: int) -> tuple[list[int], list[int]] | None:
+        """Positions of the queries and keys of a cell, as edits count them; None for a cell of pooling in parts."""
+        if self.within is not None:
+            return None
+        queries = range(row, row + 1) if self.query is None else self.query[row]
+        keys = range(column, column + 1) if self.key is None else self.key[column]
+        return [query - self.before for query in queries], [*keys]
+
     def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Opened:
         """The weight of a cell, both counted from 0; `drawn` is what the map shows, by default what the model used.
 

@@ -25,6 +25,7 @@ from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_
 from heed.observe.draw_html import look_to_html
 from heed.observe.draw_number import number_to_html, number_to_text
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
+from heed.observe.edits import SetWeight
 from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Glance, Look, Shading
 from heed.observe.maps import (
     FIXED_VECTOR,
@@ -274,19 +275,40 @@ class ShownLook(KeptShown):
             scenes.append(vector_scene(self.look.summary, self.look.title, FIXED_VECTOR))
         return stacked(scenes) if scenes else shading_scene(Shading(self.look.title, Axis("text", "word", ()), ()))
 
-    def number(self, query: int | str, key: int | str, *, every: bool = False) -> ShownNumber:
+    def number(self, query: int | str, key: int | str, *, every: bool = False, index: int | None = None) -> ShownNumber:
         """One weight opened into what it came from; `query` is a row of the map and `key` a column, from 0.
 
-        `every` shows all components and keys, not only those that count most.
+        `every` shows all components and keys, not only those that count most. Of several maps, `index` chooses one.
 
         Raises:
-            ConfigError: There is no such row or column; or no attention is shown, or several are.
+            ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
-        found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in self.maps]
-        for one in self.look.shadings:
+        maps = self.maps if index is None else [self._map(index)]
+        found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
+        for one in self.look.shadings if index is None else ():
             if one.opens is not None:
                 found.append((*one.opens, torch.tensor([one.weights])))
         return ShownNumber(open_one(found, query, key), every)
+
+    def setting(self, query: int, key: int, weight: float, *, index: int = -1) -> SetWeight | None:
+        """The edit that gives a cell of a map this weight, in all heads if the map is their mean.
+
+        None for a cell that no edit can name: of sentences or turns that are read by themselves, or of a saved look.
+
+        Raises:
+            ConfigError: There is no such row, column or map.
+        """
+        one = self._map(index)
+        if not (0 <= query < len(one.query) and 0 <= key < len(one.key)):
+            size = f"{len(one.query)} rows and {len(one.key)} columns"
+            raise ConfigError(f"no cell {query}, {key}: {one.title} has {size}, counted from 0")
+        place = None if one.opens is None else one.opens.place(query, key)
+        return None if place is None else SetWeight(one.mechanism, one.layer, one.head, *place, weight)
+
+    def _map(self, index: int) -> Map:
+        if not -len(self.maps) <= index < len(self.maps):
+            raise ConfigError(f"no map {index}: this look has {len(self.maps)}, counted from 0")
+        return self.maps[index]
 
     def content(self) -> tuple[Any, dict[str, Any]]:
         return self.look, {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}

@@ -1,0 +1,191 @@
+"""The bodies of requests, checked by pydantic; the options are those of the commands. OpenAPI is written from these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from heed.errors import DataError
+from heed.serve.served import CHARACTERS, flags_of, keyword_of
+from heed.tasks.base import Flag
+
+INPUTS = 1_000
+"""Most inputs of a request."""
+FORMATS = {
+    "html": "text/html; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "json": "application/json",
+    "npz": "application/octet-stream",
+}
+
+
+def _whole(value: Any) -> Any:
+    """To JSON, 14.0 is a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+class Body(BaseModel):
+    """Base of bodies: nothing is converted, and unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class OfRun(Body):
+    """A request to a run."""
+
+    run: Whole = Field(0, ge=0, description="Number of the run, from 0 (GET /v1/runs).")
+
+
+class Predict(OfRun):
+    """`heed predict`: one input, or several."""
+
+    input: Any = Field(None, description="One input: a text; for some runs a list of texts, or an object of numbers.")
+    inputs: list[Any] | None = Field(None, max_length=INPUTS, description="Several inputs, in place of `input`.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of `heed predict` for the run's task.")
+
+
+class Write(OfRun):
+    """An output while it is being written."""
+
+    input: Any
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class Asked(OfRun):
+    """A look."""
+
+    input: Any
+    steps: bool = False
+    mechanism: str | None = Field(None, max_length=100)
+    layer: Whole | Literal["all"] | None = None
+    head: Whole | Literal["mean", "all"] | None = None
+    overview: bool | None = None
+    sort: str | None = Field(None, max_length=100)
+    edits: list[dict[str, Any]] = Field(default_factory=list, max_length=100)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def chosen(self) -> dict[str, Any]:
+        """What was chosen, as keywords of `run.look`; what was not keeps its default."""
+        return {
+            name: value
+            for name, value in self.model_dump(exclude={"run"}, exclude_none=True).items()
+            if value or name in ("input", "layer", "head", "options")
+        }
+
+
+class Cell(Body):
+    """One weight of a look."""
+
+    look: Asked
+    map: Whole = Field(ge=0)
+    row: Whole = Field(ge=0)
+    column: Whole = Field(ge=0)
+
+
+class Save(Body):
+    """A look in a format."""
+
+    look: Asked
+    format: Literal["html", "svg", "png", "json", "npz"]
+
+
+@cache
+def options_model(task: str, command: str) -> type[Body]:
+    """The options of a command for a task."""
+    fields: dict[str, Any] = {keyword_of(flag): _field(flag) for flag in flags_of(task, command)}
+    return create_model(f"{command}_{task}", __base__=Body, **fields)
+
+
+def _field(flag: Flag) -> Any:
+    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else Whole if flag.type is int else flag.type
+    about: dict[str, Any] = {"description": flag.help}
+    if flag.type is str:
+        kind = Annotated[str, Field(max_length=CHARACTERS)]
+    if flag.least is not None or flag.most is not None:
+        kind = Annotated[kind, Field(ge=flag.least, le=flag.most)]
+    if flag.several:
+        kind, about["max_length"] = list[kind], 1_000
+    return kind | None, Field(None, **about)
+
+
+def checked_options(given: Mapping[str, Any], task: str, command: str) -> dict[str, Any]:
+    """The options that were given.
+
+    Raises:
+        DataError: One is unknown or has a wrong value; the message begins with its field.
+    """
+    made = checked(options_model(task, command), given, ("options",)).model_dump(exclude_none=True)
+    several = {keyword_of(flag) for flag in flags_of(task, command) if flag.several}
+    return {name: tuple(value) if name in several else value for name, value in made.items() if value is not False}
+
+
+def checked(kind: type[Body], given: Any, before: Sequence[str] = ()) -> Any:
+    """A body from values of JSON.
+
+    Raises:
+        DataError: A field is missing, unknown or wrong; the message has the field, the value and what is expected.
+    """
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = [*before, *(str(one) for one in first["loc"])]
+        place = [one for one in place if not (one.startswith(("literal[", "function-")) or one in ("int", "str"))]
+        value = json.dumps(first["input"], default=str)
+        value = value if len(value) <= 60 else f"{value[:57]}..."
+        has = "" if first["type"] in ("missing", "extra_forbidden") else f" is {value}"
+        raise DataError(f"{'.'.join(place) or 'the body'}{has}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+
+
+def openapi(tasks: Sequence[str]) -> dict[str, Any]:
+    """The description of the interface for programs, OpenAPI 3.1, for the tasks of the served runs."""
+    predict = Predict.model_json_schema(ref_template="#/components/schemas/{model}")
+    models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(tasks)]
+    predict["properties"]["options"] = {"anyOf": models, "default": {}} if models else {"type": "object"}
+    error = {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"type": "string", "description": "What is wrong, with the field and its value."}},
+    }
+    failed = {
+        "400": "The body is not JSON, or a field is wrong.",
+        "401": "The token is missing or wrong.",
+        "403": "The Host or Origin is not one of this server.",
+        "413": "The body is too long.",
+        "415": "The body is not application/json.",
+        "500": "An error in heed; see the server's output.",
+        "503": "Too much waits already: come back after Retry-After seconds.",
+        "504": "The answer took too long.",
+    }
+    content = {"application/json": {"schema": error}}
+    errors = {code: {"description": said, "content": content} for code, said in failed.items()}
+
+    def operation(summary: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        good = {"description": "OK", "content": {"application/json": {"schema": schema}}}
+        return {"summary": summary, "responses": {"200": good, **errors}, **more}
+
+    outputs = {"type": "object", "properties": {"output": {}, "outputs": {"type": "array"}}}
+    body = {"required": True, "content": {"application/json": {"schema": predict}}}
+    every = {"type": "array", "items": {"type": "object"}}
+    runs = {"type": "object", "required": ["runs"], "properties": {"runs": every}}
+    health = {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "heed", "version": version("heed-attention"), "description": "Predictions of trained runs."},
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}],
+        "paths": {
+            "/v1/predict": {"post": operation("Predictions for one input or several", outputs, requestBody=body)},
+            "/v1/runs": {"get": operation("The runs, their inputs and options", runs)},
+            "/v1/health": {"get": operation("Whether the server answers; needs no token", health, security=[])},
+        },
+    }

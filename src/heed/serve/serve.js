@@ -1,0 +1,330 @@
+// The live page: asks the server, and puts the parts of exported pages where look.js serves them.
+"use strict";
+(() => {
+  const $ = (selector) => document.querySelector(selector);
+  const token = location.hash.slice(1), shown = $("#shown"), state = $("#state");
+  const made = (name, attributes = {}, ...children) => {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
+  };
+  let runs = [], run = null, asked = null, running = null, edits = [], past = [];
+
+  // The server ----------------------------------------------------------------------------------------------------
+
+  const wait = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
+  const request = async (path, body, signal) => {
+    for (let tries = 0; ; tries++) {
+      const headers = { Authorization: `Bearer ${token}`, ...(body ? { "Content-Type": "application/json" } : {}) };
+      const response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
+      if (response.ok) return response;
+      if (response.status === 503 && tries < 5) { await wait(Number(response.headers.get("Retry-After")) || 1); continue; }
+      const said = await response.json().catch(() => ({}));
+      throw new Error(said.error || `the server answered ${response.status}`);
+    }
+  };
+
+  const events = async function* (path, body, signal) {
+    const reader = (await request(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = ""; ;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (rest + value).split("\n\n");
+      rest = parts.pop();
+      for (const part of parts) {
+        const [name, data] = part.split("\n").map((line) => line.slice(line.indexOf(": ") + 2));
+        if (name === "error") throw new Error(JSON.parse(data));
+        yield [name, JSON.parse(data)];
+      }
+    }
+  };
+
+  const say = (text, failed = false) => {
+    state.textContent = text;
+    state.classList.toggle("failed", failed);
+  };
+  const failed = (error) => { if (error.name !== "AbortError") say(error.message, true); };
+
+  // The forms -----------------------------------------------------------------------------------------------------
+
+  // What a look can be asked for in every task; other options are those that `heed look` has for the run.
+  const VIEW = [
+    { name: "steps", type: "bool", help: "Show every step." },
+    { name: "overview", type: "bool", help: "Thumbnails of all layers and heads." },
+    { name: "mechanism", type: "str", help: "Only this attention: cross, encoder, decoder, ..." },
+    { name: "layer", type: "str", help: "A number from 0, from the end if negative, or all." },
+    { name: "head", type: "str", help: "A number from 0, mean or all." },
+    { name: "sort", type: "str", help: "Order the overview by a measure: entropy." },
+  ];
+  const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], turns: ["Turns, one a line; the last is yours"],
+    row: ["Columns as JSON, such as {\"length\": 1.5}"], columns: ["Columns as JSON, such as {\"sales\": [1, 2, 3]}"] };
+  const RANGES = { temperature: [0.1, 2], top_p: [0.05, 1] };
+
+  const field = ({ name, type, help, default: usual, least, most, choices, several }, kind) => {
+    const about = { name, title: help, "data-type": several ? "several" : type };
+    let input;
+    if (type === "bool") input = made("input", { type: "checkbox", ...about });
+    else if (choices) input = made("select", about, made("option", { value: "" }, ""), ...choices.map((one) => made("option", {}, one)));
+    else if (RANGES[name]) {
+      const [min, max] = RANGES[name], output = made("output", {}, String(usual ?? max));
+      input = made("input", { type: "range", min, max, step: 0.05, value: usual ?? max, "data-usual": usual ?? max, ...about });
+      input.addEventListener("input", () => { output.textContent = input.value; });
+      return made("label", { title: help }, name.replaceAll("_", " "), input, output);
+    } else input = made("input", { type: { int: "number", float: "number" }[type] || "text", min: least, max: most, step: type === "float" ? "any" : null, placeholder: usual, ...about });
+    return made("label", { title: help }, ...(type === "bool" ? [input, name.replaceAll("_", " ")] : [name.replaceAll("_", " "), input]));
+  };
+
+  const valueOf = (input) => {
+    const { type } = input.dataset;
+    if (type === "bool") return input.checked || null;
+    if (input.value === "" || input.value === input.dataset.usual) return null;
+    if (type === "several") return [input.value];
+    return type === "int" || type === "float" ? Number(input.value) : input.value;
+  };
+  const given = (kind) => Object.fromEntries([...$(`[data-for="${kind}"]`).querySelectorAll("[name]")]
+    .map((input) => [input.name, valueOf(input)]).filter(([, value]) => value !== null));
+
+  const choose = (number) => {
+    stop();
+    run = runs[number];
+    edits = past = [];
+    asked = null;
+    shown.replaceChildren();
+    for (const id of ["#answer", "#edits", "#save"]) $(id).hidden = true;
+    $("#curves").open = false;
+    document.title = `heed: ${run.name}`;
+    $("h1").textContent = run.title || run.name;
+    $("#about").textContent = [run.error || run.summary, run.note].filter(Boolean).join(" ");
+    const kind = run.input || "text", inputs = $("#inputs");
+    inputs.replaceChildren();
+    if (kind === "picture") {
+      const file = made("input", { type: "file", accept: "image/*" }), image = made("img", { alt: "", hidden: "" });
+      file.addEventListener("change", () => {
+        const reader = new FileReader();
+        reader.addEventListener("load", () => { image.src = reader.result; image.hidden = false; });
+        if (file.files[0]) reader.readAsDataURL(file.files[0]);
+      });
+      inputs.append(made("label", {}, "Picture (at most 8 MB) ", file), image);
+    } else {
+      for (const label of TEXTS[kind]) {
+        const area = made("textarea", { rows: kind === "text" || kind === "pair" ? 2 : 4, maxlength: 2000, dir: "auto" });
+        area.addEventListener("keydown", (event) => {
+          if (event.key === "Enter" && !event.shiftKey && kind !== "turns" && !event.isComposing) { event.preventDefault(); ask(); }
+        });
+        inputs.append(made("label", {}, label, area));
+      }
+    }
+    for (const group of document.querySelectorAll("#options fieldset")) {
+      const command = group.dataset.for, looks = command === "look" && (run.can || []).includes("look");
+      const fields = [...(looks ? VIEW : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
+      group.replaceChildren(group.firstElementChild, ...fields.map((one) => field(one, command)));
+      group.hidden = !fields.length;
+    }
+    $("#go").textContent = (run.can || []).includes("look") ? "Look" : "Predict";
+    say(run.error ? run.error : "");
+    inputs.querySelector("textarea, input").focus({ preventScroll: true });
+  };
+
+  // The input as /v1/predict takes it.
+  const input = () => {
+    const kind = run.input || "text", areas = [...$("#inputs").querySelectorAll("textarea")].map((area) => area.value);
+    if (kind === "picture") {
+      const { src } = $("#inputs img");
+      if (!src) throw new Error("choose a picture first");
+      return src.slice(src.indexOf(",") + 1);
+    }
+    if (kind === "row" || kind === "columns") return JSON.parse(areas[0]);
+    if (kind === "turns") return areas[0].split("\n").filter((line) => line.trim());
+    return kind === "pair" ? areas : areas[0];
+  };
+
+  // Asking --------------------------------------------------------------------------------------------------------
+
+  const stop = () => {
+    if (running) running.abort();
+    running = null;
+    $("#stop").hidden = true;
+  };
+
+  const ask = async (again = false) => {
+    stop();
+    const signal = (running = new AbortController()).signal;
+    $("#stop").hidden = false;
+    try {
+      say("asking ...");
+      const what = input(), output = again ? null : await answer(what, given("predict"), signal);
+      if ((run.can || []).includes("look")) {
+        say("looking ...");
+        if (!again) asked = lookAt(what, output);
+        asked = { ...asked, edits };
+        await look(signal);
+      }
+      say("");
+    } catch (error) { failed(error); } finally { if (running && running.signal === signal) stop(); }
+  };
+
+  // A look at what was just written: a sampled output is given to the look, which would write another one.
+  const lookAt = (what, output) => {
+    const options = given("look"), view = {}, written = given("predict");
+    for (const { name } of VIEW) if (name in options) { view[name] = /^-?\d+$/.test(options[name]) ? Number(options[name]) : options[name]; delete options[name]; }
+    const has = (name) => run.options.look.some((one) => one.name === name);
+    if (output !== null && written.sample && has("target")) options.target ??= output;
+    else if (output !== null && written.sample && has("given")) { what += output; options.given = true; }
+    else if (has("length") && written.length && !options.given) options.length ??= Math.min(1000, written.length);
+    if (has("beam") && written.beam) options.beam ??= written.beam;
+    return { run: runs.indexOf(run), input: what, ...view, options, edits };
+  };
+
+  // Show the output; returns it where it is a text that was written.
+  const answer = async (what, options, signal) => {
+    const box = $("#answer div"), body = { run: runs.indexOf(run), input: what, options };
+    if (run.streams && !options.nbest && !(options.beam > 1) && !options.score && !options.choice && !options.with_baseline) {
+      const text = made("p", { class: "written", dir: "auto" });
+      box.replaceChildren(text);
+      $("#answer").hidden = false;
+      for await (const [name, piece] of events("/api/write", body, signal)) if (name === "piece") text.textContent += piece;
+      return text.textContent;
+    }
+    const { output } = await (await request("/v1/predict", body, signal)).json();
+    box.replaceChildren(...described(output));
+    $("#answer").hidden = false;
+    return Array.isArray(output) || !output.tokens ? null : output.response ?? output.text;
+  };
+
+  const meter = (share) => {
+    const bar = made("i");
+    bar.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+    return made("span", { class: "meter" }, bar);
+  };
+
+  const LEVELS = 20;
+
+  // A prediction: what was written, its tokens shaded by their probability, and all other values.
+  const described = (value) => {
+    if (value === null || typeof value !== "object" || Array.isArray(value)) return [...values(value)];
+    const { text, response, tokens, token_probs: shares, source, ...others } = value, written = text ?? response;
+    const isWritten = typeof written === "string" && (source !== undefined || response !== undefined || tokens);
+    if (!isWritten) return [...values(value)];
+    const shaded = (tokens || []).map((token, k) => made("span", { class: `w${Math.round(shares[k] * LEVELS)}`, title: `probability ${shares[k]}` },
+      made("bdi", {}, token.replaceAll(" ", "\u2423").replaceAll("\n", "\u21b5"))));
+    return [made("p", { class: "written", dir: "auto" }, written),
+      ...(shares ? [made("p", { class: "keys word", title: "each token, the darker the more probable" }, ...shaded.flatMap((one) => [one, " "]))] : []),
+      ...values(others)];
+  };
+
+  // Values of JSON as lists of names and values; shares have bars.
+  const values = (value) => {
+    if (value === null || typeof value !== "object") {
+      const text = typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
+      const isShare = typeof value === "number" && value >= 0 && value <= 1 && !Number.isInteger(value);
+      return isShare ? [meter(value), made("span", { class: "value" }, text)] : [made("span", { dir: "auto" }, text)];
+    }
+    if (Array.isArray(value) && value.every((one) => one === null || typeof one !== "object")) return [made("span", { dir: "auto" }, value.join(", "))];
+    const rows = Object.entries(value).slice(0, 50).map(([key, one]) =>
+      made("div", {}, made("dt", { dir: "auto" }, Array.isArray(value) ? String(Number(key) + 1) : key), made("dd", {}, ...(Array.isArray(value) ? described(one) : values(one)))));
+    return [made("dl", { class: "rows" }, ...rows)];
+  };
+
+  // The parts of an exported page.
+  const parts = (html) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    page.querySelector("h1")?.remove();
+    return [...page.querySelector("header").children, ...page.querySelector("main").children];
+  };
+
+  const look = async (signal) => {
+    const { html } = await (await request("/api/look", asked, signal)).json();
+    shown.replaceChildren(...parts(html));
+    shown.dispatchEvent(new CustomEvent("heed:shown", { bubbles: true }));
+    $("#save").hidden = false;
+  };
+
+  // One weight, and edits -----------------------------------------------------------------------------------------
+
+  shown.addEventListener("heed:pin", async ({ target, detail: { map, row, column } }) => {
+    if (row === null || column === null || asked === null) return;
+    shown.querySelectorAll(".cell").forEach((old) => old.remove());
+    const panel = $("#cell").content.firstElementChild.cloneNode(true), find = (selector) => panel.querySelector(selector);
+    try {
+      const { head, weight, html, numpy, edit } = await (await request("/api/number", { look: asked, map, row, column })).json();
+      find("h3").textContent = head;
+      const slider = find("input"), output = find("output"), show = () => { output.textContent = Number(slider.value).toFixed(2); };
+      slider.value = weight;
+      output.textContent = weight.toFixed(3);
+      slider.addEventListener("input", show);
+      find(".set").addEventListener("click", () => change([...edits, { ...edit, weight: Number(slider.value) }]));
+      if (edit === null) { find(".set").hidden = find("label").hidden = true; find(".hint").textContent = "No edit can name this cell."; }
+      find(".copy").addEventListener("click", async () => {
+        await navigator.clipboard.writeText(numpy);
+        find(".hint").textContent = "copied";
+      });
+      find("details div").append(...parts(html));
+      (target.querySelector(".words") || target.lastElementChild).before(panel);
+    } catch (error) { failed(error); }
+  });
+
+  const change = (next) => {
+    past = [...past, edits];
+    edits = next;
+    listEdits();
+    ask(true);
+  };
+
+  const listEdits = () => {
+    $("#answer h2").textContent = edits.length ? "Output, without the edits" : "Output";
+    $("#edits").hidden = !edits.length && !past.length;
+    $("#edits ol").replaceChildren(...edits.map((one) => made("li", {}, made("code", {}, JSON.stringify(one)))));
+    $("#undo").disabled = !past.length;
+    $("#clear").disabled = $("#keep-edits").disabled = !edits.length;
+  };
+  $("#undo").addEventListener("click", () => {
+    edits = past.at(-1);
+    past = past.slice(0, -1);
+    listEdits();
+    ask(true);
+  });
+  $("#clear").addEventListener("click", () => change([]));
+
+  const download = (blob, name) => {
+    const link = made("a", { href: URL.createObjectURL(blob), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+  $("#keep-edits").addEventListener("click", () => download(new Blob([JSON.stringify(edits, null, 1)], { type: "application/json" }), "edits.json"));
+  $("#save").addEventListener("click", async ({ target: { value } }) => {
+    if (!value) return;
+    try {
+      download(await (await request("/api/save", { look: asked, format: value })).blob(), `look.${value}`);
+    } catch (error) { failed(error); }
+  });
+
+  // Curves --------------------------------------------------------------------------------------------------------
+
+  let drawing = null;
+  $("#curves").addEventListener("toggle", async () => {
+    if (drawing) drawing.abort();
+    if (!$("#curves").open) return;
+    drawing = new AbortController();
+    const box = $("#curves div");
+    try {
+      for await (const [name, html] of events("/api/curves", { run: runs.indexOf(run) }, drawing.signal)) {
+        if (name === "piece") box.replaceChildren(...parts(html));
+      }
+    } catch (error) { if (error.name !== "AbortError") box.replaceChildren(made("p", { class: "hint" }, error.message)); }
+  });
+
+  // Begin ---------------------------------------------------------------------------------------------------------
+
+  $("#ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+  $("#stop").addEventListener("click", () => { stop(); say("stopped"); });
+  $("#menu select").addEventListener("change", (event) => choose(Number(event.target.value)));
+  (async () => {
+    try {
+      ({ runs } = await (await request("/v1/runs")).json());
+      $("#menu").hidden = runs.length < 2;
+      choose(0);
+    } catch (error) { failed(error); }
+  })();
+})();

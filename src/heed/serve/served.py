@@ -1,0 +1,347 @@
+"""The runs that are served: what they take, what they can do, and their answers as plain values."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from heed import folder
+from heed.data.pictures import decode
+from heed.errors import ConfigError, DataError, HeedWarning
+from heed.observe.edits import SetWeight
+from heed.observe.shown import Shown, ShownLook
+from heed.runs.loading import load
+from heed.tasks import CAPABILITIES, spec_of
+from heed.tasks.base import Flag
+from heed.tasks.base.curves import curves_of
+from heed.tasks.base.predictions import TextOutputs
+from heed.tasks.base.run import Run
+
+CHARACTERS = 2_000
+"""Most characters of an input."""
+PICTURE = 8 * 2**20
+"""Most bytes of a picture."""
+_KEPT = 8
+"""Looks that are kept, so that saving one or opening a number of it does not compute it again."""
+_ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
+"""Options of the commands that concern files, or output other than JSON."""
+_KINDS = {"images": "picture", "dialogue": "turns", "table": "row", "series": "columns"}
+
+
+def keyword_of(flag: Flag) -> str:
+    """The name of an option in a request."""
+    return flag.name.replace("-", "_")
+
+
+def flags_of(task: str, command: str) -> list[Flag]:
+    """The options of a command that a request may have; none of them names a file."""
+    own = [flag for flag in spec_of(task).flags if flag.command == command and not flag.file]
+    return [flag for flag in own if flag.name not in _ELSEWHERE]
+
+
+class Served:
+    """A run of the server; its model is used by the worker's thread alone."""
+
+    def __init__(self, name: str, path: Path, force: bool = False) -> None:
+        self.name, self.path, self._force = name, path, force
+        self.config = folder.read_settings(path)[0]
+        self.task: str = self.config.get("task", "translation")
+        self._run: Run[Any, Any] | None = None
+        self._opened: object = None
+        self._looks: OrderedDict[str, Shown] = OrderedDict()
+        self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
+
+    # What it is ------------------------------------------------------------------------------------------------------
+
+    @property
+    def training(self) -> bool:
+        """True if the run has not finished."""
+        return folder.state_of(self.path) is not folder.State.FINISHED
+
+    def run(self) -> Run[Any, Any]:
+        """The run; of one that still trains the best weights so far.
+
+        Raises:
+            RunError: It has no weights yet, or is damaged.
+        """
+        written = folder.state_of(self.path), self._newest()
+        if self._run is None or self._opened != written:
+            with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
+                self._run, self._opened = load(self.path, force=self._force), written
+            self._looks.clear()
+        return self._run
+
+    def _newest(self) -> list[str]:
+        return sorted(path.name for path in self.path.glob("checkpoints/step-*")) if self.training else []
+
+    def facts(self) -> dict[str, Any]:
+        """What a client must know to ask; opens the run.
+
+        Raises:
+            RunError: As `run`.
+        """
+        run = self.run()
+        shows = {command: [_fact(flag) for flag in flags_of(self.task, command)] for command in ("predict", "look")}
+        return {
+            "name": self.name,
+            "title": run.title,
+            "task": self.task,
+            "summary": spec_of(self.task).summary,
+            "model": run.config.model.name,
+            "input": self.kind,
+            "can": [name for name in CAPABILITIES if hasattr(type(run), name)],
+            "streams": self._can_stream,
+            "options": shows,
+            "training": self.training,
+            "note": run.so_far,
+        }
+
+    @cached_property
+    def kind(self) -> str:
+        """Kind of the input: text, pair, turns, picture, row or columns."""
+        return _KINDS.get(self.task) or ("pair" if getattr(self.run().task, "pairs", False) else "text")
+
+    @property
+    def _can_stream(self) -> bool:
+        outputs = self._outputs({})
+        return bool(outputs is not None and outputs.streams)
+
+    # Inputs ----------------------------------------------------------------------------------------------------------
+
+    def read(self, given: Any, where: str = "input") -> Any:
+        """An input as `look` takes it.
+
+        Raises:
+            DataError: It is of another kind, or too long; the message begins with `where`.
+        """
+        kind = self.kind
+        if kind == "text":
+            return _text(given, where)
+        if kind == "turns" and isinstance(given, str):
+            given = [given]
+        if kind in ("pair", "turns"):
+            if not isinstance(given, list) or (kind == "pair" and len(given) != 2) or not given:
+                raise DataError(f"{where} is {_short(given)}, expected a list of {_EXPECTED[kind]}")
+            texts = [_text(one, f"{where}[{n}]") for n, one in enumerate(given)]
+            if sum(map(len, texts)) > CHARACTERS:
+                raise DataError(f"{where} has {sum(map(len, texts)):,} characters, expected at most {CHARACTERS:,}")
+            return tuple(texts) if kind == "pair" else texts
+        if kind == "picture":
+            return _picture(given, where)
+        if not isinstance(given, dict) or not given:
+            raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED[kind]}")
+        return {str(name): _numbers(value, kind, f"{where}.{name}") for name, value in given.items()}
+
+    # Answers ---------------------------------------------------------------------------------------------------------
+
+    def _outputs(self, options: Mapping[str, Any]) -> TextOutputs | None:
+        """The writer of `heed predict`; None for tasks whose inputs are no texts."""
+        run: Any = self.run()
+        if self.kind in ("picture", "row", "columns"):
+            return None
+        every = [flag for flag in spec_of(self.task).flags if flag.command == "predict"]
+        values = {flag.keyword or keyword_of(flag): () if flag.several else flag.default for flag in every}
+        for flag in flags_of(self.task, "predict"):
+            if options.get(keyword_of(flag)) is not None:
+                values[flag.keyword or keyword_of(flag)] = options[keyword_of(flag)]
+        outputs = run.outputs(values)
+        assert isinstance(outputs, TextOutputs)
+        return outputs
+
+    def predict(self, inputs: list[Any], options: Mapping[str, Any]) -> list[Any]:
+        """The predictions for inputs as `read` returns them, as values of JSON.
+
+        Raises:
+            HeedError: An option or an input cannot be used.
+        """
+        outputs = self._outputs({**options})
+        if outputs is None:
+            run: Any = self.run()
+            if self.kind == "columns":
+                return [np.asarray(run.predict(one, **options)).tolist() for one in inputs]
+            return [one.as_json() for one in run.predict(inputs, **options)]
+        outputs.options = {**outputs.options, "json": True}
+        texts = [self._line(one) for one in inputs]
+        for text in texts:
+            outputs.check(text, "input")
+        outputs.expect(texts, None)
+        return [_json_of(written) for written in outputs.write(texts)]
+
+    def _line(self, given: Any) -> str:
+        run: Any = self.run()
+        (line,) = run.typed([given] if isinstance(given, str) else list(given))
+        return str(line)
+
+    def write(self, given: Any, options: Mapping[str, Any]) -> Iterator[str]:
+        """An output while it is being written; all at once where the search does not write from left to right.
+
+        Raises:
+            HeedError: An option or the input cannot be used.
+        """
+        outputs = self._outputs(options)
+        if outputs is None:
+            raise ConfigError(f"a run of {self.task} writes no text")
+        text = self._line(given)
+        outputs.check(text, "input")
+        outputs.expect([text], None)
+        if outputs.streams:
+            yield from outputs.grow(text)
+        else:
+            for written in outputs.write([text]):
+                yield "\n".join(written.lines)
+
+    def look(self, asked: Mapping[str, Any]) -> Shown:
+        """A look as a request describes it; the last ones are kept.
+
+        Raises:
+            HeedError: An option or the input cannot be used.
+        """
+        run: Any = self.run()
+        key = json.dumps(asked, sort_keys=True)
+        if key not in self._looks:
+            chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}
+            flags = {keyword_of(flag): flag for flag in flags_of(self.task, "look")}
+            options = {flags[name].keyword or name: value for name, value in asked["options"].items()}
+            if (other := re.fullmatch(r"run-(\d{1,3})", str(options.get("beside")))) and int(other[1]) < len(self.others):
+                options["beside"] = self.others[int(other[1])].run()
+            self._looks[key] = run.look(self.read(asked["input"]), **chosen, **options)
+            while len(self._looks) > _KEPT:
+                self._looks.popitem(last=False)
+        self._looks.move_to_end(key)
+        return self._looks[key]
+
+    def number(self, asked: Mapping[str, Any], index: int, row: int, column: int) -> dict[str, Any]:
+        """One weight of a look: what it came from, as a page, as NumPy, and the edits that would set it.
+
+        Raises:
+            ConfigError: There is no such map, row or column.
+        """
+        look = self.look(asked)
+        if not isinstance(look, ShownLook):
+            raise ConfigError("the weights of this look cannot be opened")
+        opened = look.number(row, column, index=index)
+        return {
+            "head": opened.opened.head,
+            "weight": opened.weight,
+            "html": opened.html(),
+            "numpy": opened.numpy(),
+            "edit": _as_data(look.setting(row, column, opened.weight, index=index)),
+        }
+
+    def saved(self, asked: Mapping[str, Any], form: str) -> bytes:
+        """A look in a format.
+
+        Raises:
+            ConfigError: It does not have this format.
+        """
+        look: Any = self.look(asked)
+        if not hasattr(look, form):
+            raise ConfigError(f"format is '{form}', which this look does not have")
+        drawn = getattr(look, form)()
+        return drawn if isinstance(drawn, bytes) else str(drawn).encode()
+
+    def curves(self) -> str:
+        """The curves of training as a page.
+
+        Raises:
+            RunError: Nothing was logged yet.
+        """
+        return curves_of(self.path, force=self._force).html()
+
+    def logged(self) -> object:
+        """What changes when more is logged."""
+        with suppress(OSError):
+            return [(path.name, path.stat().st_size) for path in sorted(self.path.glob("*.jsonl"))]
+        return None
+
+
+def _as_data(edit: SetWeight | None) -> Any:
+    return None if edit is None else json.loads(str(edit))
+
+
+def _json_of(written: Any) -> Any:
+    if written.problem:
+        raise DataError(written.problem)
+    values = [json.loads(line) for line in written.lines]
+    return values[0] if len(values) == 1 else values
+
+
+def _fact(flag: Flag) -> dict[str, Any]:
+    kind = "choice" if isinstance(flag.type, tuple) else flag.type.__name__
+    limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
+    choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
+    return {"name": keyword_of(flag), "type": kind, "help": flag.help, **limits, **choices}
+
+
+_EXPECTED = {
+    "pair": "two texts",
+    "turns": "turns, the first one first",
+    "row": "an object: a number for each column",
+    "columns": "an object: a list of numbers for each column",
+}
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{where} is {_short(value)}, expected a text")
+    if len(value) > CHARACTERS:
+        raise DataError(f"{where} has {len(value):,} characters, expected at most {CHARACTERS:,}")
+    if not value.strip():
+        raise DataError(f"{where} is blank")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{where} has half a character (a surrogate without its other half)") from None
+    return value
+
+
+def _picture(value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        raise DataError(f"{where} is {_short(value)}, expected a picture in base64")
+    if len(value) > PICTURE * 4 // 3 + 4:
+        raise DataError(f"{where} has about {len(value) * 3 // 4:,} bytes, expected at most {PICTURE:,}")
+    try:
+        return decode.decode(base64.b64decode(value, validate=True))
+    except (binascii.Error, ValueError) as error:
+        what = str(error) if isinstance(error, DataError) else "this is not base64"
+        raise DataError(f"{where}: {what}") from None
+
+
+def _numbers(value: Any, kind: str, where: str) -> Any:
+    several = kind == "columns"
+    every = value if several and isinstance(value, list) else [value]
+    good = isinstance(value, list) is several
+    if not good or any(isinstance(one, bool) or not isinstance(one, int | float) for one in every):
+        raise DataError(f"{where} is {_short(value)}, expected {'a list of numbers' if several else 'a number'}")
+    return value
+
+
+def open_runs(names: list[str], force: bool = False) -> list[Served]:
+    """The runs to serve, in order.
+
+    Raises:
+        RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
+    """
+    found = [Served(name, folder.find(name, folder.State.BEGUN), force) for name in names]
+    for one in found:
+        one.others = found
+        if one.training and not one._newest():
+            continue
+        one.run()
+    return found

@@ -1,0 +1,481 @@
+"""The server: its answers equal those of Python; who may ask, and how much; the line before the models; how it ends."""
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+from torch import nn
+
+import heed
+from commands import call
+from heed.errors import DataError
+from heed.serve.app import Server
+from heed.serve.served import flags_of, open_runs
+from heed.serve.worker import LOOKS, BusyError, Worker
+from heed.tasks import task_names
+from small_runs import SMALL
+
+TOKEN = "a-token-of-twenty-letters"
+HOST = "127.0.0.1:8000"
+PICTURES = ("a", "0.png")
+
+
+@pytest.fixture(scope="module")
+def folders(data, tmp_path_factory):
+    """A trained run of every task."""
+    home = tmp_path_factory.mktemp("runs")
+    for name in task_names():
+        SMALL[name].trained(data, home / name)
+    return [home / name for name in task_names()]
+
+
+@pytest.fixture(scope="module")
+def client(folders):
+    server = Server(open_runs([str(one) for one in folders]))
+    with TestClient(server.app([HOST], TOKEN), base_url=f"http://{HOST}") as made:
+        made.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield made
+
+
+@pytest.fixture(scope="module")
+def inputs(data):
+    """An input of every task, as a request has it."""
+    picture = base64.b64encode((data / "photos" / "a" / "0.png").read_bytes()).decode()
+    texts = dict.fromkeys(task_names(), "one two three")
+    other = {"images": picture, "table": {"width": 0.1, "length": 0.2}, "dialogue": ["one two", "three"],
+             "series": {"sold": [0.1, 0.2, 0.3, 0.4, 0.5], "made": [0.5, 0.4, 0.3, 0.2, 0.1]},
+             "pretraining": "one [MASK] two"}  # fmt: skip
+    return texts | other
+
+
+def post(client, path, body, **headers):
+    return client.post(path, json=body, headers=headers)
+
+
+every_task = pytest.mark.parametrize("name", task_names())
+
+
+def number_of(name):
+    return task_names().index(name)
+
+
+def as_python(run, name, given):
+    """The input as Python's methods take it."""
+    if name == "images":
+        from heed.data.pictures import decode
+
+        return decode.decode(base64.b64decode(given))
+    return given
+
+
+# Answers ---------------------------------------------------------------------------------------------------------
+
+
+@every_task
+def test_predictions_equal_those_of_python(name, client, folders, inputs):
+    run, asked = heed.load(folders[number_of(name)]), inputs[name]
+    body = {"run": number_of(name), "input": asked}
+    answer = post(client, "/v1/predict", body)
+    assert answer.status_code == 200, answer.text
+    output = answer.json()["output"]
+    if name == "dialogue":
+        found = run.predict(json.dumps({"turns": asked}))
+        assert output["response"] == found.text
+    elif name == "series":
+        assert output == run.predict(asked).tolist()
+    else:
+        found = json.loads(json.dumps(run.predict(as_python(run, name, asked)).as_json()))
+        if name == "pretraining":  # Python's default is five candidates
+            found["masks"] = [one[:1] for one in found["masks"]]
+        assert {**output, **found} == output
+    several = post(client, "/v1/predict", {"run": number_of(name), "inputs": [asked, asked]})
+    rounded = [json.loads(one, parse_float=lambda text: round(float(text), 4)) for one in (several.text, answer.text)]
+    assert rounded[0] == {"outputs": [rounded[1]["output"]] * 2}
+    assert post(client, "/v1/predict", {"run": number_of(name), "inputs": []}).json() == {"outputs": []}
+
+
+@pytest.mark.parametrize("name", [name for name in task_names() if name != "table"])
+def test_looks_and_their_files_equal_those_of_python(name, client, folders, inputs):
+    run, asked = heed.load(folders[number_of(name)]), inputs[name]
+    body = {"run": number_of(name), "input": asked, "steps": True}
+    answer = post(client, "/api/look", body)
+    assert answer.status_code == 200, answer.text
+    look = run.look(as_python(run, name, asked), steps=True)
+    assert answer.json()["html"] == look.html()
+    for form in ("html", "svg", "png", "json") + (("npz",) if hasattr(look, "npz") else ()):
+        saved = post(client, "/api/save", {"look": body, "format": form})
+        drawn = getattr(look, form)()
+        assert saved.status_code == 200 and saved.content == (drawn if isinstance(drawn, bytes) else drawn.encode())
+
+
+def test_every_option_of_the_commands_is_taken_and_checked(client):
+    listed = client.get("/v1/runs").json()["runs"]
+    assert [one["task"] for one in listed] == task_names()
+    for number, one in enumerate(listed):
+        for command in ("predict", "look"):
+            assert [f["name"] for f in one["options"][command]] == [
+                flag.name.replace("-", "_") for flag in flags_of(one["task"], command)
+            ]
+        wrong = post(client, "/v1/predict", {"run": number, "input": "x", "options": {"colour": 1}})
+        assert wrong.status_code == 400 and "options.colour" in wrong.json()["error"]
+    found = post(
+        client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": {"nbest": 2, "beam": 3}}
+    )
+    assert len(found.json()["output"]) == 2
+    for options, message in [
+        ({"nbest": 0}, "options.nbest is 0: input should be greater than or equal to 1"),
+        ({"nbest": "2"}, 'options.nbest is "2": input should be a valid integer'),
+        ({"engine": "x"}, "options.engine: extra inputs are not permitted"),
+        ({"temperature": 0.5}, "temperature"),
+    ]:
+        answer = post(client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": options})
+        assert answer.status_code == 400 and message in answer.json()["error"]
+    assert post(
+        client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": {"nbest": 1.0}}
+    ).is_success
+
+
+def test_a_number_opens_and_its_edit_sets_the_weight(client):
+    look = {"run": number_of("translation"), "input": "one two"}
+    opened = post(client, "/api/number", {"look": look, "map": 0, "row": 0, "column": 1}).json()
+    names = {}
+    exec("\n".join(opened["numpy"]) if isinstance(opened["numpy"], list) else opened["numpy"], names)
+    assert names["weight"] == pytest.approx(opened["weight"], abs=1e-5)
+    look["edits"] = [{**opened["edit"], "weight": 0.625}]
+    assert post(client, "/api/number", {"look": look, "map": 0, "row": 0, "column": 1}).json()[
+        "weight"
+    ] == pytest.approx(0.625)
+    wrong = post(client, "/api/number", {"look": look, "map": 0, "row": 99, "column": 1})
+    assert wrong.status_code == 400 and "no row 99" in wrong.json()["error"]
+
+
+def events(answer):
+    """The name and value of each event."""
+    pairs = [one.split("\n") for one in answer.text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(value.removeprefix("data: "))) for name, value in pairs]
+
+
+def test_an_output_is_streamed_as_it_is_written(client, folders):
+    body = {"run": number_of("language_modelling"), "input": "one two", "options": {"length": 5}}
+    found = events(post(client, "/api/write", body))
+    assert [name for name, _ in found] == ["piece"] * (len(found) - 1) + ["end"] and len(found) > 2
+    run = heed.load(folders[number_of("language_modelling")])
+    assert "".join(piece for _, piece in found[:-1]).strip() == run.predict("one two", length=5).text.strip()
+    refused = post(client, "/api/write", {**body, "options": {"temperature": -1.0, "sample": True}})
+    assert refused.status_code == 400 and "temperature" in refused.json()["error"]
+
+
+def test_curves_are_sent_once_for_a_finished_run(client, folders):
+    ((name, page), (end, _)) = events(post(client, "/api/curves", {"run": 0}))
+    assert (name, end) == ("piece", "end") and page == heed.load(folders[0]).curves().html()
+
+
+def test_a_run_without_weights_yet_says_so_and_curves_grow(data, tmp_path):
+    out = tmp_path / "begun"
+    SMALL["classification"].trained(data, out)
+    for name in ("model.safetensors", "report.json", "checksums.json", "README.md"):
+        (out / name).unlink()
+    best = sorted((out / "checkpoints").iterdir())
+    away = [one.rename(tmp_path / one.name) for one in best]
+    (runs,) = open_runs([str(out)])
+    with TestClient(Server([runs]).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        (listed,) = client.get("/v1/runs").json()["runs"]
+        assert listed["training"] and "has no weights yet" in listed["error"]
+        for one in away:
+            one.rename(out / "checkpoints" / one.name)
+        (listed,) = client.get("/v1/runs").json()["runs"]
+        assert "error" not in listed and "not finished" in listed["note"] + " not finished"
+        assert client.post("/v1/predict", json={"input": "one two"}).is_success
+
+
+# Who may ask, and how much ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1"}, 403),
+        ({"Host": "127.0.0.1:8000.evil.example"}, 403),
+        ({"Host": ""}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:8001"}, 403),
+        ({"Origin": f"http://{HOST}"}, 200),
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer "}, 401),
+        ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}\u00e9".encode("latin-1")}, 401),
+    ],
+)
+def test_only_this_page_with_the_token_may_ask(headers, status, client):
+    for path in ("/v1/runs", "/openapi.json", "/api/look", "/nowhere"):
+        answer = client.get(path, headers=headers)
+        expected = {"/api/look": 405, "/nowhere": 404}.get(path, 200) if status == 200 else status
+        assert answer.status_code == expected and (answer.is_success or "error" in answer.json())
+    assert "set-cookie" not in answer.headers and "access-control-allow-origin" not in answer.headers
+
+
+def test_the_page_runs_its_own_script_alone_and_asks_only_this_server(client):
+    answer = client.get("/", headers={"Authorization": ""})
+    policy = answer.headers["content-security-policy"]
+    assert answer.status_code == 200 and "connect-src 'self'" in policy and "default-src 'none'" in policy
+    assert re.search(r"script-src 'sha256-[\w+/=]+';", policy) and "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff" and TOKEN not in answer.text
+    assert answer.text.count("<script") == 1 and not re.search(r"\son\w+=", answer.text)
+    assert client.get("/v1/health", headers={"Authorization": ""}).json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "message"),
+    [
+        (b"{}", "text/plain", 415, "Content-Type is 'text/plain', expected application/json"),
+        (b"", "application/json", 400, "the body is not JSON"),
+        (b"[1]", "application/json", 400, "the body"),
+        (b'{"input": NaN}', "application/json", 400, "NaN is not a number in JSON"),
+        (b"[" * 60_000, "application/json", 400, "the body is not JSON"),
+        (b'"\xff"', "application/json", 400, "the body is not JSON"),
+        (b'{"run": 99, "input": "x"}', "application/json", 400, "run is 99: there are 10 runs, counted from 0"),
+        (b'{"run": -1, "input": "x"}', "application/json", 400, "run is -1"),
+        (b'{"run": 5}', "application/json", 400, "give either input, for one, or inputs, a list"),
+        (b'{"run": 0, "input": "x", "inputs": []}', "application/json", 400, "give either input"),
+        (b'{"run": 0, "input": " "}', "application/json", 400, "input is blank"),
+        (b'{"run": 0, "inputs": ["a", 1]}', "application/json", 400, "inputs[1] is 1, expected a text"),
+        (b'{"run": 0, "input": "\\ud800"}', "application/json", 400, "half a character"),
+    ],
+)
+def test_a_malformed_body_is_told_with_its_field(content, kind, status, message, client):
+    answer = client.post("/v1/predict", content=content, headers={"Content-Type": kind})
+    assert answer.status_code == status and message in answer.json()["error"], answer.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("images", "../../etc/passwd", "input: this is not base64"),
+        ("images", "/etc/passwd/", "input: "),
+        ("images", "test:3", "input: this is not base64"),
+        ("images", base64.b64encode(b"no picture").decode(), "input: "),
+        ("series", "/etc/passwd", 'input is "/etc/passwd", expected an object: a list of numbers'),
+        ("table", {"width": "1"}, 'input.width is "1", expected a number'),
+        ("table", {"width": 1}, "no column 'length'"),
+        ("dialogue", [], "input is [], expected a list of turns"),
+        ("dialogue", ["one", ""], "input[1] is blank"),
+        ("classification", "x" * 2001, "input has 2,001 characters, expected at most 2,000"),
+        ("dialogue", ["x" * 1500] * 2, "input has 3,000 characters"),
+    ],
+)
+def test_no_input_names_a_file_or_is_of_another_kind(name, value, message, client):
+    for path in ("/v1/predict", "/api/look") if name != "table" else ("/v1/predict",):
+        answer = post(client, path, {"run": number_of(name), "input": value})
+        assert answer.status_code == 400 and message in answer.json()["error"], answer.text
+
+
+def test_edits_are_data_and_never_files(client, tmp_path):
+    (tmp_path / "edits.json").write_text('{"edit": "uniform"}', encoding="utf-8")
+    body = {"run": number_of("translation"), "input": "one", "edits": [str(tmp_path / "edits.json")]}
+    answer = post(client, "/api/look", body)
+    assert answer.status_code == 400 and answer.json()["error"].startswith("edits.0 is ")
+
+
+def test_a_long_body_is_refused_before_it_is_read(folders):
+    server = Server(open_runs([str(folders[number_of("classification")])]))
+    with TestClient(server.app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        said = {"Content-Type": "application/json", "Content-Length": str(10**9)}
+        assert client.post("/v1/predict", content=b"{}", headers=said).status_code == 413
+        sent = []
+
+        def endless():
+            for _ in range(10**6):
+                sent.append(1)
+                yield b"x" * 1000
+
+        assert (
+            client.post("/v1/predict", content=endless(), headers={"Content-Type": "application/json"}).status_code
+            == 413
+        )
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+FIELDS = "run input inputs options look map row column format edits steps layer head mechanism overview sort".split()
+VALUES = JSON | st.sampled_from(
+    [0, 1, 5, "one two", "all", "mean", "html", {"nbest": 2}, {"edit": "uniform"}, ["one", "two"]]
+)
+
+
+@settings(
+    max_examples=int(os.environ.get("HEED_FUZZ", "60")) * 20 if "HEED_FUZZ" in os.environ else 150,
+    deadline=None,
+    derandomize="HEED_FUZZ" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    path=st.sampled_from(["/v1/predict", "/api/look", "/api/number", "/api/save", "/api/write", "/api/curves"]),
+    body=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6) | JSON,
+    run=st.integers(0, 9),
+)
+def test_no_request_breaks_the_server(path, body, run, client, capfd):
+    if isinstance(body, dict):
+        body.setdefault("run", run)
+    answer = client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert answer.status_code in (200, 400), answer.text
+    assert answer.status_code == 200 or set(answer.json()) == {"error"}
+    assert capfd.readouterr().err == ""
+
+
+# The line before the models --------------------------------------------------------------------------------------
+
+
+def together(*awaited):
+    async def run():
+        worker = Worker(0.02)
+        worker.start()
+        return await asyncio.gather(*(one(worker) for one in awaited), return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_requests_that_arrive_together_are_predicted_together():
+    calls = []
+
+    def predict(inputs):
+        calls.append(list(inputs))
+        return [one * 10 for one in inputs]
+
+    found = together(*(lambda worker, n=n: worker.predict("key", predict, [n, n + 1]) for n in range(0, 6, 2)))
+    assert found == [[0, 10], [20, 30], [40, 50]] and calls == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_an_input_that_cannot_be_used_spoils_no_other_request():
+    def predict(inputs):
+        if -1 in inputs:
+            raise DataError("minus one")
+        return inputs
+
+    good, bad, other = together(*(lambda worker, n=n: worker.predict("key", predict, [n]) for n in (1, -1, 2)))
+    assert good == [1] and other == [2] and isinstance(bad, DataError)
+
+
+def test_more_looks_than_the_line_holds_are_refused():
+    release = threading.Event()
+    found = together(
+        *(lambda worker: worker.call(lambda: release.wait(5)) for _ in range(LOOKS + 3)),
+        lambda worker: asyncio.sleep(0.2, release.set()),
+    )
+    assert sum(isinstance(one, BusyError) for one in found) in (2, 3)
+    assert all(one is True or one is None or isinstance(one, BusyError) for one in found)
+
+
+def test_what_nobody_waits_for_is_stopped_at_the_next_module():
+    seen = []
+
+    def endless():
+        layer = nn.Identity()
+        while True:
+            layer(torch.ones(1))
+            seen.append(1)
+            time.sleep(0.001)
+
+    async def give_up(worker):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(worker.call(endless), 0.1)
+        return await worker.call(lambda: "next")
+
+    assert together(give_up) == ["next"] and seen
+
+
+def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
+    (one,) = open_runs([str(folders[number_of("classification")])])
+
+    def slow(*_):
+        while True:
+            one.run().model(torch.zeros(1, 2, dtype=torch.long), None)
+
+    monkeypatch.setattr(one, "saved", slow)
+    monkeypatch.setattr(one.run().model, "forward", lambda *_: time.sleep(0.01))
+    with TestClient(Server([one], seconds=0.3).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        answer = client.post("/api/look", json={"input": "one"})
+        assert answer.status_code == 504 and "no answer within 0.3 s" in answer.json()["error"]
+        monkeypatch.undo()
+        assert client.post("/v1/predict", json={"input": "one"}).is_success
+
+
+# The process -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def process(*words):
+    started = subprocess.Popen(
+        [sys.executable, "-m", "heed", "serve", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield started, re.search(r"http://127\.0\.0\.1:(\d+)/(?:#(\S+))?", started.stdout.readline())
+    finally:
+        started.kill()
+        started.communicate()
+
+
+@contextlib.contextmanager
+def asked(port, token, path, body=None):
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", int(port), timeout=20)) as connection:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("GET" if body is None else "POST", path, body and json.dumps(body), headers)
+        with connection.getresponse() as answer:
+            yield answer
+
+
+def test_ctrl_c_ends_it_at_once_also_with_an_open_stream_and_a_half_sent_request(folders):
+    body = {"input": "one", "options": {"length": 100_000}}
+    with process(folders[number_of("language_modelling")]) as (started, link):
+        with socket.create_connection(("127.0.0.1", int(link[1]))) as half:
+            half.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: 127")
+            with asked(link[1], link[2], "/api/write", body) as gone:  # a client that goes away in the middle
+                assert gone.readline().startswith(b"event")
+            with asked(link[1], link[2], "/api/write", body) as stream:
+                assert stream.readline().startswith(b"event")
+                begun = time.monotonic()
+                started.send_signal(signal.SIGINT)
+                assert started.wait(timeout=20) == 0 and time.monotonic() - begun < 5
+        assert started.stderr.read() == ""
+
+
+def test_it_ends_when_nobody_asks_and_takes_a_token_from_a_file(folders, tmp_path):
+    (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
+    with process(folders[0], "--minutes", "0.02", "--token-file", tmp_path / "token") as (started, link):
+        with asked(link[1], TOKEN, "/v1/runs") as answer:
+            assert link[2] is None and answer.status == 200
+        assert started.wait(timeout=20) == 0
+
+
+def test_other_machines_need_a_token_file(capsys, tmp_path):
+    code, _, err = call(capsys, "serve", "--host", "0.0.0.0")
+    assert code == 2 and "--host 0.0.0.0 lets other machines ask: give --token-file FILE" in err
+    (tmp_path / "short").write_text("abc", encoding="utf-8")
+    code, _, err = call(capsys, "serve", "--token-file", tmp_path / "short")
+    assert code == 2 and "must have one token of at least 20 letters" in err
